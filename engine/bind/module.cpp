@@ -1,0 +1,207 @@
+// The Python face of the engine: conversions and error types, nothing else.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "ccl/communicator.hpp"
+#include "collective/session.hpp"
+#include "collective/values.hpp"
+#include "device/device.hpp"
+#include "device/nvrtc.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace cclmark;
+
+namespace {
+
+const Runtime& runtime(const std::string& name) {
+  const Runtime* found = find_runtime(name);
+  if (found == nullptr) throw Error("no runtime is called " + name);
+  return *found;
+}
+
+std::unique_ptr<Ccl> open(const std::string& name, const std::string& chosen,
+                          const std::vector<std::string>& wheels) {
+  return open_ccl(name, {chosen, wheels});
+}
+
+Operation make_operation(const std::string& collective, const std::string& dtype,
+                         const std::string& reduction, int root, size_t count,
+                         const std::vector<size_t>& matrix, int ranks) {
+  Operation operation;
+  operation.collective = parse_collective(collective);
+  operation.dtype = parse_dtype(dtype);
+  operation.reduction = parse_reduction(reduction);
+  operation.root = root;
+  operation.count = count;
+  operation.matrix = matrix;
+  if (root < 0 || root >= ranks) throw Error("there is no rank " + std::to_string(root));
+  bool uneven = operation.collective == Collective::alltoallv;
+  size_t cells = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
+  if (matrix.size() != (uneven ? cells : 0)) {
+    throw Error("alltoallv needs a matrix of ranks x ranks counts, other collectives none");
+  }
+  return operation;
+}
+
+/// The kernel then ends this process when its parent dies, however that happens.
+void die_with_parent(int parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+}
+
+nb::object rows(const std::vector<double>& values, size_t count) {
+  nb::list result;
+  for (size_t first = 0; first < values.size(); first += count) {
+    nb::list row;
+    for (size_t i = first; i < first + count; ++i) row.append(values[i]);
+    result.append(row);
+  }
+  return result;
+}
+
+}  // namespace
+
+NB_MODULE(_engine, m) {
+  auto base = nb::exception<Error>(m, "EngineError", PyExc_RuntimeError);
+  nb::exception<MissingError>(m, "MissingError", base);
+  nb::exception<UnsupportedError>(m, "UnsupportedError", base);
+  nb::exception<OutOfMemoryError>(m, "OutOfMemoryError", base);
+  nb::exception<TimeoutError>(m, "DeadlineError", base);
+  nb::exception<AbortedError>(m, "AbortedError", base);
+
+  m.def("die_with_parent", &die_with_parent, "parent"_a);
+  m.def("device_count", [](const std::string& name) { return runtime(name).count(); }, "runtime"_a,
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "open_device",
+      [](const std::string& name, int index) { return runtime(name).open(index); }, "runtime"_a,
+      "index"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def("open_ccl", &open, "name"_a, "chosen"_a, "wheels"_a,
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def("known_ccls", [] {
+    nb::list result;
+    for (const CclEntry& entry : known_ccls()) {
+      result.append(nb::make_tuple(entry.name, entry.runtime));
+    }
+    return result;
+  });
+  m.def("nvrtc_path", &nvrtc_path);
+  m.def("compile_for_cuda", [](int architecture) {
+    std::string image = compile_for_cuda(architecture);
+    return nb::bytes(image.data(), image.size());
+  }, "architecture"_a);
+  m.def("format_value", &format_value, "dtype"_a, "bits"_a);
+
+  nb::class_<DeviceInfo>(m, "DeviceInfo")
+      .def_ro("runtime", &DeviceInfo::runtime)
+      .def_ro("index", &DeviceInfo::index)
+      .def_ro("name", &DeviceInfo::name)
+      .def_ro("pci_bus_id", &DeviceInfo::pci_bus_id)
+      .def_ro("architecture", &DeviceInfo::architecture)
+      .def_ro("multiprocessors", &DeviceInfo::multiprocessors)
+      .def_ro("memory_bytes", &DeviceInfo::memory_bytes)
+      .def_ro("cache_bytes", &DeviceInfo::cache_bytes)
+      .def_ro("driver_version", &DeviceInfo::driver_version)
+      .def_ro("library_path", &DeviceInfo::library_path);
+
+  nb::class_<Device>(m, "Device")
+      .def_prop_ro("info", &Device::info, nb::rv_policy::reference_internal)
+      .def("activate", &Device::activate)
+      .def("free_memory_bytes", &Device::free_memory_bytes);
+
+  nb::class_<Team>(m, "Team")
+      .def(nb::init<int, int, int, bool>(), "fd"_a, "rank"_a, "size"_a, "oversubscribed"_a)
+      .def("expect_within", &Team::expect_within, "seconds"_a, "doing"_a)
+      .def("barrier", &Team::barrier, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "gather",
+          [](Team& team, const std::vector<double>& values) { return team.gather(values); },
+          "values"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("abort", &Team::abort);
+
+  nb::class_<CclInfo>(m, "CclInfo")
+      .def_ro("name", &CclInfo::name)
+      .def_ro("version", &CclInfo::version)
+      .def_ro("path", &CclInfo::path)
+      .def_ro("capabilities", &CclInfo::capabilities)
+      .def_ro("missing", &CclInfo::missing);
+
+  nb::class_<Ccl>(m, "Ccl")
+      .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)
+      .def("make_id",
+           [](Ccl& ccl, int ranks) {
+             std::vector<uint8_t> id = ccl.make_id(ranks);
+             return nb::bytes(id.data(), id.size());
+           },
+           "ranks"_a)
+      .def(
+          "join",
+          [](Ccl& ccl, Device& device, nb::bytes id, Team& team) {
+            std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(id.c_str()), id.size());
+            nb::gil_scoped_release release;
+            return ccl.join(device, bytes, team);
+          },
+          "device"_a, "id"_a, "team"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+          nb::keep_alive<0, 4>());
+
+  nb::class_<Communicator>(m, "Communicator").def("abort", &Communicator::abort);
+
+  nb::class_<Samples>(m, "Samples")
+      .def_prop_ro("host_s", [](const Samples& s) { return rows(s.host_s, s.count); })
+      .def_prop_ro("device_s", [](const Samples& s) { return rows(s.device_s, s.count); })
+      .def_prop_ro("enqueue_s", [](const Samples& s) { return rows(s.enqueue_s, s.count); });
+
+  nb::class_<Finding>(m, "Finding")
+      .def_ro("wrong", &Finding::wrong)
+      .def_ro("first_element", &Finding::first_element)
+      .def_ro("expected_bits", &Finding::expected_bits)
+      .def_ro("actual_bits", &Finding::actual_bits);
+
+  nb::enum_<Timing>(m, "Timing")
+      .value("throughput", Timing::throughput)
+      .value("blocking", Timing::blocking)
+      .value("graph", Timing::graph)
+      .value("per_op", Timing::per_op);
+  nb::enum_<Registration>(m, "Registration")
+      .value("none", Registration::none)
+      .value("local", Registration::local)
+      .value("symmetric", Registration::symmetric);
+
+  nb::class_<Session>(m, "Session")
+      .def(nb::init<Device&, Team&, Communicator&>(), nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+      .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "registration"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "prepare",
+          [](Session& session, const std::string& collective, const std::string& dtype,
+             const std::string& reduction, int root, size_t count,
+             const std::vector<size_t>& matrix, bool in_place, uint32_t seed) {
+            session.prepare(make_operation(collective, dtype, reduction, root, count, matrix,
+                                           session.ranks()),
+                            in_place, seed);
+          },
+          "collective"_a, "dtype"_a, "reduction"_a, "root"_a, "count"_a, "matrix"_a, "in_place"_a,
+          "seed"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("route", &Session::route)
+      .def(
+          "run",
+          [](Session& session, Timing timing, size_t iterations, size_t group,
+             size_t graph_launches, double delay_s) {
+            return session.run({timing, iterations, group, graph_launches, delay_s});
+          },
+          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("verify", &Session::verify, "corrupt"_a.none(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("checked_on_host", &Session::checked_on_host);
+}

@@ -1,0 +1,24 @@
+#include <array>
+
+#include "ccl/communicator.hpp"
+
+namespace cclmark {
+namespace {
+
+constexpr std::array<CclEntry, 2> kCcls = {{
+    {"nccl", "cuda", open_nccl_family},
+    {"shm", "host", open_shm},
+}};
+
+}  // namespace
+
+std::span<const CclEntry> known_ccls() { return kCcls; }
+
+std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places) {
+  for (const CclEntry& entry : kCcls) {
+    if (entry.name == name) return entry.open(name, places);
+  }
+  throw Error("no collective library is called " + std::string(name));
+}
+
+}  // namespace cclmark

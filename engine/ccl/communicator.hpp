@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/operation.hpp"
+#include "core/team.hpp"
+#include "device/device.hpp"
+
+namespace cclmark {
+
+/// An operation bound to a library's function and a stream: what the timed loop calls. One indirect
+/// call, nothing looked up, nothing allocated.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// Enqueues the operation. Raises Error with the library's code and text.
+  virtual void enqueue(const void* send, void* receive) = 0;
+};
+
+/// How buffers are made known to the library before they are used.
+enum class Registration : uint8_t { none, local, symmetric };
+
+/// What a library says of itself.
+struct CclInfo {
+  std::string name;
+  std::string version;
+  std::string path;
+  /// Optional abilities that this library has and lacks, by name.
+  std::vector<std::string> capabilities;
+  std::vector<std::string> missing;
+};
+
+/// A library's group of ranks, and this process's place in it.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// Binds an operation. Raises UnsupportedError with the reason when the library cannot do it.
+  virtual std::unique_ptr<Call> bind(const Operation& operation, void* stream) = 0;
+  /// How the operation is done: "native", or what it is composed of.
+  virtual std::string route(const Operation& operation) const = 0;
+
+  /// Calls between these two may be launched as one.
+  virtual void begin_group() {}
+  virtual void end_group() {}
+
+  /// Memory fit for `registration`, and its announcement; unregister before releasing.
+  virtual void* allocate(size_t bytes, Registration registration) = 0;
+  virtual void release(void* memory, Registration registration) noexcept = 0;
+
+  /// Raises Error when the library failed behind our back; looked at while waiting.
+  virtual void check() {}
+  /// Gives up whatever is under way. No other call may follow but destruction.
+  virtual void abort() noexcept {}
+};
+
+/// A library that was loaded.
+class Ccl {
+ public:
+  virtual ~Ccl() = default;
+  virtual const CclInfo& info() const = 0;
+  /// Opaque bytes that rank 0 makes and every rank needs to join.
+  virtual std::vector<uint8_t> make_id(int ranks) = 0;
+  /// Joins the group: a collective call. It blocks as long as the library does; the launcher holds
+  /// the deadline. `team` holds the ranks of this host.
+  virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
+                                             Team& team) = 0;
+};
+
+/// Where to look for a library.
+struct CclPlaces {
+  /// The file that the user named; nothing else is tried then.
+  std::string chosen;
+  /// Files that Python packages carry, tried before the system's.
+  std::vector<std::string> wheels;
+};
+
+/// One row of the table of libraries.
+struct CclEntry {
+  std::string_view name;
+  std::string_view runtime;  ///< whose devices it works on
+  std::unique_ptr<Ccl> (*open)(std::string_view name, const CclPlaces& places);
+};
+std::span<const CclEntry> known_ccls();
+
+/// Loads the library called `name` ("nccl", "shm").
+/// Raises MissingError with what was tried, Error for a name that is not in the table.
+std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
+
+std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
+
+}  // namespace cclmark

@@ -1,0 +1,471 @@
+// Every library that speaks NCCL's interface: one table row each, one implementation for all.
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "ccl/communicator.hpp"
+#include "core/library.hpp"
+
+namespace cclmark {
+namespace {
+
+struct UniqueId {
+  char bytes[128];
+};
+using Comm = void*;
+using Window = void*;
+using Result = int;
+
+constexpr Result kSuccess = 0;
+constexpr Result kInProgress = 7;
+constexpr int kSymmetricWindow = 1;
+constexpr int kUnavailable = -1;
+
+struct Family {
+  std::string_view name;
+  std::string_view prefix;
+  std::array<const char*, 2> sonames;
+  const char* variable;
+  int oldest_version;
+  /// The library's values for Dtype and Reduction; kUnavailable where it has none.
+  std::array<int, kDtypes.size()> dtypes;
+  std::array<int, kReductions.size()> reductions;
+  /// Oldest version and device architecture that reduce 8-bit floats.
+  int fp8_version;
+  int fp8_architecture;
+};
+
+constexpr Family kFamilies[] = {
+    {"nccl",
+     "nccl",
+     {"libnccl.so.2", "libnccl.so"},
+     "CCLMARK_NCCL_LIBRARY",
+     21800,
+     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+     {0, 1, 2, 3, 4},
+     22400,
+     90},
+};
+
+/// The library's functions. Those after `recv` are optional: absent symbols, absent abilities.
+class Api {
+ public:
+  Api(const Family& row, const CclPlaces& places)
+      : family(row),
+        library(Library::open(std::string(row.name), find(row, places), row.variable)) {
+    resolve(get_version, "GetVersion");
+    resolve(get_unique_id, "GetUniqueId");
+    resolve(comm_init_rank, "CommInitRank");
+    resolve(comm_destroy, "CommDestroy");
+    resolve(comm_abort, "CommAbort");
+    resolve(comm_get_async_error, "CommGetAsyncError");
+    resolve(get_error_string, "GetErrorString");
+    resolve(group_start, "GroupStart");
+    resolve(group_end, "GroupEnd");
+    resolve(all_reduce, "AllReduce");
+    resolve(all_gather, "AllGather");
+    resolve(reduce_scatter, "ReduceScatter");
+    resolve(broadcast, "Broadcast");
+    resolve(reduce, "Reduce");
+    resolve(send, "Send");
+    resolve(recv, "Recv");
+    resolve_optional(alltoall, "AlltoAll");
+    resolve_optional(gather, "Gather");
+    resolve_optional(scatter, "Scatter");
+    resolve_optional(get_last_error, "GetLastError");
+    resolve_optional(mem_alloc, "MemAlloc");
+    resolve_optional(mem_free, "MemFree");
+    resolve_optional(comm_register, "CommRegister");
+    resolve_optional(comm_deregister, "CommDeregister");
+    resolve_optional(window_register, "CommWindowRegister");
+    resolve_optional(window_deregister, "CommWindowDeregister");
+    resolve_optional(comm_split, "CommSplit");
+    check(get_version(&version), "GetVersion", nullptr);
+    if (version < family.oldest_version) {
+      throw MissingError(library.path() + " is version " + version_text() + "; " +
+                         std::to_string(family.oldest_version / 10000) + "." +
+                         std::to_string(family.oldest_version / 100 % 100) +
+                         " or newer is needed: choose another with --ccl-path");
+    }
+  }
+
+  std::string version_text() const {
+    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+  }
+
+  void check(Result code, const char* call, Comm comm) const {
+    if (code == kSuccess) [[likely]]
+      return;
+    fail(code, call, comm);
+  }
+
+  const Family& family;
+  Library library;
+  int version = 0;
+
+  Result (*get_version)(int*);
+  Result (*get_unique_id)(UniqueId*);
+  Result (*comm_init_rank)(Comm*, int, UniqueId, int);
+  Result (*comm_destroy)(Comm);
+  Result (*comm_abort)(Comm);
+  Result (*comm_get_async_error)(Comm, Result*);
+  const char* (*get_error_string)(Result);
+  Result (*group_start)();
+  Result (*group_end)();
+  Result (*all_reduce)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*all_gather)(const void*, void*, size_t, int, Comm, void*);
+  Result (*reduce_scatter)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*broadcast)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*reduce)(const void*, void*, size_t, int, int, int, Comm, void*);
+  Result (*send)(const void*, size_t, int, int, Comm, void*);
+  Result (*recv)(void*, size_t, int, int, Comm, void*);
+  Result (*alltoall)(const void*, void*, size_t, int, Comm, void*);
+  Result (*gather)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*scatter)(const void*, void*, size_t, int, int, Comm, void*);
+  const char* (*get_last_error)(Comm);
+  Result (*mem_alloc)(void**, size_t);
+  Result (*mem_free)(void*);
+  Result (*comm_register)(Comm, void*, size_t, void**);
+  Result (*comm_deregister)(Comm, void*);
+  Result (*window_register)(Comm, void*, size_t, Window*, int);
+  Result (*window_deregister)(Comm, Window);
+  Result (*comm_split)(Comm, int, int, Comm*, void*);
+
+  std::vector<std::string> present, absent;
+
+ private:
+  static std::vector<std::string> find(const Family& family, const CclPlaces& places) {
+    if (!places.chosen.empty()) return {places.chosen};
+    if (const char* variable = std::getenv(family.variable)) return {variable};
+    std::vector<std::string> candidates = places.wheels;
+    candidates.insert(candidates.end(), family.sonames.begin(), family.sonames.end());
+    return candidates;
+  }
+
+  template <typename R, typename... Arguments>
+  void resolve(R (*&function)(Arguments...), const char* symbol) {
+    function = library.require<R(Arguments...)>((std::string(family.prefix) + symbol).c_str());
+  }
+
+  template <typename R, typename... Arguments>
+  void resolve_optional(R (*&function)(Arguments...), const char* symbol) {
+    function = library.optional<R(Arguments...)>((std::string(family.prefix) + symbol).c_str());
+    (function != nullptr ? present : absent).emplace_back(symbol);
+  }
+
+  [[noreturn]] void fail(Result code, const char* call, Comm comm) const {
+    std::string text = get_error_string(code);
+    const char* last = get_last_error != nullptr ? get_last_error(comm) : nullptr;
+    if (last != nullptr && *last != '\0') text += ": " + std::string(last);
+    throw Error(Error::describe(std::string(family.prefix) + call, code, text));
+  }
+};
+
+/// A call made of a closure, so that each operation below is a few lines.
+template <typename Body>
+class BodyCall final : public Call {
+ public:
+  explicit BodyCall(Body body) : body_(std::move(body)) {}
+  void enqueue(const void* send, void* receive) override { body_(send, receive); }
+
+ private:
+  Body body_;
+};
+
+template <typename Body>
+std::unique_ptr<Call> make_call(Body body) {
+  return std::make_unique<BodyCall<Body>>(std::move(body));
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(const Api& api, Device& device, std::span<const uint8_t> id, Team& team)
+      : api_(api), device_(device), rank_(team.rank()), size_(team.size()) {
+    UniqueId unique_id;
+    if (id.size() != sizeof(unique_id)) throw Error("the communicator id has the wrong size");
+    std::memcpy(&unique_id, id.data(), sizeof(unique_id));
+    api_.check(api_.comm_init_rank(&comm_, size_, unique_id, rank_), "CommInitRank", nullptr);
+  }
+
+  ~NcclCommunicator() override {
+    if (comm_ != nullptr) api_.comm_destroy(comm_);
+  }
+
+  std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
+    int dtype = dtype_value(op);
+    switch (op.collective) {
+      case Collective::all_reduce:
+        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
+          api_.check(api_.all_reduce(s, d, op.count, dtype, r, comm_, stream), "AllReduce", comm_);
+        });
+      case Collective::all_gather:
+        return make_call([=, this](const void* s, void* d) {
+          api_.check(api_.all_gather(s, d, op.count, dtype, comm_, stream), "AllGather", comm_);
+        });
+      case Collective::reduce_scatter:
+        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
+          api_.check(api_.reduce_scatter(s, d, op.count, dtype, r, comm_, stream), "ReduceScatter",
+                     comm_);
+        });
+      case Collective::broadcast:
+        return make_call([=, this](const void* s, void* d) {
+          api_.check(api_.broadcast(s, d, op.count, dtype, op.root, comm_, stream), "Broadcast",
+                     comm_);
+        });
+      case Collective::reduce:
+        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
+          api_.check(api_.reduce(s, d, op.count, dtype, r, op.root, comm_, stream), "Reduce",
+                     comm_);
+        });
+      case Collective::alltoall:
+        if (api_.alltoall != nullptr) {
+          return make_call([=, this](const void* s, void* d) {
+            api_.check(api_.alltoall(s, d, op.count, dtype, comm_, stream), "AlltoAll", comm_);
+          });
+        }
+        return bind_exchange(even_parts(op), op, dtype, stream);
+      case Collective::alltoallv:
+        return bind_exchange(op.matrix, op, dtype, stream);
+      case Collective::gather:
+        if (api_.gather != nullptr) {
+          return make_call([=, this](const void* s, void* d) {
+            api_.check(api_.gather(s, d, op.count, dtype, op.root, comm_, stream), "Gather", comm_);
+          });
+        }
+        return bind_exchange(root_column(op), op, dtype, stream);
+      case Collective::scatter:
+        if (api_.scatter != nullptr) {
+          return make_call([=, this](const void* s, void* d) {
+            api_.check(api_.scatter(s, d, op.count, dtype, op.root, comm_, stream), "Scatter",
+                       comm_);
+          });
+        }
+        return bind_exchange(root_row(op), op, dtype, stream);
+      case Collective::sendrecv:
+        return bind_ring_shift(op, dtype, stream);
+      case Collective::barrier:
+        return bind_barrier(stream);
+    }
+    throw Error("unknown collective");
+  }
+
+  std::string route(const Operation& op) const override {
+    switch (op.collective) {
+      case Collective::alltoall:
+        return api_.alltoall != nullptr ? "native" : "grouped send/recv";
+      case Collective::gather:
+        return api_.gather != nullptr ? "native" : "grouped send/recv";
+      case Collective::scatter:
+        return api_.scatter != nullptr ? "native" : "grouped send/recv";
+      case Collective::alltoallv:
+      case Collective::sendrecv:
+        return "grouped send/recv";
+      case Collective::barrier:
+        return "all_reduce of 4 bytes";
+      default:
+        return "native";
+    }
+  }
+
+  void begin_group() override { api_.check(api_.group_start(), "GroupStart", comm_); }
+  void end_group() override { api_.check(api_.group_end(), "GroupEnd", comm_); }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration == Registration::none) return device_.allocate(bytes);
+    require_registration(registration);
+    void* memory = nullptr;
+    api_.check(api_.mem_alloc(&memory, bytes), "MemAlloc", comm_);
+    void* handle = nullptr;
+    if (registration == Registration::local) {
+      api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
+    } else {
+      api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
+                 "CommWindowRegister", comm_);
+    }
+    registered_.emplace_back(memory, handle);
+    return memory;
+  }
+
+  void release(void* memory, Registration registration) noexcept override {
+    if (registration == Registration::none) return device_.release(memory);
+    for (auto entry = registered_.begin(); entry != registered_.end(); ++entry) {
+      if (entry->first != memory) continue;
+      if (registration == Registration::local) {
+        api_.comm_deregister(comm_, entry->second);
+      } else {
+        api_.window_deregister(comm_, entry->second);
+      }
+      registered_.erase(entry);
+      break;
+    }
+    api_.mem_free(memory);
+  }
+
+  void check() override {
+    Result state = kSuccess;
+    api_.check(api_.comm_get_async_error(comm_, &state), "CommGetAsyncError", comm_);
+    if (state != kInProgress) api_.check(state, "CommGetAsyncError", comm_);
+  }
+
+  void abort() noexcept override {
+    if (comm_ != nullptr) api_.comm_abort(comm_);
+    comm_ = nullptr;
+  }
+
+ private:
+  int dtype_value(const Operation& op) const {
+    int value = api_.family.dtypes[static_cast<size_t>(op.dtype)];
+    std::string what = std::string(api_.family.name) + " " + api_.version_text();
+    if (value == kUnavailable) {
+      throw UnsupportedError(what + " has no " + std::string(name(op.dtype)));
+    }
+    if (op.dtype == Dtype::fp8e4m3 || op.dtype == Dtype::fp8e5m2) {
+      if (api_.version < api_.family.fp8_version) {
+        throw UnsupportedError(what + " has no 8-bit floats (2.24 or newer has)");
+      }
+      if (device_.info().architecture < api_.family.fp8_architecture) {
+        throw UnsupportedError(what + " has 8-bit floats from compute capability 9.0 on; this is " +
+                               std::to_string(device_.info().architecture / 10) + "." +
+                               std::to_string(device_.info().architecture % 10));
+      }
+    }
+    return value;
+  }
+
+  int reduction_value(const Operation& op) const {
+    int value = api_.family.reductions[static_cast<size_t>(op.reduction)];
+    if (value == kUnavailable) {
+      throw UnsupportedError(std::string(api_.family.name) + " has no reduction " +
+                             std::string(name(op.reduction)));
+    }
+    return value;
+  }
+
+  std::vector<size_t> even_parts(const Operation& op) const {
+    return std::vector<size_t>(static_cast<size_t>(size_) * static_cast<size_t>(size_), op.count);
+  }
+  std::vector<size_t> root_column(const Operation& op) const {
+    std::vector<size_t> matrix(static_cast<size_t>(size_) * static_cast<size_t>(size_), 0);
+    for (int from = 0; from < size_; ++from) {
+      matrix[static_cast<size_t>(from * size_ + op.root)] = op.count;
+    }
+    return matrix;
+  }
+  std::vector<size_t> root_row(const Operation& op) const {
+    std::vector<size_t> matrix(static_cast<size_t>(size_) * static_cast<size_t>(size_), 0);
+    for (int to = 0; to < size_; ++to) {
+      matrix[static_cast<size_t>(op.root * size_ + to)] = op.count;
+    }
+    return matrix;
+  }
+
+  /// Any exchange as one group of sends and receives, as users of the library write it.
+  std::unique_ptr<Call> bind_exchange(std::vector<size_t> matrix, Operation op, int dtype,
+                                      void* stream) {
+    op.matrix = std::move(matrix);
+    UnevenParts parts(op, rank_, size_);
+    size_t width = size_bytes(op.dtype);
+    return make_call([=, this](const void* s, void* d) {
+      auto from = static_cast<const std::byte*>(s);
+      auto to = static_cast<std::byte*>(d);
+      api_.check(api_.group_start(), "GroupStart", comm_);
+      for (int peer = 0; peer < size_; ++peer) {
+        auto i = static_cast<size_t>(peer);
+        if (parts.send_counts[i] > 0) {
+          api_.check(api_.send(from + parts.send_offsets[i] * width, parts.send_counts[i], dtype,
+                               peer, comm_, stream),
+                     "Send", comm_);
+        }
+        if (parts.receive_counts[i] > 0) {
+          api_.check(api_.recv(to + parts.receive_offsets[i] * width, parts.receive_counts[i],
+                               dtype, peer, comm_, stream),
+                     "Recv", comm_);
+        }
+      }
+      api_.check(api_.group_end(), "GroupEnd", comm_);
+    });
+  }
+
+  std::unique_ptr<Call> bind_ring_shift(const Operation& op, int dtype, void* stream) {
+    int right = (rank_ + 1) % size_;
+    int left = (rank_ + size_ - 1) % size_;
+    return make_call([=, this, count = op.count](const void* s, void* d) {
+      api_.check(api_.group_start(), "GroupStart", comm_);
+      api_.check(api_.send(s, count, dtype, right, comm_, stream), "Send", comm_);
+      api_.check(api_.recv(d, count, dtype, left, comm_, stream), "Recv", comm_);
+      api_.check(api_.group_end(), "GroupEnd", comm_);
+    });
+  }
+
+  std::unique_ptr<Call> bind_barrier(void* stream) {
+    if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
+    int dtype = api_.family.dtypes[static_cast<size_t>(Dtype::float32)];
+    int sum = api_.family.reductions[static_cast<size_t>(Reduction::sum)];
+    void* word = barrier_memory_.data();
+    return make_call([=, this](const void*, void*) {
+      api_.check(api_.all_reduce(word, word, 1, dtype, sum, comm_, stream), "AllReduce", comm_);
+    });
+  }
+
+  void require_registration(Registration registration) const {
+    bool possible = api_.mem_alloc != nullptr && api_.mem_free != nullptr &&
+                    (registration == Registration::local
+                         ? api_.comm_register != nullptr && api_.comm_deregister != nullptr
+                         : api_.window_register != nullptr && api_.window_deregister != nullptr);
+    if (possible) return;
+    throw UnsupportedError(std::string(api_.family.name) + " " + api_.version_text() +
+                           (registration == Registration::local
+                                ? " has no CommRegister (NCCL: 2.19 or newer)"
+                                : " has no symmetric windows (NCCL: 2.27 or newer)"));
+  }
+
+  const Api& api_;
+  Device& device_;
+  int rank_;
+  int size_;
+  Comm comm_ = nullptr;
+  Buffer barrier_memory_;
+  std::vector<std::pair<void*, void*>> registered_;
+};
+
+class NcclLibrary final : public Ccl {
+ public:
+  NcclLibrary(const Family& family, const CclPlaces& places) : api_(family, places) {
+    info_.name = family.name;
+    info_.version = api_.version_text();
+    info_.path = api_.library.path();
+    info_.capabilities = api_.present;
+    info_.missing = api_.absent;
+  }
+
+  const CclInfo& info() const override { return info_; }
+
+  std::vector<uint8_t> make_id(int) override {
+    UniqueId id;
+    api_.check(api_.get_unique_id(&id), "GetUniqueId", nullptr);
+    auto bytes = reinterpret_cast<const uint8_t*>(&id);
+    return {bytes, bytes + sizeof(id)};
+  }
+
+  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
+                                     Team& team) override {
+    return std::make_unique<NcclCommunicator>(api_, device, id, team);
+  }
+
+ private:
+  Api api_;
+  CclInfo info_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places) {
+  for (const Family& family : kFamilies) {
+    if (family.name == name) return std::make_unique<NcclLibrary>(family, places);
+  }
+  throw Error(std::string(name) + " is not in the table of NCCL-shaped libraries");
+}
+
+}  // namespace cclmark

@@ -1,0 +1,440 @@
+// The built-in library for ranks of one host.
+//
+// Host buffers are anonymous files (device/host.cpp). A rank that takes part in an operation
+// publishes where its buffers are; its peers map them once and from then on read and write them
+// directly: no message is ever copied into a staging area and out again. Small payloads travel in
+// the announcement itself.
+//
+// Every operation has a sequence number. A rank *publishes* number s when its announcement for s is
+// readable, and is *done* with s when it will not touch any peer's memory for s any more.
+// Announcements lie in a ring of kDepth, so a rank may run that far ahead of the slowest reader.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "ccl/communicator.hpp"
+#include "ccl/shm_kernels.hpp"
+#include "collective/table.hpp"
+#include "core/waiting.hpp"
+#include "device/host.hpp"
+
+namespace cclmark {
+
+extern const ShmKernels kShmKernels_baseline;
+#if defined(CCLMARK_X86_KERNELS)
+extern const ShmKernels kShmKernels_avx2;
+extern const ShmKernels kShmKernels_avx512;
+#endif
+
+const ShmKernels& shm_kernels() {
+#if defined(CCLMARK_X86_KERNELS)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) {
+    return kShmKernels_avx512;
+  }
+  if (__builtin_cpu_supports("avx2")) return kShmKernels_avx2;
+#endif
+  return kShmKernels_baseline;
+}
+
+namespace {
+
+constexpr uint64_t kDepth = 4;
+constexpr size_t kInlineBytes = 2048;
+/// From here on results go past the cache: larger ones would push everything else out of it.
+constexpr size_t kStreamBytes = size_t{2} << 20;
+constexpr size_t kMappingsPerPeer = 8;
+
+/// Where a buffer lies: which file of its owner, and where in it.
+struct Location {
+  int fd = -1;
+  unsigned serial = 0;
+  size_t file_bytes = 0;
+  size_t offset = 0;
+};
+
+struct Announcement {
+  Location send;
+  Location receive;
+  alignas(64) std::byte payload[kInlineBytes];
+};
+
+struct Slot {
+  alignas(64) std::atomic<uint64_t> published;
+  alignas(64) std::atomic<uint64_t> done;
+  alignas(64) std::atomic<int> pid;
+  alignas(64) Announcement ring[kDepth];
+};
+
+/// What rank 0 hands out: where the common memory is to be found.
+struct Id {
+  char magic[8] = {'c', 'c', 'l', 'm', '-', 's', 'h', 'm'};
+  int pid = 0;
+  int fd = -1;
+};
+
+/// A file of another process (or of this one) mapped into memory.
+class Mapping {
+ public:
+  Mapping(int pid, int fd, size_t bytes) : bytes_(bytes) {
+    std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+    int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (own < 0) {
+      throw Error(Error::describe("opening another rank's memory at " + path, errno,
+                                  std::strerror(errno)) +
+                  ". The ranks of shm must run as one user on one host.");
+    }
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+    int code = errno;
+    close(own);
+    if (memory_ == MAP_FAILED) {
+      throw Error(Error::describe("mapping another rank's memory", code, std::strerror(code)));
+    }
+  }
+  Mapping(Mapping&& other) noexcept
+      : memory_(std::exchange(other.memory_, MAP_FAILED)), bytes_(other.bytes_) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Mapping() {
+    if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
+  }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  void* memory_;
+  size_t bytes_;
+};
+
+/// The buffers of a peer that were needed so far.
+class PeerMemory {
+ public:
+  std::byte* resolve(int pid, const Location& at) {
+    for (Known& known : known_) {
+      if (known.serial == at.serial) return known.mapping.data() + at.offset;
+    }
+    if (known_.size() >= kMappingsPerPeer) known_.erase(known_.begin());
+    known_.push_back({at.serial, Mapping(pid, at.fd, at.file_bytes)});
+    return known_.back().mapping.data() + at.offset;
+  }
+
+ private:
+  struct Known {
+    unsigned serial;
+    Mapping mapping;
+  };
+  std::vector<Known> known_;
+};
+
+/// Part `index` of `count` elements cut into `parts`, in multiples of a cache line.
+struct Slice {
+  size_t first, count;
+  Slice(size_t total, size_t width, int index, int parts) {
+    size_t line = std::max<size_t>(1, 64 / width);
+    size_t lines = (total + line - 1) / line;
+    auto i = static_cast<size_t>(index), n = static_cast<size_t>(parts);
+    first = std::min(total, lines * i / n * line);
+    count = std::min(total, lines * (i + 1) / n * line) - first;
+  }
+};
+
+class ShmCommunicator final : public Communicator {
+ public:
+  ShmCommunicator(Device& device, const Id& id, Team& team)
+      : team_(team),
+        device_(device),
+        kernels_(shm_kernels()),
+        rank_(team.rank()),
+        size_(team.size()),
+        common_(id.pid, id.fd, bytes_for(size_)),
+        peers_(static_cast<size_t>(size_)),
+        send_(static_cast<size_t>(size_)),
+        receive_(static_cast<size_t>(size_)) {
+    slot(rank_).pid.store(getpid(), std::memory_order_release);
+    for (int peer = 0; peer < size_; ++peer) {
+      wait_for(peer, [&] { return slot(peer).pid.load(std::memory_order_acquire) != 0; });
+    }
+  }
+
+  static size_t bytes_for(int ranks) { return sizeof(Slot) * static_cast<size_t>(ranks); }
+
+  std::unique_ptr<Call> bind(const Operation& operation, void*) override;
+
+  std::string route(const Operation&) const override { return "native"; }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration != Registration::none) {
+      throw UnsupportedError("shm needs no registration: it maps every buffer anyway");
+    }
+    return device_.allocate(bytes);
+  }
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+ private:
+  friend class ShmCall;
+
+  Slot& slot(int rank) const { return reinterpret_cast<Slot*>(common_.data())[rank]; }
+
+  template <typename Ready>
+  void wait_for(int peer, Ready ready) const {
+    if (ready()) return;
+    Patience patience(team_.oversubscribed());
+    while (!ready()) {
+      if (patience.pause()) team_.check(peer);
+    }
+  }
+
+  template <typename Ready>
+  void wait_for_peers(Ready ready) const {
+    for (int step = 1; step < size_; ++step) {
+      int peer = (rank_ + step) % size_;
+      wait_for(peer, [&] { return ready(slot(peer)); });
+    }
+  }
+
+  /// Waits until the ring has room for operation `sequence`.
+  Announcement& next_announcement() {
+    uint64_t sequence = ++sequence_;
+    if (sequence > kDepth) {
+      wait_for_peers([&](const Slot& peer) {
+        return peer.done.load(std::memory_order_acquire) >= sequence - kDepth;
+      });
+    }
+    return slot(rank_).ring[sequence % kDepth];
+  }
+  void publish() { slot(rank_).published.store(sequence_, std::memory_order_release); }
+  void done() { slot(rank_).done.store(sequence_, std::memory_order_release); }
+  void await_published(int peer) const {
+    wait_for(peer, [&] {
+      return slot(peer).published.load(std::memory_order_acquire) >= sequence_;
+    });
+  }
+  void await_all_done() const {
+    wait_for_peers([&](const Slot& peer) {
+      return peer.done.load(std::memory_order_acquire) >= sequence_;
+    });
+  }
+
+  static Location locate(const void* memory) {
+    HostAllocation allocation = find_host_allocation(memory);
+    auto offset = static_cast<size_t>(static_cast<const std::byte*>(memory) - allocation.base);
+    return {allocation.fd, allocation.serial, allocation.bytes, offset};
+  }
+
+  /// Announces this rank's buffers, waits for the peers' and maps them: send_ and receive_ then hold
+  /// every rank's addresses. Empty buffers (of ranks that only send or only receive) may be null.
+  void exchange_buffers(const void* send, void* receive) {
+    Announcement& own = next_announcement();
+    own.send = send != nullptr ? locate(send) : Location{};
+    own.receive = receive != nullptr ? locate(receive) : Location{};
+    publish();
+    for (int peer = 0; peer < size_; ++peer) {
+      auto i = static_cast<size_t>(peer);
+      if (peer == rank_) {
+        send_[i] = static_cast<const std::byte*>(send);
+        receive_[i] = static_cast<std::byte*>(receive);
+        continue;
+      }
+      await_published(peer);
+      const Announcement& theirs = slot(peer).ring[sequence_ % kDepth];
+      int pid = slot(peer).pid.load(std::memory_order_relaxed);
+      send_[i] = theirs.send.fd >= 0 ? peers_[i].resolve(pid, theirs.send) : nullptr;
+      receive_[i] = theirs.receive.fd >= 0 ? peers_[i].resolve(pid, theirs.receive) : nullptr;
+    }
+  }
+
+  Team& team_;
+  Device& device_;
+  const ShmKernels& kernels_;
+  int rank_;
+  int size_;
+  Mapping common_;
+  std::vector<PeerMemory> peers_;
+  std::vector<const std::byte*> send_;
+  std::vector<std::byte*> receive_;
+  uint64_t sequence_ = 0;
+};
+
+/// One bound operation. What each collective moves is in the table of collectives (the segments of
+/// its output); what is left to say here is which rank does which part.
+class ShmCall final : public Call {
+ public:
+  ShmCall(ShmCommunicator& comm, const Operation& operation)
+      : comm_(comm),
+        op_(operation),
+        width_(size_bytes(operation.dtype)),
+        segments_(info(operation.collective).expected(operation, comm.rank_, comm.size_)) {
+    const CollectiveInfo& row = info(operation.collective);
+    send_bytes_ = row.send_count(operation, comm.rank_, comm.size_) * width_;
+    receive_bytes_ = row.receive_count(operation, comm.rank_, comm.size_) * width_;
+    size_t largest = 0;
+    for (int rank = 0; rank < comm.size_; ++rank) {
+      largest = std::max(largest, row.send_count(operation, rank, comm.size_) * width_);
+    }
+    inline_ = largest <= kInlineBytes;
+    stream_ = largest >= kStreamBytes;
+  }
+
+  void enqueue(const void* send, void* receive) override {
+    if (op_.collective == Collective::barrier) return barrier();
+    if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
+    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr,
+                           receive_bytes_ > 0 ? receive : nullptr);
+    switch (op_.collective) {
+      case Collective::all_reduce:
+        reduce_slice(comm_.receive_);
+        break;
+      case Collective::reduce: {
+        std::byte* at_root = comm_.receive_[static_cast<size_t>(op_.root)];
+        reduce_slice({&at_root, 1});
+        break;
+      }
+      case Collective::reduce_scatter:
+        reduce_own_part(static_cast<std::byte*>(receive));
+        break;
+      default:
+        pull(static_cast<std::byte*>(receive));
+    }
+    comm_.done();
+    comm_.await_all_done();
+  }
+
+ private:
+  void barrier() {
+    comm_.next_announcement();
+    comm_.publish();
+    for (int step = 1; step < comm_.size_; ++step) {
+      comm_.await_published((comm_.rank_ + step) % comm_.size_);
+    }
+    comm_.done();
+  }
+
+  /// Inputs travel in the announcements; everyone computes its own output from them.
+  void run_inline(const void* send, std::byte* receive) {
+    Announcement& own = comm_.next_announcement();
+    if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
+    comm_.publish();
+    size_t ring = comm_.sequence_ % kDepth;
+    for (const Segment& segment : segments_) {
+      std::byte* to = receive + segment.output_element * width_;
+      if (segment.source != Segment::kReduced) {
+        comm_.await_published(segment.source);
+        std::memcpy(to, comm_.slot(segment.source).ring[ring].payload +
+                            segment.source_element * width_,
+                    segment.count * width_);
+        continue;
+      }
+      for (int peer = 0; peer < comm_.size_; ++peer) {
+        if (peer != comm_.rank_) comm_.await_published(peer);
+        comm_.send_[static_cast<size_t>(peer)] =
+            comm_.slot(peer).ring[ring].payload + segment.source_element * width_;
+      }
+      comm_.kernels_.reduce({&to, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction, false);
+    }
+    comm_.done();
+  }
+
+  /// Every rank reduces one slice of the vector and writes the result wherever it is wanted.
+  void reduce_slice(std::span<std::byte*> targets) {
+    Slice slice(op_.count, width_, comm_.rank_, comm_.size_);
+    if (slice.count == 0) return;
+    size_t offset = slice.first * width_;
+    for (const std::byte*& source : comm_.send_) source += offset;
+    for (std::byte*& target : targets) target += offset;
+    comm_.kernels_.reduce(targets, comm_.send_, slice.count, op_.dtype, op_.reduction, stream_);
+  }
+
+  void reduce_own_part(std::byte* receive) {
+    const Segment& segment = segments_.front();
+    for (const std::byte*& source : comm_.send_) source += segment.source_element * width_;
+    comm_.kernels_.reduce({&receive, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction,
+                          stream_);
+  }
+
+  /// Copies the parts of the output from their sources, starting at a different one on each rank.
+  void pull(std::byte* receive) {
+    for (size_t step = 0; step < segments_.size(); ++step) {
+      const Segment& segment =
+          segments_[(step + static_cast<size_t>(comm_.rank_)) % segments_.size()];
+      if (segment.count == 0) continue;
+      const std::byte* from =
+          comm_.send_[static_cast<size_t>(segment.source)] + segment.source_element * width_;
+      std::byte* to = receive + segment.output_element * width_;
+      if (to != from) comm_.kernels_.copy(to, from, segment.count * width_, stream_);
+    }
+  }
+
+  ShmCommunicator& comm_;
+  Operation op_;
+  size_t width_;
+  std::vector<Segment> segments_;
+  size_t send_bytes_ = 0;
+  size_t receive_bytes_ = 0;
+  bool inline_ = false;
+  bool stream_ = false;
+};
+
+std::unique_ptr<Call> ShmCommunicator::bind(const Operation& operation, void*) {
+  return std::make_unique<ShmCall>(*this, operation);
+}
+
+class ShmLibrary final : public Ccl {
+ public:
+  ShmLibrary() {
+    info_.name = "shm";
+    info_.version = CCLMARK_VERSION;
+    info_.path = "built in";
+  }
+  ~ShmLibrary() override {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  const CclInfo& info() const override { return info_; }
+
+  std::vector<uint8_t> make_id(int ranks) override {
+    fd_ = memfd_create("cclmark-shm", MFD_CLOEXEC);
+    if (fd_ < 0 ||
+        ftruncate(fd_, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
+      throw Error(Error::describe("making shared memory", errno, std::strerror(errno)));
+    }
+    Id id;
+    id.pid = getpid();
+    id.fd = fd_;
+    auto bytes = reinterpret_cast<const uint8_t*>(&id);
+    return {bytes, bytes + sizeof(id)};
+  }
+
+  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> bytes,
+                                     Team& team) override {
+    if (device.info().runtime != "host") {
+      throw UnsupportedError("shm moves host memory only: use --devices host");
+    }
+    Id id;
+    if (bytes.size() != sizeof(id) || std::memcmp(bytes.data(), id.magic, sizeof(id.magic)) != 0) {
+      throw Error("this is not an id of shm");
+    }
+    std::memcpy(&id, bytes.data(), sizeof(id));
+    return std::make_unique<ShmCommunicator>(device, id, team);
+  }
+
+ private:
+  CclInfo info_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Ccl> open_shm(std::string_view, const CclPlaces& places) {
+  if (!places.chosen.empty()) throw Error("shm is built in: --ccl-path does not apply to it");
+  return std::make_unique<ShmLibrary>();
+}
+
+}  // namespace cclmark

@@ -1,0 +1,146 @@
+#include "collective/checker.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cclmark {
+namespace {
+
+#include "kernels/pattern.cu"
+
+constexpr size_t kVectorBytes = 16;
+constexpr size_t kHostChunkBytes = size_t{64} << 20;  // a multiple of every element and of 4 KiB
+
+}  // namespace
+
+Checker::Checker(Device& device, void* stream, int rank, int ranks)
+    : device_(device),
+      stream_(stream),
+      rank_(rank),
+      ranks_(ranks),
+      counters_(device, 2 * sizeof(unsigned long long)) {
+  try {
+    fill_ = &device.kernel("cclmark_fill");
+    verify_ = &device.kernel("cclmark_verify");
+  } catch (const MissingError& error) {
+    no_kernels_ = error.what();
+  }
+}
+
+void Checker::choose(const Operation& operation, uint32_t seed) {
+  bool reduces = info(operation.collective).reduces;
+  std::string choice = std::string(name(operation.dtype)) + "/" +
+                       (reduces ? std::string(name(operation.reduction)) : "copy") + "/" +
+                       std::to_string(seed);
+  operation_ = operation;
+  seed_ = seed;
+  if (choice == chosen_) return;
+  tables_.clear();
+  if (reduces) {
+    tables_.push_back(input_table(operation, rank_, ranks_, seed));
+    tables_.push_back(reduced_table(operation, ranks_, seed));
+  } else {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      tables_.push_back(input_table(operation, rank, ranks_, seed));
+    }
+  }
+  size_t bytes = tables_.size() * kTableBytes;
+  if (device_tables_.size_bytes() < bytes) device_tables_ = Buffer(device_, bytes);
+  device_.copy_from_host(device_tables_.data(), tables_.data(), bytes);
+  chosen_ = choice;
+}
+
+/// Which of the tables holds the input of `source` (or the reduction).
+static size_t table_index(const Operation& operation, int source) {
+  if (!info(operation.collective).reduces) return static_cast<size_t>(source);
+  return source == Segment::kReduced ? 1 : 0;
+}
+
+const Table& Checker::table(int source) const { return tables_[table_index(operation_, source)]; }
+
+const std::byte* Checker::device_table(int source) const {
+  return device_tables_.data() + table_index(operation_, source) * kTableBytes;
+}
+
+void Checker::run(const Kernel* kernel, std::byte* data, size_t bytes, int source,
+                  size_t source_element, size_t first_element) {
+  if (bytes == 0) return;
+  if (!no_kernels_.empty()) {
+    return run_on_host(kernel == nullptr, data, bytes, source, source_element, first_element);
+  }
+  size_t width = size_bytes(operation_.dtype);
+  PatternArguments arguments{};
+  arguments.data = reinterpret_cast<unsigned char*>(data);
+  arguments.bytes = bytes;
+  arguments.table = reinterpret_cast<const unsigned char*>(device_table(source));
+  arguments.source_byte = source_element * width;
+  arguments.seed = seed_;
+  arguments.element_bytes = static_cast<unsigned>(width);
+  arguments.first_element = first_element;
+  arguments.wrong_count = reinterpret_cast<unsigned long long*>(counters_.data());
+  arguments.first_wrong = arguments.wrong_count + 1;
+  device_.launch(*kernel, &arguments, std::max<size_t>(1, bytes / kVectorBytes), stream_);
+}
+
+void Checker::run_on_host(bool filling, std::byte* data, size_t bytes, int source,
+                          size_t source_element, size_t first_element) {
+  size_t width = size_bytes(operation_.dtype);
+  std::vector<std::byte> chunk(std::min(bytes, kHostChunkBytes));
+  while (!device_.idle(stream_)) continue;
+  for (size_t done = 0; done < bytes; done += chunk.size()) {
+    size_t part = std::min(chunk.size(), bytes - done);
+    unsigned long long wrong = 0, first = ~0ull;
+    PatternArguments arguments{};
+    arguments.data = reinterpret_cast<unsigned char*>(chunk.data());
+    arguments.bytes = part;
+    arguments.table = reinterpret_cast<const unsigned char*>(table(source).data());
+    arguments.source_byte = source_element * width + done;
+    arguments.seed = seed_;
+    arguments.element_bytes = static_cast<unsigned>(width);
+    arguments.first_element = first_element + done / width;
+    arguments.wrong_count = &wrong;
+    arguments.first_wrong = &first;
+    if (filling) {
+      cclmark_fill(arguments);
+      device_.copy_from_host(data + done, chunk.data(), part);
+    } else {
+      device_.copy_to_host(chunk.data(), data + done, part);
+      cclmark_verify(arguments);
+      host_count_.wrong += wrong;
+      host_count_.first_element = std::min<uint64_t>(host_count_.first_element, first);
+    }
+  }
+}
+
+void Checker::fill_input(std::byte* data, size_t bytes) { run(fill_, data, bytes, rank_, 0, 0); }
+
+void Checker::begin() {
+  host_count_ = {0, ~uint64_t{0}};
+  device_.fill_bytes(counters_.data(), 0, sizeof(unsigned long long), stream_);
+  device_.fill_bytes(counters_.data() + sizeof(unsigned long long), 0xff,
+                     sizeof(unsigned long long), stream_);
+}
+
+void Checker::check(const std::byte* output, const Segment& segment) {
+  size_t width = size_bytes(operation_.dtype);
+  auto data = const_cast<std::byte*>(output) + segment.output_element * width;
+  run(verify_, data, segment.count * width, segment.source, segment.source_element,
+      segment.output_element);
+}
+
+Checker::Count Checker::result() {
+  if (!no_kernels_.empty()) return host_count_;
+  unsigned long long values[2];
+  device_.copy_to_host(values, counters_.data(), sizeof(values));
+  return {values[0], values[1]};
+}
+
+uint64_t Checker::expected_bits(const Segment& segment, size_t offset) const {
+  auto bytes =
+      pattern_element(table(segment.source), operation_.dtype, segment.source_element + offset, seed_);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size());
+  return bits;
+}
+
+}  // namespace cclmark

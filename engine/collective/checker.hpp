@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collective/pattern.hpp"
+#include "collective/table.hpp"
+#include "device/device.hpp"
+
+namespace cclmark {
+
+/// Fills inputs and checks outputs, on the device where kernels can be had, else on the host.
+class Checker {
+ public:
+  Checker(Device& device, void* stream, int rank, int ranks);
+
+  /// Chooses what inputs and outputs hold from now on. Cheap when nothing changes.
+  void choose(const Operation& operation, uint32_t seed);
+
+  /// Writes this rank's input, from its first element on.
+  void fill_input(std::byte* data, size_t bytes);
+  /// Clears the counters; check() adds to them.
+  void begin();
+  /// Compares `segment` of the output at `output`; the stream must have finished writing it.
+  void check(const std::byte* output, const Segment& segment);
+  /// After the stream is idle.
+  struct Count {
+    uint64_t wrong;
+    uint64_t first_element;
+  };
+  Count result();
+
+  /// What element `offset` of `segment` should be, as bits.
+  uint64_t expected_bits(const Segment& segment, size_t offset) const;
+
+  const std::string& no_kernels() const { return no_kernels_; }
+
+ private:
+  struct Launch;
+  const Table& table(int source) const;
+  const std::byte* device_table(int source) const;
+  void run(const Kernel* kernel, std::byte* data, size_t bytes, int source, size_t source_element,
+           size_t first_element);
+  void run_on_host(bool filling, std::byte* data, size_t bytes, int source, size_t source_element,
+                   size_t first_element);
+
+  Device& device_;
+  void* stream_;
+  int rank_;
+  int ranks_;
+  const Kernel* fill_ = nullptr;
+  const Kernel* verify_ = nullptr;
+  std::string no_kernels_;
+
+  Operation operation_;
+  uint32_t seed_ = 0;
+  std::string chosen_;
+  /// Reductions: own input and the result. Otherwise: the input of every rank.
+  std::vector<Table> tables_;
+  Buffer device_tables_;
+  Buffer counters_;
+  Count host_count_{};
+};
+
+}  // namespace cclmark

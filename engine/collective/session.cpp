@@ -1,0 +1,300 @@
+#include "collective/session.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "core/clock.hpp"
+
+namespace cclmark {
+namespace {
+
+constexpr int kPoison = 0xa5;
+constexpr size_t kAlignment = 512;
+constexpr size_t kCachesPerBuffer = 3;
+constexpr size_t kMostSpareBytes = size_t{1} << 28;
+constexpr size_t kPollsPerCheck = 1024;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The largest value over all ranks, so that every rank places its messages alike.
+size_t largest(size_t (*count)(const Operation&, int, int), const Operation& op, int ranks) {
+  size_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) most = std::max(most, count(op, rank, ranks));
+  return most * size_bytes(op.dtype);
+}
+
+}  // namespace
+
+Session::Session(Device& device, Team& team, Communicator& communicator)
+    : device_(device),
+      team_(team),
+      communicator_(communicator),
+      stream_(device),
+      start_(device),
+      end_(device),
+      checker_(device, stream_.get(), team.rank(), team.size()) {}
+
+Session::~Session() {
+  drop_graph();
+  release();
+}
+
+void Session::release() noexcept {
+  if (send_ != nullptr) communicator_.release(send_, registration_);
+  if (receive_ != nullptr) communicator_.release(receive_, registration_);
+  send_ = receive_ = nullptr;
+  send_capacity_ = receive_capacity_ = 0;
+  filled_with_.clear();
+}
+
+void Session::reserve(size_t send_bytes, size_t receive_bytes, Registration registration) {
+  size_t spare = std::min(kCachesPerBuffer * device_.info().cache_bytes, kMostSpareBytes);
+  // Host ranks share one cache among all their buffers.
+  if (device_.info().runtime == "host") spare /= 2 * static_cast<size_t>(team_.size());
+  send_bytes = aligned(std::max(send_bytes, spare));
+  receive_bytes = aligned(std::max(receive_bytes, spare));
+  if (registration == registration_ && send_bytes <= send_capacity_ &&
+      receive_bytes <= receive_capacity_) {
+    return;
+  }
+  call_.reset();
+  drop_graph();
+  release();
+  registration_ = registration;
+  send_ = static_cast<std::byte*>(communicator_.allocate(send_bytes, registration));
+  send_capacity_ = send_bytes;
+  receive_ = static_cast<std::byte*>(communicator_.allocate(receive_bytes, registration));
+  receive_capacity_ = receive_bytes;
+}
+
+void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) {
+  drop_graph();
+  operation_ = operation;
+  in_place_ = in_place;
+  row_ = &info(operation.collective);
+  int n = team_.size();
+  send_stride_ = aligned(largest(row_->send_count, operation, n));
+  receive_stride_ = aligned(largest(row_->receive_count, operation, n));
+  if (in_place) {
+    // Input and output share the receive buffer; the send buffer is where the input is put aside.
+    receive_stride_ = std::max(send_stride_, receive_stride_);
+    if (!row_->staged_in_place) send_stride_ = 0;
+  }
+  if (send_stride_ > send_capacity_ || receive_stride_ > receive_capacity_) {
+    throw Error("the buffers reserved are too small for this operation");
+  }
+  size_t most = std::numeric_limits<size_t>::max();
+  slots_ = std::min(send_stride_ > 0 ? send_capacity_ / send_stride_ : most,
+                    receive_stride_ > 0 ? receive_capacity_ / receive_stride_ : most);
+  if (slots_ == most) slots_ = 1;
+  checker_.choose(operation, seed);
+  std::string content = std::string(name(operation.dtype)) + "/" +
+                        (row_->reduces ? std::string(name(operation.reduction)) : "copy");
+  if (content != filled_with_) {
+    checker_.fill_input(send_, send_capacity_);
+    checker_.fill_input(receive_, receive_capacity_);
+    filled_with_ = content;
+  }
+  call_ = communicator_.bind(operation, stream_.get());
+}
+
+std::string Session::route() const {
+  std::string route = communicator_.route(operation_);
+  return in_place_ && row_->staged_in_place ? "copy aside, then " + route : route;
+}
+
+Session::Region Session::input() const {
+  size_t width = size_bytes(operation_.dtype);
+  int rank = team_.rank(), n = team_.size();
+  size_t bytes = row_->send_count(operation_, rank, n) * width;
+  if (!in_place_) return {send_, bytes};
+  return {receive_ + row_->send_offset(operation_, rank, n) * width, bytes};
+}
+
+Session::Region Session::output() const {
+  size_t width = size_bytes(operation_.dtype);
+  int rank = team_.rank(), n = team_.size();
+  size_t offset = in_place_ ? row_->receive_offset(operation_, rank, n) * width : 0;
+  return {receive_ + offset, row_->receive_count(operation_, rank, n) * width};
+}
+
+/// Enqueues the operation on the buffers of its turn: each iteration uses other memory than the one
+/// before, so that no cache holds the data already.
+void Session::issue(size_t iteration) {
+  size_t slot = iteration % slots_;
+  Region from = input();
+  std::byte* to = output().data + slot * receive_stride_;
+  const std::byte* source = from.data + slot * (in_place_ ? receive_stride_ : send_stride_);
+  if (in_place_ && row_->staged_in_place) {
+    std::byte* aside = send_ + slot * send_stride_;
+    device_.copy_async(aside, source, from.bytes, stream_.get());
+    source = aside;
+  }
+  call_->enqueue(source, to);
+}
+
+void Session::issue_all(const Batch& batch) {
+  for (size_t i = 0; i < batch.iterations; ++i) {
+    if (batch.group <= 1) {
+      issue(i);
+      continue;
+    }
+    communicator_.begin_group();
+    for (size_t k = 0; k < batch.group; ++k) issue(i * batch.group + k);
+    communicator_.end_group();
+  }
+}
+
+void Session::wait_until_idle() {
+  for (size_t polls = 1; !device_.idle(stream_.get()); ++polls) {
+    if (polls % kPollsPerCheck != 0) continue;
+    communicator_.check();
+    team_.check(-1);
+  }
+}
+
+Samples Session::gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
+                        const std::vector<double>& enqueue_s) {
+  return {host_s.size(), team_.gather(host_s), team_.gather(device_s), team_.gather(enqueue_s)};
+}
+
+static void hold_back(const Batch& batch) {
+  if (batch.delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(batch.delay_s));
+}
+
+Samples Session::run(const Batch& batch) {
+  switch (batch.timing) {
+    case Timing::blocking:
+      return run_singly(batch);
+    case Timing::per_op:
+      return run_with_events(batch);
+    default:
+      return run_batch(batch);
+  }
+}
+
+Samples Session::run_batch(const Batch& batch) {
+  bool replay = batch.timing == Timing::graph;
+  void* graph = replay ? graph_of(batch) : nullptr;
+  size_t launches = replay ? batch.graph_launches : 1;
+  team_.barrier();
+  auto begin = Clock::now();
+  hold_back(batch);
+  device_.record(start_.get(), stream_.get());
+  if (replay) {
+    for (size_t i = 0; i < launches; ++i) device_.launch_graph(graph, stream_.get());
+  } else {
+    issue_all(batch);
+  }
+  device_.record(end_.get(), stream_.get());
+  auto enqueued = Clock::now();
+  wait_until_idle();
+  auto end = Clock::now();
+  auto operations = static_cast<double>(batch.iterations * batch.group * launches);
+  return gather({seconds_between(begin, end) / operations},
+                {device_.elapsed_s(start_.get(), end_.get()) / operations},
+                {seconds_between(begin, enqueued) / operations});
+}
+
+Samples Session::run_singly(const Batch& batch) {
+  std::vector<double> host_s, device_s, enqueue_s;
+  for (size_t i = 0; i < batch.iterations; ++i) {
+    team_.barrier();
+    auto begin = Clock::now();
+    hold_back(batch);
+    device_.record(start_.get(), stream_.get());
+    issue(i);
+    device_.record(end_.get(), stream_.get());
+    auto enqueued = Clock::now();
+    wait_until_idle();
+    host_s.push_back(seconds_between(begin, Clock::now()));
+    device_s.push_back(device_.elapsed_s(start_.get(), end_.get()));
+    enqueue_s.push_back(seconds_between(begin, enqueued));
+  }
+  return gather(host_s, device_s, enqueue_s);
+}
+
+Samples Session::run_with_events(const Batch& batch) {
+  while (marks_.size() < batch.iterations + 1) marks_.emplace_back(device_);
+  team_.barrier();
+  auto begin = Clock::now();
+  hold_back(batch);
+  device_.record(marks_[0].get(), stream_.get());
+  for (size_t i = 0; i < batch.iterations; ++i) {
+    issue(i);
+    device_.record(marks_[i + 1].get(), stream_.get());
+  }
+  auto enqueued = Clock::now();
+  wait_until_idle();
+  auto end = Clock::now();
+  std::vector<double> device_s;
+  for (size_t i = 0; i < batch.iterations; ++i) {
+    device_s.push_back(device_.elapsed_s(marks_[i].get(), marks_[i + 1].get()));
+  }
+  auto operations = static_cast<double>(batch.iterations);
+  std::vector<double> host_s(batch.iterations, seconds_between(begin, end) / operations);
+  std::vector<double> enqueue_s(batch.iterations, seconds_between(begin, enqueued) / operations);
+  return gather(host_s, device_s, enqueue_s);
+}
+
+void* Session::graph_of(const Batch& batch) {
+  if (graph_ != nullptr && graph_iterations_ == batch.iterations) return graph_;
+  drop_graph();
+  device_.begin_capture(stream_.get());
+  issue_all(batch);
+  graph_ = device_.end_capture(stream_.get());
+  graph_iterations_ = batch.iterations;
+  return graph_;
+}
+
+void Session::drop_graph() noexcept {
+  if (graph_ != nullptr) device_.destroy_graph(graph_);
+  graph_ = nullptr;
+}
+
+std::vector<Finding> Session::verify(std::optional<size_t> corrupt) {
+  size_t width = size_bytes(operation_.dtype);
+  auto segments = row_->expected(operation_, team_.rank(), team_.size());
+  Region from = input(), to = output();
+  checker_.begin();
+  device_.fill_bytes(to.data, kPoison, to.bytes, stream_.get());
+  checker_.fill_input(from.data, from.bytes);
+  issue(0);
+  wait_until_idle();
+  if (corrupt && *corrupt < to.bytes / width) {
+    std::array<std::byte, 8> element{};
+    device_.copy_to_host(element.data(), to.data + *corrupt * width, width);
+    for (std::byte& byte : element) byte = ~byte;
+    device_.copy_from_host(to.data + *corrupt * width, element.data(), width);
+  }
+  for (const Segment& segment : segments) checker_.check(to.data, segment);
+  wait_until_idle();
+
+  Finding own;
+  Checker::Count count = checker_.result();
+  own.wrong = count.wrong;
+  if (own.wrong > 0) {
+    own.first_element = count.first_element;
+    device_.copy_to_host(&own.actual_bits, to.data + own.first_element * width, width);
+    for (const Segment& segment : segments) {
+      size_t offset = own.first_element - segment.output_element;
+      if (own.first_element < segment.output_element || offset >= segment.count) continue;
+      own.expected_bits = checker_.expected_bits(segment, offset);
+    }
+  }
+  auto pack = [](uint64_t bits) { return std::bit_cast<double>(bits); };
+  std::vector<double> all = team_.gather(std::vector<double>{
+      pack(own.wrong), pack(own.first_element), pack(own.expected_bits), pack(own.actual_bits)});
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < all.size(); i += 4) {
+    auto unpack = [&](size_t k) { return std::bit_cast<uint64_t>(all[i + k]); };
+    findings.push_back({unpack(0), unpack(1), unpack(2), unpack(3)});
+  }
+  return findings;
+}
+
+}  // namespace cclmark

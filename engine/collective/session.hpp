@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccl/communicator.hpp"
+#include "collective/checker.hpp"
+#include "collective/table.hpp"
+#include "core/team.hpp"
+#include "device/device.hpp"
+
+namespace cclmark {
+
+/// How the operations of a batch follow each other.
+enum class Timing : uint8_t {
+  throughput,  ///< enqueued back to back, one pair of events round all of them
+  blocking,    ///< each alone, after a barrier, waited for before the next
+  graph,       ///< captured once, replayed
+  per_op,      ///< back to back, a pair of events round each
+};
+
+/// What to time at once.
+struct Batch {
+  Timing timing = Timing::throughput;
+  size_t iterations = 1;      ///< samples with blocking and per_op, else operations per sample
+  size_t group = 1;           ///< operations that the library launches as one
+  size_t graph_launches = 1;  ///< graph only
+  double delay_s = 0;         ///< this rank waits so long before its first operation
+};
+
+/// Times of one batch on every rank, in seconds per operation. Each vector holds `count` values of
+/// rank 0, then of rank 1 and so on.
+struct Samples {
+  size_t count = 1;
+  std::vector<double> host_s;     ///< from the barrier until the operations were complete
+  std::vector<double> device_s;   ///< between the device's events; NaN where there are none
+  std::vector<double> enqueue_s;  ///< from the barrier until the last call had returned
+};
+
+/// What the check of one rank's output found.
+struct Finding {
+  uint64_t wrong = 0;
+  uint64_t first_element = 0;
+  uint64_t expected_bits = 0;
+  uint64_t actual_bits = 0;
+};
+
+/// One rank's part in measuring: buffers, the operation being measured, and the timed loop.
+///
+/// All calls are collective: every rank makes the same ones with the same arguments. Waits end at
+/// the time granted with Team::expect_within.
+class Session {
+ public:
+  Session(Device& device, Team& team, Communicator& communicator);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Makes room for inputs and outputs of so many bytes on this rank. More is taken than asked for
+  /// where that keeps small messages from staying in the cache. Raises OutOfMemoryError.
+  void reserve(size_t send_bytes, size_t receive_bytes, Registration registration);
+
+  /// Binds the operation that the next calls are about and fills its inputs.
+  /// Raises UnsupportedError when the library cannot do it, Error when it does not fit.
+  void prepare(const Operation& operation, bool in_place, uint32_t seed);
+
+  Samples run(const Batch& batch);
+
+  /// Runs the operation once on fresh inputs and a poisoned output and checks that output in full.
+  /// `corrupt`: flip the bits of this element of this rank's output first. Findings of all ranks.
+  std::vector<Finding> verify(std::optional<size_t> corrupt);
+
+  int ranks() const { return team_.size(); }
+  /// How the library does the prepared operation: "native", or what it is composed of.
+  std::string route() const;
+  /// Why checks run on the host; empty when they run on the device.
+  const std::string& checked_on_host() const { return checker_.no_kernels(); }
+
+ private:
+  struct Region {
+    std::byte* data;
+    size_t bytes;
+  };
+
+  void release() noexcept;
+  void issue(size_t iteration);
+  void issue_all(const Batch& batch);
+  void wait_until_idle();
+  Samples gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
+                 const std::vector<double>& enqueue_s);
+  Samples run_batch(const Batch& batch);
+  Samples run_singly(const Batch& batch);
+  Samples run_with_events(const Batch& batch);
+  void* graph_of(const Batch& batch);
+  void drop_graph() noexcept;
+  Region input() const;
+  Region output() const;
+
+  Device& device_;
+  Team& team_;
+  Communicator& communicator_;
+  Stream stream_;
+  Event start_, end_;
+  std::vector<Event> marks_;
+  Checker checker_;
+
+  std::byte* send_ = nullptr;
+  std::byte* receive_ = nullptr;
+  size_t send_capacity_ = 0;
+  size_t receive_capacity_ = 0;
+  Registration registration_ = Registration::none;
+
+  Operation operation_;
+  const CollectiveInfo* row_ = nullptr;
+  bool in_place_ = false;
+  std::unique_ptr<Call> call_;
+  size_t slots_ = 1;
+  size_t send_stride_ = 0;
+  size_t receive_stride_ = 0;
+  std::string filled_with_;
+
+  void* graph_ = nullptr;
+  size_t graph_iterations_ = 0;
+};
+
+}  // namespace cclmark

@@ -1,0 +1,99 @@
+#include "collective/table.hpp"
+
+#include <array>
+
+namespace cclmark {
+namespace {
+
+using Op = Operation;
+using Segments = std::vector<Segment>;
+
+size_t none(const Op&, int, int) { return 0; }
+size_t one(const Op& op, int, int) { return op.count; }
+size_t all(const Op& op, int, int n) { return op.count * static_cast<size_t>(n); }
+size_t own_part(const Op& op, int rank, int) { return op.count * static_cast<size_t>(rank); }
+size_t root_all(const Op& op, int rank, int n) { return rank == op.root ? all(op, rank, n) : 0; }
+size_t root_one(const Op& op, int rank, int) { return rank == op.root ? op.count : 0; }
+size_t root_own_part(const Op& op, int rank, int) {
+  return rank == op.root ? op.count * static_cast<size_t>(rank) : 0;
+}
+
+size_t row_sum(const Op& op, int rank, int n) {
+  size_t sum = 0;
+  for (int to = 0; to < n; ++to) sum += op.part(rank, to, n);
+  return sum;
+}
+size_t column_sum(const Op& op, int rank, int n) {
+  size_t sum = 0;
+  for (int from = 0; from < n; ++from) sum += op.part(from, rank, n);
+  return sum;
+}
+
+Segments reduced(const Op& op, int, int) { return {{0, op.count, Segment::kReduced, 0}}; }
+Segments reduced_at_root(const Op& op, int rank, int n) {
+  return rank == op.root ? reduced(op, rank, n) : Segments{};
+}
+Segments reduced_part(const Op& op, int rank, int n) {
+  return {{0, op.count, Segment::kReduced, own_part(op, rank, n)}};
+}
+Segments gathered(const Op& op, int, int n) {
+  Segments segments;
+  for (int from = 0; from < n; ++from) {
+    segments.push_back({op.count * static_cast<size_t>(from), op.count, from, 0});
+  }
+  return segments;
+}
+Segments gathered_at_root(const Op& op, int rank, int n) {
+  return rank == op.root ? gathered(op, rank, n) : Segments{};
+}
+Segments from_root(const Op& op, int, int) { return {{0, op.count, op.root, 0}}; }
+Segments part_of_root(const Op& op, int rank, int n) {
+  return {{0, op.count, op.root, own_part(op, rank, n)}};
+}
+Segments transposed(const Op& op, int rank, int n) {
+  Segments segments;
+  for (int from = 0; from < n; ++from) {
+    segments.push_back(
+        {op.count * static_cast<size_t>(from), op.count, from, own_part(op, rank, n)});
+  }
+  return segments;
+}
+Segments transposed_uneven(const Op& op, int rank, int n) {
+  Segments segments;
+  UnevenParts own(op, rank, n);
+  for (int from = 0; from < n; ++from) {
+    auto peer = static_cast<size_t>(from);
+    size_t source = UnevenParts(op, from, n).send_offsets[static_cast<size_t>(rank)];
+    segments.push_back({own.receive_offsets[peer], own.receive_counts[peer], from, source});
+  }
+  return segments;
+}
+Segments from_left(const Op& op, int rank, int n) { return {{0, op.count, (rank + n - 1) % n, 0}}; }
+Segments nothing(const Op&, int, int) { return {}; }
+
+using C = Collective;
+
+constexpr std::array<CollectiveInfo, kCollectives.size()> kTable = {{
+    // clang-format off
+    // collective        reduces staged  send      receive     send offset    receive offset expected
+    {C::all_reduce,      true,   false,  one,      one,        none,          none,          reduced},
+    {C::all_gather,      false,  false,  one,      all,        own_part,      none,          gathered},
+    {C::reduce_scatter,  true,   false,  all,      one,        none,          own_part,      reduced_part},
+    {C::broadcast,       false,  false,  root_one, one,        none,          none,          from_root},
+    {C::reduce,          true,   false,  one,      root_one,   none,          none,          reduced_at_root},
+    {C::alltoall,        false,  true,   all,      all,        none,          none,          transposed},
+    {C::alltoallv,       false,  true,   row_sum,  column_sum, none,          none,          transposed_uneven},
+    {C::gather,          false,  false,  one,      root_all,   root_own_part, none,          gathered_at_root},
+    {C::scatter,         false,  false,  root_all, one,        none,          root_own_part, part_of_root},
+    {C::sendrecv,        false,  true,   one,      one,        none,          none,          from_left},
+    {C::barrier,         false,  false,  none,     none,       none,          none,          nothing},
+    // clang-format on
+}};
+
+}  // namespace
+
+const CollectiveInfo& info(Collective collective) {
+  return kTable[static_cast<size_t>(collective)];
+}
+
+}  // namespace cclmark

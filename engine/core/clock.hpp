@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace cclmark {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+/// A moment after which a wait gives up.
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : at_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(seconds))),
+        seconds_(seconds) {}
+
+  bool passed() const { return Clock::now() >= at_; }
+  /// The wait that was granted, for the message.
+  double seconds() const { return seconds_; }
+
+ private:
+  Clock::time_point at_;
+  double seconds_;
+};
+
+}  // namespace cclmark

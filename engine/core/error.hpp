@@ -1,0 +1,55 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cclmark {
+
+/// Why something failed, in words that a user can act on: the call that failed, the vendor's own
+/// code and text, and on which rank and device it happened.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+
+  static std::string describe(std::string_view call, long code, std::string_view text) {
+    std::string message(call);
+    message += " failed: ";
+    message += text.empty() ? std::string_view("no text given") : text;
+    message += " (code " + std::to_string(code) + ")";
+    return message;
+  }
+};
+
+/// A library, a symbol or a device is not on this machine.
+class MissingError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The library or device exists and cannot do what was asked: the case is skipped with this reason.
+class UnsupportedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// There is not enough device memory for the buffers asked for.
+class OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A wait reached its deadline.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another rank failed, so this one stopped waiting.
+class AbortedError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace cclmark

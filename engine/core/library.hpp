@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace cclmark {
+
+/// A vendor's shared library, loaded once and never unloaded: vendors keep threads and exit
+/// handlers inside, and unmapping their code under them crashes at exit.
+class Library {
+ public:
+  /// Loads the first of `candidates` (paths or sonames) that loads.
+  /// `variable` names the environment variable that the user may set to choose another file.
+  /// Raises MissingError that lists what was tried and why each failed.
+  static Library open(const std::string& what, const std::vector<std::string>& candidates,
+                      const std::string& variable);
+
+  /// The function called `symbol`. Raises MissingError when the library lacks it.
+  template <typename Function>
+  Function* require(const char* symbol) const {
+    void* address = find(symbol);
+    if (address == nullptr) {
+      throw MissingError(path_ + " has no symbol " + symbol +
+                         ": it is too old or not the library that it is named after");
+    }
+    return reinterpret_cast<Function*>(address);
+  }
+
+  /// The function called `symbol`, or nullptr: an absent symbol is an absent capability.
+  template <typename Function>
+  Function* optional(const char* symbol) const {
+    return reinterpret_cast<Function*>(find(symbol));
+  }
+
+  /// The file that the loader really mapped.
+  const std::string& path() const { return path_; }
+
+ private:
+  Library(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  void* find(const char* symbol) const;
+
+  void* handle_;
+  std::string path_;
+};
+
+}  // namespace cclmark

@@ -1,0 +1,97 @@
+#include "core/team.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/waiting.hpp"
+
+namespace cclmark {
+
+/// A rank's own cache lines. Payloads are kept twice, for even and odd epochs: a rank may write its
+/// next payload while a slower one still reads the last.
+struct alignas(64) Team::Slot {
+  std::atomic<uint64_t> epoch;
+  alignas(64) double payload[2][kPayload / sizeof(double)];
+};
+
+Team::Team(int fd, int rank, int size, bool oversubscribed)
+    : rank_(rank), size_(size), oversubscribed_(oversubscribed) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw Error("rank " + std::to_string(rank) + " of " + std::to_string(size) + " is impossible");
+  }
+  bytes_ = kHeaderBytes + sizeof(Slot) * static_cast<size_t>(size);
+  if (ftruncate(fd, static_cast<off_t>(bytes_)) != 0) {
+    throw Error(Error::describe("ftruncate(team memory)", errno, std::strerror(errno)));
+  }
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    throw Error(Error::describe("mmap(team memory)", errno, std::strerror(errno)));
+  }
+  memory_ = static_cast<std::byte*>(memory);
+  epoch_ = slot(rank_).epoch.load(std::memory_order_relaxed);
+}
+
+Team::~Team() { munmap(memory_, bytes_); }
+
+Team::Slot& Team::slot(int rank) const {
+  return reinterpret_cast<Slot*>(memory_ + kHeaderBytes)[rank];
+}
+
+bool Team::aborted() const {
+  return reinterpret_cast<std::atomic<uint8_t>*>(memory_)->load(std::memory_order_relaxed) != 0;
+}
+
+void Team::abort() noexcept {
+  reinterpret_cast<std::atomic<uint8_t>*>(memory_)->store(1, std::memory_order_relaxed);
+}
+
+void Team::expect_within(double seconds, std::string doing) {
+  deadline_ = Deadline(seconds);
+  doing_ = std::move(doing);
+}
+
+void Team::check(int peer) const {
+  if (aborted()) throw AbortedError("stopped during " + doing_ + ": another rank failed");
+  if (!deadline_.passed()) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%g s", deadline_.seconds());
+  std::string awaited = peer < 0 ? "the device" : "rank " + std::to_string(peer);
+  throw TimeoutError("waited " + std::string(seconds) + " for " + awaited + " during " + doing_);
+}
+
+void Team::barrier() {
+  uint64_t epoch = ++epoch_;
+  slot(rank_).epoch.store(epoch, std::memory_order_release);
+  for (int step = 1; step < size_; ++step) {
+    int peer = (rank_ + step) % size_;
+    Patience patience(oversubscribed_);
+    while (slot(peer).epoch.load(std::memory_order_acquire) < epoch) {
+      if (patience.pause()) check(peer);
+    }
+  }
+}
+
+std::vector<double> Team::gather(std::span<const double> values) {
+  constexpr size_t kChunk = kPayload / sizeof(double);
+  std::vector<double> result(values.size() * static_cast<size_t>(size_));
+  for (size_t done = 0; done < values.size(); done += kChunk) {
+    size_t count = std::min(kChunk, values.size() - done);
+    size_t parity = (epoch_ + 1) % 2;
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(done), count, slot(rank_).payload[parity]);
+    barrier();
+    for (int peer = 0; peer < size_; ++peer) {
+      double* target = result.data() + static_cast<size_t>(peer) * values.size() + done;
+      std::copy_n(slot(peer).payload[parity], count, target);
+    }
+  }
+  return result;
+}
+
+}  // namespace cclmark

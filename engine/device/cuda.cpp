@@ -1,0 +1,273 @@
+// NVIDIA devices through the driver API (libcuda.so.1), loaded when asked for: no toolkit is needed
+// to build or to run. Kernels are compiled by NVRTC where it can be found.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/library.hpp"
+#include "device/device.hpp"
+#include "device/nvrtc.hpp"
+
+namespace cclmark {
+
+struct Kernel {
+  void* function;
+};
+
+namespace {
+
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUresult = int;
+
+constexpr CUresult kOutOfMemory = 2;
+constexpr CUresult kNotReady = 600;
+constexpr unsigned kStreamNonBlocking = 1;
+constexpr unsigned kEventDefault = 0;
+constexpr int kCaptureThreadLocal = 1;
+constexpr unsigned kThreadsPerBlock = 512;
+constexpr unsigned kBlocksPerMultiprocessor = 4;
+
+enum Attribute : int {
+  kMultiprocessorCount = 16,
+  kL2CacheBytes = 38,
+  kComputeMajor = 75,
+  kComputeMinor = 76,
+};
+
+/// The part of the driver API that is used, resolved once.
+struct Driver {
+  Library library = Library::open("the NVIDIA driver (libcuda)", candidates(), kVariable);
+
+#define CCLMARK_CUDA(name, symbol, ...) \
+  CUresult (*name)(__VA_ARGS__) = library.require<CUresult(__VA_ARGS__)>(symbol)
+  CCLMARK_CUDA(init, "cuInit", unsigned);
+  CCLMARK_CUDA(driver_version, "cuDriverGetVersion", int*);
+  CCLMARK_CUDA(error_string, "cuGetErrorString", CUresult, const char**);
+  CCLMARK_CUDA(device_count, "cuDeviceGetCount", int*);
+  CCLMARK_CUDA(device_get, "cuDeviceGet", CUdevice*, int);
+  CCLMARK_CUDA(device_name, "cuDeviceGetName", char*, int, CUdevice);
+  CCLMARK_CUDA(device_memory, "cuDeviceTotalMem_v2", size_t*, CUdevice);
+  CCLMARK_CUDA(device_attribute, "cuDeviceGetAttribute", int*, int, CUdevice);
+  CCLMARK_CUDA(device_pci, "cuDeviceGetPCIBusId", char*, int, CUdevice);
+  CCLMARK_CUDA(retain_context, "cuDevicePrimaryCtxRetain", void**, CUdevice);
+  CCLMARK_CUDA(release_context, "cuDevicePrimaryCtxRelease_v2", CUdevice);
+  CCLMARK_CUDA(set_context, "cuCtxSetCurrent", void*);
+  CCLMARK_CUDA(memory_info, "cuMemGetInfo_v2", size_t*, size_t*);
+  CCLMARK_CUDA(allocate, "cuMemAlloc_v2", CUdeviceptr*, size_t);
+  CCLMARK_CUDA(release, "cuMemFree_v2", CUdeviceptr);
+  CCLMARK_CUDA(copy_to_host, "cuMemcpyDtoH_v2", void*, CUdeviceptr, size_t);
+  CCLMARK_CUDA(copy_from_host, "cuMemcpyHtoD_v2", CUdeviceptr, const void*, size_t);
+  CCLMARK_CUDA(copy_async, "cuMemcpyDtoDAsync_v2", CUdeviceptr, CUdeviceptr, size_t, void*);
+  CCLMARK_CUDA(fill_async, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, void*);
+  CCLMARK_CUDA(create_stream, "cuStreamCreate", void**, unsigned);
+  CCLMARK_CUDA(destroy_stream, "cuStreamDestroy_v2", void*);
+  CCLMARK_CUDA(query_stream, "cuStreamQuery", void*);
+  CCLMARK_CUDA(create_event, "cuEventCreate", void**, unsigned);
+  CCLMARK_CUDA(destroy_event, "cuEventDestroy_v2", void*);
+  CCLMARK_CUDA(record_event, "cuEventRecord", void*, void*);
+  CCLMARK_CUDA(elapsed, "cuEventElapsedTime", float*, void*, void*);
+  CCLMARK_CUDA(begin_capture, "cuStreamBeginCapture_v2", void*, int);
+  CCLMARK_CUDA(end_capture, "cuStreamEndCapture", void*, void**);
+  CCLMARK_CUDA(instantiate, "cuGraphInstantiateWithFlags", void**, void*, unsigned long long);
+  CCLMARK_CUDA(launch_graph, "cuGraphLaunch", void*, void*);
+  CCLMARK_CUDA(destroy_graph, "cuGraphDestroy", void*);
+  CCLMARK_CUDA(destroy_executable, "cuGraphExecDestroy", void*);
+  CCLMARK_CUDA(load_module, "cuModuleLoadData", void**, const void*);
+  CCLMARK_CUDA(get_function, "cuModuleGetFunction", void**, void*, const char*);
+  CCLMARK_CUDA(launch, "cuLaunchKernel", void*, unsigned, unsigned, unsigned, unsigned, unsigned,
+               unsigned, unsigned, void*, void**, void**);
+#undef CCLMARK_CUDA
+
+  static constexpr const char* kVariable = "CCLMARK_CUDA_LIBRARY";
+
+  static std::vector<std::string> candidates() {
+    if (const char* chosen = std::getenv(kVariable)) return {chosen};
+    return {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1",
+            "/usr/lib/wsl/lib/libcuda.so.1"};
+  }
+
+  void check(CUresult code, const char* call) const {
+    if (code == 0) return;
+    const char* text = nullptr;
+    if (error_string(code, &text) != 0 || text == nullptr) text = "unknown error";
+    if (code == kOutOfMemory) throw OutOfMemoryError(Error::describe(call, code, text));
+    throw Error(Error::describe(call, code, text));
+  }
+};
+
+Driver& driver() {
+  static Driver loaded = [] {
+    Driver fresh;
+    fresh.check(fresh.init(0), "cuInit");
+    return fresh;
+  }();
+  return loaded;
+}
+
+CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index) : cu_(driver()) {
+    cu_.check(cu_.device_get(&device_, index), "cuDeviceGet");
+    cu_.check(cu_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+    activate();
+    describe(index);
+  }
+
+  ~CudaDevice() override { cu_.release_context(device_); }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  size_t free_memory_bytes() const override {
+    size_t free = 0, total = 0;
+    cu_.check(cu_.memory_info(&free, &total), "cuMemGetInfo");
+    return free;
+  }
+
+  void activate() override { cu_.check(cu_.set_context(context_), "cuCtxSetCurrent"); }
+
+  void* allocate(size_t bytes) override {
+    CUdeviceptr memory = 0;
+    cu_.check(cu_.allocate(&memory, bytes == 0 ? 1 : bytes), "cuMemAlloc");
+    return reinterpret_cast<void*>(memory);
+  }
+  void release(void* memory) noexcept override { cu_.release(address(memory)); }
+
+  void copy_to_host(void* host, const void* from, size_t bytes) override {
+    cu_.check(cu_.copy_to_host(host, address(from), bytes), "cuMemcpyDtoH");
+  }
+  void copy_from_host(void* to, const void* host, size_t bytes) override {
+    cu_.check(cu_.copy_from_host(address(to), host, bytes), "cuMemcpyHtoD");
+  }
+  void copy_async(void* to, const void* from, size_t bytes, void* stream) override {
+    cu_.check(cu_.copy_async(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+  }
+  void fill_bytes(void* memory, int byte, size_t bytes, void* stream) override {
+    if (bytes == 0) return;
+    cu_.check(cu_.fill_async(address(memory), static_cast<unsigned char>(byte), bytes, stream),
+              "cuMemsetD8Async");
+  }
+
+  void* create_stream() override {
+    void* stream = nullptr;
+    cu_.check(cu_.create_stream(&stream, kStreamNonBlocking), "cuStreamCreate");
+    return stream;
+  }
+  void destroy_stream(void* stream) noexcept override { cu_.destroy_stream(stream); }
+  bool idle(void* stream) override {
+    CUresult code = cu_.query_stream(stream);
+    if (code == kNotReady) return false;
+    cu_.check(code, "cuStreamQuery");
+    return true;
+  }
+
+  void* create_event() override {
+    void* event = nullptr;
+    cu_.check(cu_.create_event(&event, kEventDefault), "cuEventCreate");
+    return event;
+  }
+  void destroy_event(void* event) noexcept override { cu_.destroy_event(event); }
+  void record(void* event, void* stream) override {
+    cu_.check(cu_.record_event(event, stream), "cuEventRecord");
+  }
+  double elapsed_s(void* start, void* end) override {
+    float ms = 0;
+    cu_.check(cu_.elapsed(&ms, start, end), "cuEventElapsedTime");
+    return static_cast<double>(ms) * 1e-3;
+  }
+
+  void begin_capture(void* stream) override {
+    cu_.check(cu_.begin_capture(stream, kCaptureThreadLocal), "cuStreamBeginCapture");
+  }
+  void* end_capture(void* stream) override {
+    void* graph = nullptr;
+    cu_.check(cu_.end_capture(stream, &graph), "cuStreamEndCapture");
+    void* executable = nullptr;
+    CUresult code = cu_.instantiate(&executable, graph, 0);
+    cu_.destroy_graph(graph);
+    cu_.check(code, "cuGraphInstantiate");
+    return executable;
+  }
+  void launch_graph(void* graph, void* stream) override {
+    cu_.check(cu_.launch_graph(graph, stream), "cuGraphLaunch");
+  }
+  void destroy_graph(void* graph) noexcept override { cu_.destroy_executable(graph); }
+
+  const Kernel& kernel(const char* name) override {
+    auto known = kernels_.find(name);
+    if (known != kernels_.end()) return known->second;
+    if (module_ == nullptr) {
+      std::string image = compile_for_cuda(info_.architecture);
+      cu_.check(cu_.load_module(&module_, image.data()), "cuModuleLoadData");
+    }
+    Kernel kernel{};
+    cu_.check(cu_.get_function(&kernel.function, module_, name), "cuModuleGetFunction");
+    return kernels_.emplace(name, kernel).first->second;
+  }
+
+  void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) override {
+    size_t wanted = (items + kThreadsPerBlock - 1) / kThreadsPerBlock;
+    size_t most = static_cast<size_t>(info_.multiprocessors) * kBlocksPerMultiprocessor;
+    auto blocks = static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    void* parameters[] = {arguments};
+    cu_.check(cu_.launch(kernel.function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, stream,
+                         parameters, nullptr),
+              "cuLaunchKernel");
+  }
+
+ private:
+  int attribute(int which) const {
+    int value = 0;
+    cu_.check(cu_.device_attribute(&value, which, device_), "cuDeviceGetAttribute");
+    return value;
+  }
+
+  void describe(int index) {
+    char text[256] = "";
+    info_.runtime = "cuda";
+    info_.index = index;
+    cu_.check(cu_.device_name(text, sizeof(text), device_), "cuDeviceGetName");
+    info_.name = text;
+    cu_.check(cu_.device_pci(text, sizeof(text), device_), "cuDeviceGetPCIBusId");
+    info_.pci_bus_id = text;
+    info_.architecture = 10 * attribute(kComputeMajor) + attribute(kComputeMinor);
+    info_.multiprocessors = attribute(kMultiprocessorCount);
+    info_.cache_bytes = static_cast<size_t>(attribute(kL2CacheBytes));
+    cu_.check(cu_.device_memory(&info_.memory_bytes, device_), "cuDeviceTotalMem");
+    int version = 0;
+    cu_.check(cu_.driver_version(&version), "cuDriverGetVersion");
+    info_.driver_version =
+        std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    info_.library_path = cu_.library.path();
+  }
+
+  Driver& cu_;
+  CUdevice device_ = 0;
+  void* context_ = nullptr;
+  void* module_ = nullptr;
+  std::map<std::string, Kernel> kernels_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  driver().check(driver().device_count(&count), "cuDeviceGetCount");
+  return count;
+}
+
+std::unique_ptr<Device> open_cuda_device(int index) { return std::make_unique<CudaDevice>(index); }
+
+}  // namespace cclmark

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cclmark {
+
+/// What a runtime says of one device.
+struct DeviceInfo {
+  std::string runtime;
+  int index = 0;
+  std::string name;
+  std::string pci_bus_id;  ///< empty for the host
+  int architecture = 0;    ///< CUDA: 10 × major + minor compute capability; 0 where it means nothing
+  int multiprocessors = 0;
+  size_t memory_bytes = 0;
+  size_t cache_bytes = 0;  ///< last-level cache
+  std::string driver_version;
+  std::string library_path;  ///< of the runtime
+};
+
+/// A kernel of engine/kernels, ready to run on a device. Owned by the device.
+struct Kernel;
+
+/// One accelerator, or the host as one. One instance per process; calls come from the thread that
+/// made it, or from one that called activate().
+///
+/// Streams, events and graphs are the runtime's own handles, so that a CCL can be handed them.
+/// Work on a stream runs in order. The host runs it inside the call.
+///
+/// Calls raise Error with the vendor's code and text, allocate raises OutOfMemoryError, and what a
+/// runtime cannot do raises UnsupportedError.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  virtual size_t free_memory_bytes() const = 0;
+  /// Makes the device current on the calling thread.
+  virtual void activate() = 0;
+
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+  /// Both copies return when the data has arrived.
+  virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
+  virtual void copy_from_host(void* device, const void* host, size_t bytes) = 0;
+  virtual void copy_async(void* to, const void* from, size_t bytes, void* stream) = 0;
+  virtual void fill_bytes(void* memory, int byte, size_t bytes, void* stream) = 0;
+
+  virtual void* create_stream() = 0;
+  virtual void destroy_stream(void* stream) noexcept = 0;
+  /// Whether all work on the stream is done. Raises Error when some of it failed.
+  virtual bool idle(void* stream) = 0;
+
+  virtual void* create_event() = 0;
+  virtual void destroy_event(void* event) noexcept = 0;
+  virtual void record(void* event, void* stream) = 0;
+  /// Seconds on the device's clock between two events that have completed.
+  virtual double elapsed_s(void* start, void* end) = 0;
+
+  virtual void begin_capture(void* stream) = 0;
+  virtual void* end_capture(void* stream) = 0;
+  virtual void launch_graph(void* graph, void* stream) = 0;
+  virtual void destroy_graph(void* graph) noexcept = 0;
+
+  /// Raises MissingError when nothing here can compile kernels for the device.
+  virtual const Kernel& kernel(const char* name) = 0;
+  /// Runs `kernel` over `items` work items; `arguments` is its parameter structure.
+  virtual void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) = 0;
+};
+
+/// A runtime by name ("cuda", "host"): how many devices it has, and one of them opened.
+struct Runtime {
+  std::string_view name;
+  int (*count)();
+  std::unique_ptr<Device> (*open)(int index);
+};
+
+/// The runtime called `name`, or nullptr.
+const Runtime* find_runtime(std::string_view name);
+
+int cuda_device_count();
+std::unique_ptr<Device> open_cuda_device(int index);
+int host_device_count();
+std::unique_ptr<Device> open_host_device(int index);
+
+/// Memory of a device, released with its owner.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Device& device, size_t bytes)
+      : device_(&device), memory_(device.allocate(bytes)), bytes_(bytes) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() {
+    if (memory_ != nullptr) device_->release(memory_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  size_t size_bytes() const { return bytes_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  Device* device_ = nullptr;
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// A handle of a device, destroyed with its owner.
+template <void* (Device::*create)(), void (Device::*destroy)(void*) noexcept>
+class Handle {
+ public:
+  explicit Handle(Device& device) : device_(&device), handle_((device.*create)()) {}
+  Handle(Handle&& other) noexcept
+      : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (handle_ != nullptr) (device_->*destroy)(handle_);
+  }
+  void* get() const { return handle_; }
+
+ private:
+  Device* device_;
+  void* handle_;
+};
+
+using Stream = Handle<&Device::create_stream, &Device::destroy_stream>;
+using Event = Handle<&Device::create_event, &Device::destroy_event>;
+
+}  // namespace cclmark

@@ -1,0 +1,201 @@
+#include "device/host.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "device/device.hpp"
+
+namespace cclmark {
+
+struct Kernel {
+  const char* name;
+  void (*run)(const void* arguments);
+};
+
+namespace {
+
+#include "kernels/pattern.cu"
+
+const Kernel kKernels[] = {
+    {"cclmark_fill",
+     [](const void* arguments) {
+       cclmark_fill(*static_cast<const PatternArguments*>(arguments));
+     }},
+    {"cclmark_verify",
+     [](const void* arguments) {
+       cclmark_verify(*static_cast<const PatternArguments*>(arguments));
+     }},
+};
+
+/// Every allocation of this process by base address.
+struct Allocations {
+  std::mutex lock;
+  std::map<const std::byte*, HostAllocation> by_base;
+  unsigned next_serial = 1;
+};
+
+Allocations& allocations() {
+  static Allocations all;
+  return all;
+}
+
+/// A number of /proc/meminfo or the like, in bytes; 0 when it is not there.
+size_t read_kib(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  size_t kib = 0;
+  while (file >> word) {
+    if (word == key && file >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("model name", 0) != 0) continue;
+    size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "host";
+}
+
+size_t last_level_cache_bytes() {
+  long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
+}
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(int index) {
+    info_.runtime = "host";
+    info_.index = index;
+    info_.name = processor_name();
+    info_.memory_bytes = read_kib("/proc/meminfo", "MemTotal:");
+    info_.cache_bytes = last_level_cache_bytes();
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  size_t free_memory_bytes() const override { return read_kib("/proc/meminfo", "MemAvailable:"); }
+
+  void activate() override {}
+
+  void* allocate(size_t bytes) override {
+    HostAllocation allocation;
+    allocation.bytes = std::max<size_t>(bytes, 1);
+    allocation.fd = memfd_create("cclmark-buffer", MFD_CLOEXEC);
+    if (allocation.fd < 0) {
+      throw Error(Error::describe("memfd_create", errno, std::strerror(errno)));
+    }
+    void* memory = MAP_FAILED;
+    if (ftruncate(allocation.fd, static_cast<off_t>(allocation.bytes)) == 0) {
+      memory = mmap(nullptr, allocation.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.fd, 0);
+    }
+    if (memory == MAP_FAILED) {
+      int code = errno;
+      close(allocation.fd);
+      throw OutOfMemoryError(Error::describe(
+          "mapping " + std::to_string(bytes) + " bytes of memory", code, std::strerror(code)));
+    }
+    madvise(memory, allocation.bytes, MADV_HUGEPAGE);
+    allocation.base = static_cast<std::byte*>(memory);
+    Allocations& all = allocations();
+    std::lock_guard guard(all.lock);
+    allocation.serial = all.next_serial++;
+    all.by_base[allocation.base] = allocation;
+    return memory;
+  }
+
+  void release(void* memory) noexcept override {
+    Allocations& all = allocations();
+    std::lock_guard guard(all.lock);
+    auto entry = all.by_base.find(static_cast<std::byte*>(memory));
+    if (entry == all.by_base.end()) return;
+    munmap(entry->second.base, entry->second.bytes);
+    close(entry->second.fd);
+    all.by_base.erase(entry);
+  }
+
+  void copy_to_host(void* host, const void* device, size_t bytes) override {
+    std::memcpy(host, device, bytes);
+  }
+  void copy_from_host(void* device, const void* host, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+  }
+  void copy_async(void* to, const void* from, size_t bytes, void*) override {
+    std::memmove(to, from, bytes);
+  }
+  void fill_bytes(void* memory, int byte, size_t bytes, void*) override {
+    std::memset(memory, byte, bytes);
+  }
+
+  void* create_stream() override { return this; }
+  void destroy_stream(void*) noexcept override {}
+  bool idle(void*) override { return true; }
+
+  void* create_event() override { return new Clock::time_point(); }
+  void destroy_event(void* event) noexcept override {
+    delete static_cast<Clock::time_point*>(event);
+  }
+  void record(void* event, void*) override {
+    *static_cast<Clock::time_point*>(event) = Clock::now();
+  }
+  double elapsed_s(void* start, void* end) override {
+    return seconds_between(*static_cast<Clock::time_point*>(start),
+                           *static_cast<Clock::time_point*>(end));
+  }
+
+  void begin_capture(void*) override {
+    throw UnsupportedError("the host has no graphs: use --timing throughput or blocking");
+  }
+  void* end_capture(void*) override { return nullptr; }
+  void launch_graph(void*, void*) override {}
+  void destroy_graph(void*) noexcept override {}
+
+  const Kernel& kernel(const char* name) override {
+    for (const Kernel& kernel : kKernels) {
+      if (std::strcmp(kernel.name, name) == 0) return kernel;
+    }
+    throw Error(std::string("there is no kernel ") + name);
+  }
+
+  void launch(const Kernel& kernel, void* arguments, size_t, void*) override {
+    kernel.run(arguments);
+  }
+
+ private:
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+HostAllocation find_host_allocation(const void* memory) {
+  auto address = static_cast<const std::byte*>(memory);
+  Allocations& all = allocations();
+  std::lock_guard guard(all.lock);
+  auto entry = all.by_base.upper_bound(address);
+  if (entry != all.by_base.begin()) {
+    const HostAllocation& allocation = std::prev(entry)->second;
+    if (address < allocation.base + allocation.bytes) return allocation;
+  }
+  throw Error("this memory was not allocated by the host device");
+}
+
+int host_device_count() { return static_cast<int>(std::thread::hardware_concurrency()); }
+
+std::unique_ptr<Device> open_host_device(int index) { return std::make_unique<HostDevice>(index); }
+
+}  // namespace cclmark

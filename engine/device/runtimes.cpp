@@ -1,0 +1,23 @@
+#include <array>
+
+#include "device/device.hpp"
+
+namespace cclmark {
+
+namespace {
+
+constexpr std::array<Runtime, 2> kRuntimes = {{
+    {"cuda", cuda_device_count, open_cuda_device},
+    {"host", host_device_count, open_host_device},
+}};
+
+}  // namespace
+
+const Runtime* find_runtime(std::string_view name) {
+  for (const Runtime& runtime : kRuntimes) {
+    if (runtime.name == name) return &runtime;
+  }
+  return nullptr;
+}
+
+}  // namespace cclmark

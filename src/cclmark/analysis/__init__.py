@@ -1,0 +1,1 @@
+"""From samples to figures: pure functions on values."""

@@ -1,0 +1,32 @@
+"""Errors that end a run, each with the exit code that it means."""
+
+EXIT_OK = 0
+EXIT_WRONG = 1
+EXIT_USAGE = 2
+EXIT_MISSING = 3
+EXIT_DIED = 4
+EXIT_INTERRUPTED = 130
+
+
+class CclmarkError(Exception):
+    """A failure whose message tells the user what to do about it."""
+
+    exit_code = EXIT_DIED
+
+
+class UsageError(CclmarkError):
+    """What was asked for makes no sense or is not supported."""
+
+    exit_code = EXIT_USAGE
+
+
+class MissingError(CclmarkError):
+    """Something that is needed is not on this machine."""
+
+    exit_code = EXIT_MISSING
+
+
+class RankError(CclmarkError):
+    """A rank died, failed or did not answer in time."""
+
+    exit_code = EXIT_DIED

@@ -1,0 +1,1 @@
+"""Starting ranks and standing by until they are gone."""

@@ -1,0 +1,1 @@
+"""What to measure: sizes, operations, cases. Values only; nothing here runs anything."""

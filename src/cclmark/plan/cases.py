@@ -1,0 +1,194 @@
+"""Cases: each says one thing to measure, completely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, count_for_size, size_for_count
+from cclmark.plan.sizes import format_size
+
+
+class Case(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing to measure.
+
+    ``size_bytes`` is what the figures refer to (see plan.operations), ``count`` what the library is
+    asked for. ``reduction`` and ``root`` are None where the operation has none. ``matrix`` holds
+    the elements that rank i sends to rank j at [i * ranks + j], for alltoallv only.
+    """
+
+    operation: str
+    ccl: str
+    ranks: int
+    dtype: str
+    size_bytes: int
+    count: int
+    in_place: bool
+    reduction: str | None = None
+    root: int | None = None
+    matrix: tuple[int, ...] = ()
+
+    @property
+    def placement(self) -> str:
+        """``in-place`` or ``out-of-place``."""
+        return "in-place" if self.in_place else "out-of-place"
+
+    def describe(self) -> str:
+        """The case in words, for messages."""
+        words = [self.operation]
+        if self.operation != "barrier":
+            words += [format_size(self.size_bytes), self.dtype]
+        if self.reduction is not None:
+            words.append(self.reduction)
+        if self.root is not None:
+            words.append(f"root {self.root}")
+        if self.operation != "barrier":
+            words.append(self.placement)
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the flags ask for; ``cases`` spells it out."""
+
+    operations: Sequence[str]
+    ccls: Sequence[str]
+    ranks: int
+    sizes: Sequence[int]
+    dtypes: Sequence[str]
+    reductions: Sequence[str]
+    roots: Sequence[int]
+    placements: Sequence[bool]
+    uneven: UnevenPattern
+
+    def cases(self) -> Iterator[Case]:
+        """Every case once, the placements of one size next to each other.
+
+        Sizes that come to the same count, or to none, appear once or not at all.
+        """
+        for operation in self.operations:
+            row = OPERATIONS[operation]
+            for ccl in self.ccls:
+                for dtype in self.dtypes if operation != "barrier" else self.dtypes[:1]:
+                    for reduction in self.reductions if row.reduces else (None,):
+                        for root in self.roots if row.rooted else (None,):
+                            yield from self._sizes(operation, ccl, dtype, reduction, root)
+
+    def _sizes(
+        self, operation: str, ccl: str, dtype: str, reduction: str | None, root: int | None
+    ) -> Iterator[Case]:
+        seen: set[int] = set()
+        placements = self.placements if operation != "barrier" else self.placements[:1]
+        for requested in self.sizes:
+            count = count_for_size(operation, requested, dtype, self.ranks)
+            if count in seen or (count == 0 and operation != "barrier"):
+                continue
+            seen.add(count)
+            matrix: tuple[int, ...] = ()
+            size = size_for_count(operation, count, dtype, self.ranks)
+            if operation == "alltoallv":
+                matrix = self.uneven.matrix(count * self.ranks, self.ranks, DTYPE_BYTES[dtype])
+                size = heaviest_row(matrix, self.ranks) * DTYPE_BYTES[dtype]
+            for in_place in placements:
+                yield Case(
+                    operation=operation,
+                    ccl=ccl,
+                    ranks=self.ranks,
+                    dtype=dtype,
+                    size_bytes=size,
+                    count=count,
+                    in_place=in_place,
+                    reduction=reduction,
+                    root=root,
+                    matrix=matrix,
+                )
+
+
+def heaviest_row(matrix: Sequence[int], ranks: int) -> int:
+    """Elements sent by the rank that sends most."""
+    return max(sum(matrix[i * ranks : (i + 1) * ranks]) for i in range(ranks))
+
+
+@dataclass(frozen=True)
+class UnevenPattern:
+    """How alltoallv shares a message out among the peers.
+
+    ``weights`` is one row per rank of relative shares, or empty for ``skew``: the peer ``k`` places
+    to the right gets 1 + (skew - 1) * k / (ranks - 1) shares, so the largest part is ``skew`` times
+    the smallest. A skew of 1 is uniform.
+    """
+
+    skew: float = 1.0
+    weights: tuple[tuple[float, ...], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> UnevenPattern:
+        """Reads ``uniform``, ``skew:F`` or ``matrix:FILE``. Raises UsageError."""
+        if text == "uniform":
+            return cls()
+        kind, _, value = text.partition(":")
+        if kind == "skew":
+            try:
+                skew = float(value)
+            except ValueError:
+                raise UsageError(f"cannot read the factor in {text!r}: write skew:4") from None
+            if not 1 <= skew < float("inf"):
+                raise UsageError(f"the skew must be 1 or more, not {value}")
+            return cls(skew=skew)
+        if kind == "matrix":
+            return cls(weights=_read_weights(Path(value)))
+        raise UsageError(f"unknown pattern {text!r}: write uniform, skew:4 or matrix:FILE")
+
+    def check(self, ranks: int) -> None:
+        """Raises UsageError when the matrix is not one for ``ranks`` ranks."""
+        if not self.weights:
+            return
+        widths = {len(row) for row in self.weights}
+        if len(self.weights) != ranks or widths != {ranks}:
+            shape = f"{len(self.weights)} rows of {', '.join(map(str, sorted(widths)))} numbers"
+            raise UsageError(
+                f"the alltoallv matrix has {shape}; {ranks} ranks need {ranks} x {ranks}"
+            )
+
+    def matrix(self, elements: int, ranks: int, width_bytes: int) -> tuple[int, ...]:
+        """Elements from each rank to each, the heaviest row adding up to about ``elements``.
+
+        Parts are rounded down to 16 bytes where they are larger than that.
+        """
+        rows = self.weights or tuple(
+            tuple(self._share((to - frm) % ranks, ranks) for to in range(ranks))
+            for frm in range(ranks)
+        )
+        heaviest = max(sum(row) for row in rows)
+        step = max(1, 16 // width_bytes)
+        parts = [int(weight / heaviest * elements) for row in rows for weight in row]
+        return tuple(part // step * step if part >= step else part for part in parts)
+
+    def _share(self, distance: int, ranks: int) -> float:
+        return 1.0 if ranks == 1 else 1 + (self.skew - 1) * distance / (ranks - 1)
+
+
+def _read_weights(path: Path) -> tuple[tuple[float, ...], ...]:
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the alltoallv matrix {path}: {error}") from None
+    rows: list[tuple[float, ...]] = []
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("#")[0].replace(",", " ").split()
+        if not cells:
+            continue
+        try:
+            row = tuple(float(cell) for cell in cells)
+        except ValueError:
+            raise UsageError(f"{path}:{number}: not a row of numbers: {line.strip()!r}") from None
+        if not all(0 <= cell < float("inf") for cell in row):
+            raise UsageError(f"{path}:{number}: shares must be finite and not negative")
+        rows.append(row)
+    if not rows or max(sum(row) for row in rows) <= 0:
+        raise UsageError(f"{path}: the alltoallv matrix is empty or all zeros")
+    return tuple(rows)

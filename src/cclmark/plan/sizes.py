@@ -1,0 +1,66 @@
+"""Message sizes: how they are written and how a sweep goes through them."""
+
+from __future__ import annotations
+
+import re
+
+from cclmark.errors import UsageError
+
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_LARGEST_BYTES = 1 << 50
+_MOST_SIZES = 100_000
+
+
+def parse_size(text: str) -> int:
+    """Bytes written as 8, 128K, 4G, 1GiB or 1.5M. Units are powers of 1024, as peers read them.
+
+    Raises UsageError for anything else, for zero and for sizes of a pebibyte or more.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"cannot read the size {text!r}: write 8, 128K, 4G or 1GiB")
+    size = float(match[1]) * 1024 ** _UNITS[match[2].upper()]
+    if size < 1:
+        raise UsageError(f"the size {text!r} is less than one byte")
+    if size >= _LARGEST_BYTES:
+        raise UsageError(f"the size {text!r} is absurd: the limit is 1024T")
+    if size != int(size):
+        raise UsageError(f"the size {text!r} is not a whole number of bytes")
+    return int(size)
+
+
+def sweep(begin: int, end: int, step: int | None, factor: float | None) -> list[int]:
+    """Sizes from ``begin`` to ``end``, growing by ``step`` bytes or by ``factor``.
+
+    Raises UsageError when the bounds are the wrong way round or the growth is none.
+    """
+    if begin > end:
+        raise UsageError(
+            f"the sweep begins at {format_size(begin)} (-b) and ends at {format_size(end)} (-e): "
+            "-b must not be above -e"
+        )
+    if step is not None and factor is not None:
+        raise UsageError("-i (step) and -f (factor) exclude each other")
+    if step is not None and step < 1:
+        raise UsageError("the step (-i) must be at least one byte")
+    if factor is not None and not factor > 1:
+        raise UsageError(f"the factor (-f) must be above 1, not {factor:g}")
+    sizes: list[int] = []
+    size = begin
+    while size <= end:
+        sizes.append(size)
+        if len(sizes) > _MOST_SIZES:
+            raise UsageError(f"that sweep has more than {_MOST_SIZES} sizes: take a larger step")
+        size = size + step if step is not None else max(size + 1, int(size * (factor or 2)))
+    return sizes
+
+
+def format_size(size_bytes: int) -> str:
+    """A size as a person reads it: 8 B, 128 KiB, 1.5 GiB."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"

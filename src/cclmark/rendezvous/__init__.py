@@ -1,0 +1,1 @@
+"""The control plane between the launcher and its ranks."""

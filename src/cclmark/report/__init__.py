@@ -1,0 +1,1 @@
+"""Exporters: results in, text out. One file per format."""

@@ -1,0 +1,178 @@
+"""What a journal holds. One definition, versioned; every reader and writer uses it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cclmark.plan.cases import Case
+
+SCHEMA_VERSION = 1
+
+
+class DeviceDescription(msgspec.Struct, omit_defaults=True):
+    """One rank's device."""
+
+    rank: int
+    host: str
+    runtime: str
+    index: int
+    name: str
+    memory_bytes: int
+    pid: int = 0
+    pci_bus_id: str = ""
+    uuid: str = ""
+    numa_node: int = -1
+    architecture: int = 0
+    multiprocessors: int = 0
+    driver_version: str = ""
+    runtime_path: str = ""
+
+
+class Link(msgspec.Struct, omit_defaults=True):
+    """A way from one device to others. ``rate_bytes_per_s`` is one link's, in one direction."""
+
+    device: int
+    kind: str
+    count: int
+    rate_bytes_per_s: float
+    version: str = ""
+
+
+class LibraryDescription(msgspec.Struct, omit_defaults=True):
+    """A collective library as it was loaded."""
+
+    name: str
+    version: str
+    path: str
+    capabilities: list[str] = []
+    missing: list[str] = []
+
+
+class Machine(msgspec.Struct, omit_defaults=True):
+    """The host that the run was started on."""
+
+    hostname: str
+    system: str
+    kernel: str
+    processor: str
+    processors: int
+    memory_bytes: int
+    numa_nodes: int = 1
+    python: str = ""
+    vendor_driver: str = ""
+
+
+class Settings(msgspec.Struct, omit_defaults=True):
+    """How the cases were measured."""
+
+    timing: str
+    across_ranks: str
+    precision: float
+    max_time_s: float
+    timeout_s: float
+    iterations: int | None
+    warmup: int | None
+    group: int
+    graph_launches: int
+    check: int
+    cycles: int
+    registration: str
+    seed: int
+    inject: list[str] = []
+    pattern: str = "uniform"
+
+
+class Header(msgspec.Struct, tag="header", omit_defaults=True):
+    """The first line of a journal."""
+
+    schema_version: int
+    cclmark_version: str
+    started_at: str
+    command: list[str]
+    machine: Machine
+    devices: list[DeviceDescription]
+    links: list[Link]
+    libraries: list[LibraryDescription]
+    environment: dict[str, str]
+    settings: Settings
+    notices: list[str] = []
+
+
+class Samples(msgspec.Struct):
+    """Seconds per operation, as [sample][rank]. NaN is stored as null: there was no such clock."""
+
+    host_s: list[list[float]]
+    device_s: list[list[float | None]]
+    enqueue_s: list[list[float]]
+    operations_per_sample: int
+
+
+class Summary(msgspec.Struct, omit_defaults=True):
+    """Statistics over the samples of one case, after the ranks were combined.
+
+    ``time_s`` is the median. ``half_width`` is that of the median's 95 % confidence interval, as a
+    share of the median; None with too few samples. ``slowest_rank`` is None unless one stands out.
+    """
+
+    clock: str
+    time_s: float
+    min_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    cv: float
+    samples: int
+    algbw_bytes_per_s: float
+    busbw_bytes_per_s: float
+    half_width: float | None = None
+    slowest_rank: int | None = None
+    late_rank: int | None = None
+
+
+class Finding(msgspec.Struct):
+    """What the check found wrong on one rank: values as a person reads them."""
+
+    rank: int
+    wrong: int
+    first_element: int
+    expected: str
+    actual: str
+
+
+class Verification(msgspec.Struct, omit_defaults=True):
+    """The outcome of checking every element of every rank's output."""
+
+    wrong: int
+    findings: list[Finding] = []
+    where: str = "device"
+    time_s: float = 0.0
+
+
+class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
+    """A case and what came of it. ``status``: ok, wrong, skipped or failed, with the reason."""
+
+    index: int
+    case: Case
+    status: str
+    reason: str = ""
+    route: str = "native"
+    cycle: int = 0
+    warmup_batches: int = 0
+    converged: bool = True
+    duration_s: float = 0.0
+    samples: Samples | None = None
+    summary: Summary | None = None
+    verification: Verification | None = None
+
+
+class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
+    """The last line of a journal of a run that ended by itself."""
+
+    ended_at: str
+    exit_code: int
+    duration_s: float
+    message: str = ""
+    phases_s: dict[str, float] = {}
+
+
+Line = Header | CaseResult | Footer

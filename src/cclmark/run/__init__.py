@@ -1,0 +1,1 @@
+"""What one rank does: the only room that touches the engine."""
