@@ -99,6 +99,15 @@ NB_MODULE(_engine, m) {
     std::string image = compile_for_cuda(architecture);
     return nb::bytes(image.data(), image.size());
   }, "architecture"_a);
+  m.def(
+      "room_for",
+      [](const std::string& collective, const std::string& dtype, int root, size_t count,
+         const std::vector<size_t>& matrix, bool in_place, int ranks) {
+        Room room = room_for(make_operation(collective, dtype, "sum", root, count, matrix, ranks),
+                             in_place, ranks);
+        return nb::make_tuple(room.send_bytes, room.receive_bytes);
+      },
+      "collective"_a, "dtype"_a, "root"_a, "count"_a, "matrix"_a, "in_place"_a, "ranks"_a);
   m.def("format_value", &format_value, "dtype"_a, "bits"_a);
 
   nb::class_<DeviceInfo>(m, "DeviceInfo")

@@ -29,6 +29,18 @@ size_t largest(size_t (*count)(const Operation&, int, int), const Operation& op,
 
 }  // namespace
 
+Room room_for(const Operation& operation, bool in_place, int ranks) {
+  const CollectiveInfo& row = info(operation.collective);
+  Room room{aligned(largest(row.send_count, operation, ranks)),
+            aligned(largest(row.receive_count, operation, ranks))};
+  if (in_place) {
+    // Input and output share the receive buffer; the send buffer is where the input is put aside.
+    room.receive_bytes = std::max(room.send_bytes, room.receive_bytes);
+    if (!row.staged_in_place) room.send_bytes = 0;
+  }
+  return room;
+}
+
 Session::Session(Device& device, Team& team, Communicator& communicator)
     : device_(device),
       team_(team),
@@ -76,14 +88,9 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
   operation_ = operation;
   in_place_ = in_place;
   row_ = &info(operation.collective);
-  int n = team_.size();
-  send_stride_ = aligned(largest(row_->send_count, operation, n));
-  receive_stride_ = aligned(largest(row_->receive_count, operation, n));
-  if (in_place) {
-    // Input and output share the receive buffer; the send buffer is where the input is put aside.
-    receive_stride_ = std::max(send_stride_, receive_stride_);
-    if (!row_->staged_in_place) send_stride_ = 0;
-  }
+  Room room = room_for(operation, in_place, team_.size());
+  send_stride_ = room.send_bytes;
+  receive_stride_ = room.receive_bytes;
   if (send_stride_ > send_capacity_ || receive_stride_ > receive_capacity_) {
     throw Error("the buffers reserved are too small for this operation");
   }

@@ -48,6 +48,13 @@ struct Finding {
   uint64_t actual_bits = 0;
 };
 
+/// Bytes that an operation needs in the send and in the receive buffer, the same on every rank.
+struct Room {
+  size_t send_bytes;
+  size_t receive_bytes;
+};
+Room room_for(const Operation& operation, bool in_place, int ranks);
+
 /// One rank's part in measuring: buffers, the operation being measured, and the timed loop.
 ///
 /// All calls are collective: every rank makes the same ones with the same arguments. Waits end at

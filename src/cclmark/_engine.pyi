@@ -1,0 +1,117 @@
+"""The engine, written in C++: see engine/bind/module.cpp."""
+
+class EngineError(RuntimeError): ...
+class MissingError(EngineError): ...
+class UnsupportedError(EngineError): ...
+class OutOfMemoryError(EngineError): ...
+class DeadlineError(EngineError): ...
+class AbortedError(EngineError): ...
+
+def die_with_parent(parent: int) -> None: ...
+def device_count(runtime: str) -> int: ...
+def open_device(runtime: str, index: int) -> Device: ...
+def open_ccl(name: str, chosen: str, wheels: list[str]) -> Ccl: ...
+def known_ccls() -> list[tuple[str, str]]: ...
+def nvrtc_path() -> str: ...
+def compile_for_cuda(architecture: int) -> bytes: ...
+def room_for(
+    collective: str,
+    dtype: str,
+    root: int,
+    count: int,
+    matrix: list[int],
+    in_place: bool,
+    ranks: int,
+) -> tuple[int, int]: ...
+def format_value(dtype: str, bits: int) -> str: ...
+
+class DeviceInfo:
+    runtime: str
+    index: int
+    name: str
+    pci_bus_id: str
+    architecture: int
+    multiprocessors: int
+    memory_bytes: int
+    cache_bytes: int
+    driver_version: str
+    library_path: str
+
+class Device:
+    @property
+    def info(self) -> DeviceInfo: ...
+    def activate(self) -> None: ...
+    def free_memory_bytes(self) -> int: ...
+
+class Team:
+    def __init__(self, fd: int, rank: int, size: int, oversubscribed: bool) -> None: ...
+    def expect_within(self, seconds: float, doing: str) -> None: ...
+    def barrier(self) -> None: ...
+    def gather(self, values: list[float]) -> list[float]: ...
+    def abort(self) -> None: ...
+
+class CclInfo:
+    name: str
+    version: str
+    path: str
+    capabilities: list[str]
+    missing: list[str]
+
+class Ccl:
+    @property
+    def info(self) -> CclInfo: ...
+    def make_id(self, ranks: int) -> bytes: ...
+    def join(self, device: Device, id: bytes, team: Team) -> Communicator: ...
+
+class Communicator:
+    def abort(self) -> None: ...
+
+class Samples:
+    host_s: list[list[float]]
+    device_s: list[list[float]]
+    enqueue_s: list[list[float]]
+
+class Finding:
+    wrong: int
+    first_element: int
+    expected_bits: int
+    actual_bits: int
+
+class Timing:
+    throughput: Timing
+    blocking: Timing
+    graph: Timing
+    per_op: Timing
+
+class Registration:
+    none: Registration
+    local: Registration
+    symmetric: Registration
+
+class Session:
+    def __init__(self, device: Device, team: Team, communicator: Communicator) -> None: ...
+    def reserve(self, send_bytes: int, receive_bytes: int, registration: Registration) -> None: ...
+    def prepare(
+        self,
+        collective: str,
+        dtype: str,
+        reduction: str,
+        root: int,
+        count: int,
+        matrix: list[int],
+        in_place: bool,
+        seed: int,
+    ) -> None: ...
+    @property
+    def route(self) -> str: ...
+    def run(
+        self,
+        timing: Timing,
+        iterations: int,
+        group: int,
+        graph_launches: int,
+        delay_s: float,
+    ) -> Samples: ...
+    def verify(self, corrupt: int | None) -> list[Finding]: ...
+    @property
+    def checked_on_host(self) -> str: ...

@@ -1,0 +1,69 @@
+"""Statistics over samples of time: order statistics, because times are not normally distributed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+_TAIL = 0.025  # of each side of a 95 % interval
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of the sorted ``ordered`` lies, interpolated linearly.
+
+    (Hyndman and Fan's type 7.) Raises ValueError when there are none.
+    """
+    if not ordered:
+        raise ValueError("no samples")
+    place = (len(ordered) - 1) * share
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value. Raises ValueError when there are none."""
+    return quantile(sorted(values), 0.5)
+
+
+@lru_cache(maxsize=4096)
+def _rank_of_interval(count: int) -> int:
+    """How many of ``count`` sorted values lie outside the 95 % interval of the median, each side.
+
+    -1 when even smallest to largest covers less. The number of values below the true median is
+    binomial with p = 1/2 whatever the distribution (Le Boudec, Performance Evaluation, table A.1;
+    Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC 2015).
+    """
+    below = 0.0
+    for outside in range(count // 2 + 1):
+        below += math.comb(count, outside) * 0.5**count
+        if below > _TAIL:
+            return outside - 1
+    return count // 2
+
+
+def median_half_width(values: Sequence[float]) -> float | None:
+    """Half the width of the median's 95 % confidence interval, as a share of the median.
+
+    None with fewer than six values, which cannot give such an interval, or for a median of zero.
+    """
+    outside = _rank_of_interval(len(values))
+    if outside < 0:
+        return None
+    ordered = sorted(values)
+    middle = quantile(ordered, 0.5)
+    if middle <= 0:
+        return None
+    return (ordered[-1 - outside] - ordered[outside]) / 2 / middle
+
+
+def coefficient_of_variation(values: Sequence[float]) -> float:
+    """Standard deviation over mean; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    if mean == 0:
+        return 0.0
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return math.sqrt(variance) / mean

@@ -1,0 +1,61 @@
+"""When to stop warming up and when to stop sampling. Every rank decides alike: it sees all times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.statistics import median_half_width
+
+_BATCH_S = 1e-3  # long enough that starting together and stopping to look weigh little
+_MOST_OPERATIONS = 1000
+
+
+def operations_per_batch(time_s: float) -> int:
+    """How many operations of ``time_s`` seconds make a batch of about a millisecond."""
+    if time_s <= 0:
+        return _MOST_OPERATIONS
+    return min(_MOST_OPERATIONS, max(1, math.ceil(_BATCH_S / time_s)))
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Ends when two batches in a row agree, or when it has cost too much."""
+
+    agreement: float = 0.03
+    least_batches: int = 2
+    most_batches: int = 12
+    most_time_s: float = 0.5
+
+    def done(self, times_s: Sequence[float], elapsed_s: float) -> bool:
+        """Whether the batches measured so far (seconds per operation) suffice."""
+        if len(times_s) < self.least_batches:
+            return False
+        if len(times_s) >= self.most_batches or elapsed_s >= self.most_time_s:
+            return True
+        last, before = times_s[-1], times_s[-2]
+        return abs(last - before) <= self.agreement * max(last, before)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Ends when the median is known within ``half_width``, or after ``most_time_s``."""
+
+    half_width: float
+    most_time_s: float
+    least_samples: int = 6
+    most_samples: int = 1000
+
+    def reached(self, times_s: Sequence[float]) -> bool:
+        """Whether the median's 95 % interval is narrow enough."""
+        width = median_half_width(times_s)
+        return width is not None and width <= self.half_width
+
+    def done(self, times_s: Sequence[float], elapsed_s: float) -> bool:
+        """Whether to stop sampling."""
+        if not times_s:
+            return False
+        if elapsed_s >= self.most_time_s or len(times_s) >= self.most_samples:
+            return True
+        return len(times_s) >= self.least_samples and self.reached(times_s)

@@ -1,0 +1,112 @@
+"""From the raw samples of a case to its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from cclmark.analysis.statistics import (
+    coefficient_of_variation,
+    median,
+    median_half_width,
+    quantile,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import OPERATIONS
+from cclmark.results.schema import Samples, Summary
+
+ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
+    "max": max,
+    "mean": lambda times: math.fsum(times) / len(times),
+    "min": min,
+    "rank0": lambda times: times[0],
+}
+
+# Where every rank does the same work, so that a rank that differs says something.
+_SYMMETRIC = {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"}
+_SLOWER = 1.05
+_LATE = 0.10
+
+
+def algorithm_bandwidth(size_bytes: int, time_s: float) -> float:
+    """Bytes per second: the size over the time, 0 where there is no size or no time."""
+    return size_bytes / time_s if time_s > 0 else 0.0
+
+
+def bus_bandwidth(operation: str, ranks: int, algorithm: float) -> float:
+    """Bytes per second over the busiest link, from the algorithm bandwidth.
+
+    The factor is that of nccl-tests (doc/PERFORMANCE.md), so that the figure can be compared with
+    the hardware's whatever the number of ranks.
+    """
+    return algorithm * OPERATIONS[operation].bus_factor(ranks)
+
+
+def clock_of(samples: Samples, timing: str) -> str:
+    """Which clock the figures come from: the device's, except where the host's wait is the point."""
+    if timing == "blocking":
+        return "host"
+    measured = all(time is not None for row in samples.device_s for time in row)
+    return "device" if measured else "host"
+
+
+def combine(rows: Sequence[Sequence[float]], across_ranks: str) -> list[float]:
+    """One time per sample out of the times of all ranks."""
+    return [ACROSS_RANKS[across_ranks](row) for row in rows]
+
+
+def chosen_times(samples: Samples, clock: str) -> list[list[float]]:
+    """The times of ``clock`` as [sample][rank]."""
+    if clock == "host":
+        return samples.host_s
+    return [[time for time in row if time is not None] for row in samples.device_s]
+
+
+def summarise(case: Case, samples: Samples, timing: str, across_ranks: str) -> Summary:
+    """The figures of one case. Raises ValueError when there are no samples."""
+    clock = clock_of(samples, timing)
+    rows = chosen_times(samples, clock)
+    times_s = sorted(combine(rows, across_ranks))
+    time_s = quantile(times_s, 0.5)
+    algorithm = algorithm_bandwidth(case.size_bytes, time_s)
+    return Summary(
+        clock=clock,
+        time_s=time_s,
+        min_s=times_s[0],
+        p95_s=quantile(times_s, 0.95),
+        p99_s=quantile(times_s, 0.99),
+        max_s=times_s[-1],
+        cv=coefficient_of_variation(times_s),
+        samples=len(times_s),
+        algbw_bytes_per_s=algorithm,
+        busbw_bytes_per_s=bus_bandwidth(case.operation, case.ranks, algorithm),
+        half_width=median_half_width(times_s),
+        slowest_rank=_slowest_rank(case, rows),
+        late_rank=_late_rank(case, samples),
+    )
+
+
+def _medians_by_rank(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [median(times) for times in zip(*rows, strict=True)]
+
+
+def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
+    """The rank that takes longer than the others by more than they differ among themselves."""
+    if case.operation not in _SYMMETRIC or case.ranks < 3:
+        return None
+    by_rank = _medians_by_rank(rows)
+    slowest = max(range(len(by_rank)), key=by_rank.__getitem__)
+    second = max(time for rank, time in enumerate(by_rank) if rank != slowest)
+    return slowest if by_rank[slowest] > _SLOWER * second else None
+
+
+def _late_rank(case: Case, samples: Samples) -> int | None:
+    """The rank that the others wait for: it starts last, so its device is busy for a shorter time."""
+    if case.operation not in _SYMMETRIC or case.ranks < 2:
+        return None
+    if any(time is None for row in samples.device_s for time in row):
+        return None
+    by_rank = _medians_by_rank(chosen_times(samples, "device"))
+    late = min(range(len(by_rank)), key=by_rank.__getitem__)
+    second = min(time for rank, time in enumerate(by_rank) if rank != late)
+    return late if second - by_rank[late] > _LATE * max(by_rank) else None

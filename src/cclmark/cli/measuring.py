@@ -1,0 +1,187 @@
+"""Wires a measuring command: flags to a plan, the plan to ranks, results to journal and screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TextIO
+
+from cclmark.cli.collective import Flags
+from cclmark.cli.options import Placement
+from cclmark.cli.recording import Recorder
+from cclmark.errors import UsageError
+from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
+from cclmark.launch.local import LocalLaunch, Request
+from cclmark.plan.cases import Sweep, UnevenPattern
+from cclmark.plan.inject import Injection
+from cclmark.plan.operations import parse_dtypes, parse_reductions
+from cclmark.plan.sizes import parse_size, sweep
+from cclmark.results.journal import JournalWriter
+from cclmark.results.schema import Settings
+from cclmark.run import locate
+
+_NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
+_DEFAULT_END = {"cuda": "128M", "host": "16M"}
+_REGISTRATIONS = ("none", "local", "symmetric")
+
+
+def measure(operations: list[str], flags: Flags) -> int:
+    """Measures ``operations`` as ``flags`` say and returns the exit code.
+
+    Raises CclmarkError before anything is started or written when the flags make no sense.
+    """
+    began_s = time.monotonic()
+    settings = _settings(flags)
+    devices = choose_devices(flags.devices, flags.count, _count_devices)
+    plan = _plan(operations, flags, devices)
+    cases = list(plan.cases())
+    if not cases:
+        raise UsageError(
+            f"no size of that sweep has a single element of {flags.dtype} for each of "
+            f"{plan.ranks} ranks: raise -e"
+        )
+    for text in settings.inject:
+        Injection.parse(text, plan.ranks)
+    request = Request(
+        devices=devices,
+        cases=cases,
+        settings=settings,
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
+    )
+    output = _open_output(flags.output)
+    try:
+        name = operations[0] if len(operations) == 1 else "collectives"
+        journal = JournalWriter(flags.journal or _new_journal(name, plan))
+        recorder = Recorder(
+            journal, output, flags.format.value, settings, plan, sys.argv, began_s
+        )
+        outcome = LocalLaunch(request, recorder).run()
+        return recorder.finish(outcome)
+    finally:
+        if output is not sys.stdout:
+            output.close()
+
+
+def _count_devices(runtime: str) -> int:
+    quick = quick_cuda_count() if runtime == "cuda" else None
+    if quick is not None:
+        return quick
+    from cclmark.run.probe import count_devices
+
+    return count_devices(runtime)
+
+
+def _plan(operations: list[str], flags: Flags, devices: DeviceChoice) -> Sweep:
+    ranks = len(devices.indices)
+    ccls = _ccls(flags, devices.runtime)
+    begin = parse_size(flags.begin)
+    end = parse_size(flags.end) if flags.end else max(begin, parse_size(_DEFAULT_END[devices.runtime]))
+    step = parse_size(flags.step) if flags.step else None
+    uneven = UnevenPattern.parse(flags.pattern)
+    if "alltoallv" in operations:
+        uneven.check(ranks)
+    elif flags.pattern != "uniform":
+        raise UsageError("--pattern is for alltoallv only")
+    placements = {
+        Placement.both: (False, True),
+        Placement.out: (False,),
+        Placement.inside: (True,),
+    }
+    return Sweep(
+        operations=operations,
+        ccls=ccls,
+        ranks=ranks,
+        sizes=sweep(begin, end, step, flags.factor),
+        dtypes=parse_dtypes(flags.dtype),
+        reductions=parse_reductions(flags.reduction),
+        roots=_roots(flags.root, ranks),
+        placements=placements[flags.placement],
+        uneven=uneven,
+    )
+
+
+def _ccls(flags: Flags, runtime: str) -> list[str]:
+    if not flags.ccl:
+        return [_NATIVE_CCL[runtime]]
+    from cclmark.run.probe import known_ccls, runtime_of
+
+    names = list(dict.fromkeys(name.strip() for name in flags.ccl.split(",") if name.strip()))
+    for name in names:
+        needed = runtime_of(name)
+        if needed is None:
+            raise UsageError(f"unknown library {name!r}: choose from {', '.join(known_ccls())}")
+        if needed != runtime:
+            raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
+    return names
+
+
+def _roots(text: str, ranks: int) -> list[int]:
+    if text in ("all", "-1"):
+        return list(range(ranks))
+    if not text.isdigit() or int(text) >= ranks:
+        raise UsageError(f"there is no root {text!r}: choose from 0 to {ranks - 1}, or all")
+    return [int(text)]
+
+
+def _settings(flags: Flags) -> Settings:
+    if flags.precision_percent <= 0:
+        raise UsageError("--precision must be above 0 percent")
+    if flags.max_time_s <= 0 or flags.timeout_s <= 0:
+        raise UsageError("--max-time and --timeout must be above 0 seconds")
+    registration = flags.register.value if flags.register else _REGISTRATIONS[0]
+    if flags.register_number is not None:
+        if flags.register and registration != _REGISTRATIONS[flags.register_number]:
+            raise UsageError("-R and --register contradict each other")
+        registration = _REGISTRATIONS[flags.register_number]
+    timing = _timing(flags)
+    if flags.group > 1 and timing in ("blocking", "per-op"):
+        raise UsageError(f"-m groups operations; --timing {timing} times each alone")
+    return Settings(
+        timing=timing,
+        across_ranks=flags.across.value,
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.iterations,
+        warmup=flags.warmup,
+        group=flags.group,
+        graph_launches=flags.graph or 1,
+        check=flags.check,
+        cycles=flags.cycles,
+        registration=registration,
+        seed=flags.seed,
+        inject=list(flags.inject or []),
+        pattern=flags.pattern,
+    )
+
+
+def _timing(flags: Flags) -> str:
+    """The timing that ``--timing``, ``-z`` and ``-G`` ask for together."""
+    asked = {
+        flags.timing.value if flags.timing else None,
+        "blocking" if flags.blocking else None,
+        "graph" if flags.graph else None,
+    } - {None}
+    if len(asked) > 1:
+        raise UsageError(f"--timing, -z and -G ask for different things: {' and '.join(sorted(map(str, asked)))}")
+    return next(iter(asked), None) or "throughput"
+
+
+def _new_journal(name: str, plan: Sweep) -> Path:
+    """A name that no other run has, even one started in the same second."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    stem = f"{stamp}-{name}-{'-'.join(plan.ccls)}-{plan.ranks}"
+    return Path("cclmark-runs") / f"{stem}-{os.getpid()}.jsonl"
+
+
+def _open_output(path: Path | None) -> TextIO:
+    if path is None:
+        return sys.stdout
+    try:
+        return path.open("w")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,130 @@
+"""Takes results as they come: each goes to the journal first, then to the screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import TextIO
+
+from cclmark import __version__
+from cclmark.cli.progress import Progress
+from cclmark.errors import EXIT_OK, EXIT_WRONG
+from cclmark.launch.local import Outcome, Surroundings
+from cclmark.plan.cases import Sweep
+from cclmark.rendezvous.board import Status
+from cclmark.report.exporter import Exporter
+from cclmark.report.formats import FORMATS
+from cclmark.report.table import TableExporter, ansi, unpainted
+from cclmark.results.journal import JournalWriter
+from cclmark.results.machine import kept_environment
+from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Settings
+
+
+class Recorder:
+    """Listens to a run."""
+
+    def __init__(
+        self,
+        journal: JournalWriter,
+        output: TextIO,
+        format_name: str,
+        settings: Settings,
+        plan: Sweep,
+        command: Sequence[str],
+        began_s: float,
+    ) -> None:
+        self._journal = journal
+        self._output = output
+        self._settings = settings
+        self._command = list(command)
+        self._exporter = _exporter(format_name, plan, output)
+        self._began_s = began_s
+        self._started_at = _now()
+        self._notices: list[str] = []
+        self._introduced = False
+        self._wrong = False
+        self._progress = Progress(list(plan.cases()), sys.stderr)
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Writes the header."""
+        import os
+
+        header = Header(
+            schema_version=SCHEMA_VERSION,
+            cclmark_version=__version__,
+            started_at=self._started_at,
+            command=self._command,
+            machine=surroundings.machine,
+            devices=surroundings.devices,
+            links=surroundings.links,
+            libraries=surroundings.libraries,
+            environment=kept_environment(os.environ),
+            settings=self._settings,
+            notices=surroundings.notices + self._notices,
+        )
+        self._introduced = True
+        self._journal.write(header)
+        self._print(self._exporter.begin(header))
+
+    def result(self, result: CaseResult) -> None:
+        """Writes one result."""
+        self._journal.write(result)
+        self._wrong |= result.status == "wrong"
+        self._print(self._exporter.case(result))
+
+    def notice(self, text: str) -> None:
+        """Keeps it for the header, or says it at once when that is out."""
+        if self._introduced:
+            self._progress.clear()
+            print(f"cclmark: {text}", file=sys.stderr)
+        else:
+            self._notices.append(text)
+
+    def progress(self, status: Status) -> None:
+        """Shows where the run is, on a terminal."""
+        self._progress.show(status)
+
+    def finish(self, outcome: Outcome) -> int:
+        """Writes the footer, says where the journal is and returns the exit code."""
+        code = outcome.exit_code
+        if code == EXIT_OK and self._wrong:
+            code = EXIT_WRONG
+        footer = Footer(
+            ended_at=_now(),
+            exit_code=code,
+            duration_s=time.monotonic() - self._began_s,
+            message=outcome.message,
+            phases_s=outcome.phases_s,
+        )
+        self._progress.clear()
+        if self._introduced:
+            self._journal.write(footer)
+            self._print(self._exporter.end(footer))
+        self._journal.close(keep=self._introduced)
+        if outcome.message:
+            print(f"cclmark: {outcome.message}", file=sys.stderr)
+        if self._introduced:
+            print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
+        return code
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._progress.clear()
+            self._output.write(text)
+            self._output.flush()
+
+
+def _exporter(format_name: str, plan: Sweep, output: TextIO) -> Exporter:
+    if format_name != "table":
+        return FORMATS[format_name]()
+    return TableExporter(
+        paint=ansi if output.isatty() else unpainted,
+        out_of_place=False in plan.placements,
+        in_place=True in plan.placements,
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

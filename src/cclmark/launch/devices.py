@@ -1,0 +1,103 @@
+"""Which devices a run uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark.errors import MissingError, UsageError
+
+_MOST_HOST_RANKS = 1024
+_DEFAULT_HOST_RANKS = 8
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """One runtime and the indices of its devices, one rank each."""
+
+    runtime: str
+    indices: tuple[int, ...]
+
+
+def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
+    """Reads ``--devices`` and ``-g``.
+
+    ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
+    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for).
+    ``probe`` counts the devices of a runtime, or raises MissingError. Raises UsageError for what
+    cannot be read and MissingError for devices that are not there.
+    """
+    runtime, _, part = text.partition(":")
+    if runtime and not runtime.isalpha():
+        runtime, part = "", text
+    if not runtime:
+        runtime = "cuda" if part or _any_accelerator(probe) else "host"
+    if runtime == "host":
+        return DeviceChoice("host", _host_indices(part, count))
+    present = probe(runtime)
+    if present < 1:
+        raise MissingError(f"the runtime {runtime} sees no device")
+    indices = _parse_indices(part) if part else tuple(range(present))
+    absent = [index for index in indices if index >= present]
+    if absent:
+        raise MissingError(
+            f"device {absent[0]} does not exist: this machine has {present} {runtime} devices "
+            f"(0 to {present - 1})"
+        )
+    if count is not None:
+        if count > len(indices):
+            raise MissingError(
+                f"{count} devices asked for with -g; {len(indices)} {runtime} devices are there"
+            )
+        indices = indices[:count]
+    return DeviceChoice(runtime, indices)
+
+
+def _any_accelerator(probe: Callable[[str], int]) -> bool:
+    try:
+        return probe("cuda") > 0
+    except MissingError:
+        return False
+
+
+def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
+    if part.isdigit() and count is None:
+        count = int(part)
+    elif part:
+        return _parse_indices(part)
+    if count is None:
+        count = max(2, min(_DEFAULT_HOST_RANKS, len(os.sched_getaffinity(0))))
+    if not 1 <= count <= _MOST_HOST_RANKS:
+        raise UsageError(f"{count} host ranks: choose from 1 to {_MOST_HOST_RANKS}")
+    return tuple(range(count))
+
+
+def _parse_indices(text: str) -> tuple[int, ...]:
+    indices: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise UsageError(f"cannot read the devices {text!r}: write 0,2,3 or cuda:0-3 or host:4")
+        indices += range(int(first), int(last or first) + 1)
+    if len(set(indices)) != len(indices):
+        raise UsageError(f"the devices {text!r} name one twice: each rank needs its own")
+    return tuple(indices)
+
+
+def quick_cuda_count() -> int | None:
+    """How many CUDA devices there are, without starting the driver, None where that is unsure.
+
+    Starting the driver takes longer than everything else that the launcher does.
+    """
+    if os.environ.get("CCLMARK_CUDA_LIBRARY"):
+        return None
+    nodes = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return nodes or None
+    entries = [entry.strip() for entry in visible.split(",")]
+    if all(entry.isdigit() and int(entry) < nodes for entry in entries):
+        return len(entries)
+    return None

@@ -1,0 +1,114 @@
+"""Why a run ended: from what each rank last said, to one sentence that names the culprit."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Failed
+
+
+@dataclass(frozen=True)
+class RankState:
+    """What is known of one rank when a run goes wrong.
+
+    ``exit_status`` is negative for a signal and None while the process lives; ``stopped`` means
+    halted by a signal; ``failure`` is what the rank itself reported.
+    """
+
+    rank: int
+    pid: int
+    status: Status
+    exit_status: int | None
+    stopped: bool
+    failure: Failed | None
+
+
+def diagnose(states: Sequence[RankState], cases: Sequence[Case]) -> str:
+    """Names what went wrong first, where, and what the others were doing."""
+    culprit = _culprit(states)
+    lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
+    if culprit.failure is not None and culprit.failure.kind in ("error", "missing"):
+        lines.append(f"  {culprit.failure.message}")
+    for state in states:
+        if state is not culprit:
+            lines.append(f"  {_name(state)}: {_where(state, cases)}{_remark(state)}")
+    return "\n".join(lines)
+
+
+def exit_kind(states: Sequence[RankState]) -> str:
+    """The kind of the failure that ended the run: missing, error, timeout or died."""
+    culprit = _culprit(states)
+    if culprit.failure is not None and culprit.failure.kind != "aborted":
+        return culprit.failure.kind
+    return "died"
+
+
+def _culprit(states: Sequence[RankState]) -> RankState:
+    """The rank to blame: died, then stopped, then failed, then the one that is furthest behind."""
+
+    def died_silently(state: RankState) -> bool:
+        return state.exit_status is not None and state.failure is None
+
+    def failed(state: RankState) -> bool:
+        return state.failure is not None and state.failure.kind in ("error", "missing")
+
+    for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
+        for state in states:
+            if blame(state):
+                return state
+    silent = [state for state in states if state.failure is None]
+    return min(silent or states, key=lambda state: _progress(state.status))
+
+
+def _progress(status: Status) -> tuple[int, float]:
+    return status.case_index if status.case_index >= 0 else -1, status.since_s
+
+
+def _name(state: RankState) -> str:
+    return f"rank {state.rank} (pid {state.pid})"
+
+
+def _what_happened(state: RankState) -> str:
+    if state.failure is not None and state.failure.kind in ("error", "missing"):
+        return "failed during"
+    if state.stopped:
+        return "is stopped (SIGSTOP or a debugger) in"
+    status = state.exit_status
+    if state.failure is None and status is not None:
+        if status < 0:
+            return f"was killed by {_signal_name(-status)} during"
+        return f"exited with status {status} during"
+    return "did not get any further than"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _where(state: RankState, cases: Sequence[Case]) -> str:
+    status = state.status
+    place = status.phase
+    if 0 <= status.case_index < len(cases):
+        place += f" of {cases[status.case_index].describe()}"
+    return place
+
+
+_REMARKS: Mapping[str, str] = {
+    "aborted": " (stopped because of it)",
+    "timeout": "",
+}
+
+
+def _remark(state: RankState) -> str:
+    if state.failure is None:
+        return ""
+    if state.failure.kind == "timeout":
+        return f" ({state.failure.message})"
+    return _REMARKS.get(state.failure.kind, "")

@@ -1,0 +1,262 @@
+"""Runs ranks on this host, one process per device, and stands by until all of them are gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
+from cclmark.launch.devices import DeviceChoice
+from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.board import Board, Status
+from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
+from cclmark.rendezvous.server import Server
+from cclmark.results.machine import complete_from_nvml, describe_machine
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    LibraryDescription,
+    Link,
+    Machine,
+    Settings,
+)
+
+_POLL_S = 0.02
+_GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
+_OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher does
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run, on what."""
+
+    devices: DeviceChoice
+    cases: Sequence[Case]
+    settings: Settings
+    ccl_path: str
+    ccl_wheels: dict[str, list[str]]
+
+
+@dataclass
+class Surroundings:
+    """What the ranks run on: known once every rank has opened its device."""
+
+    machine: Machine
+    devices: list[DeviceDescription]
+    links: list[Link]
+    libraries: list[LibraryDescription]
+    notices: list[str] = field(default_factory=list)
+
+
+class Listener(Protocol):
+    """Whoever wants to hear how the run goes on. Called from one thread, in order."""
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Every rank is up. Comes before any result."""
+
+    def result(self, result: CaseResult) -> None:
+        """A case was measured or skipped."""
+
+    def notice(self, text: str) -> None:
+        """Something to know that ends nothing."""
+
+    def progress(self, status: Status) -> None:
+        """Where rank 0 is now."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. ``message`` explains any exit code but 0. Times of rank 0 by phase."""
+
+    exit_code: int
+    message: str = ""
+    phases_s: dict[str, float] = field(default_factory=dict)
+
+
+class LocalLaunch:
+    """One run on this host."""
+
+    def __init__(self, request: Request, listener: Listener) -> None:
+        self._request = request
+        self._listener = listener
+        self._size = len(request.devices.indices)
+        self._ranks: list[RankProcess] = []
+        self._hellos: dict[int, Hello] = {}
+        self._failures: dict[int, Failed] = {}
+        self._finished: dict[int, Finished] = {}
+        self._held_back: list[CaseResult] = []
+        self._surroundings: Surroundings | None = None
+        self._describing: threading.Thread | None = None
+        self._started = False
+
+    def run(self) -> Outcome:
+        """Starts the ranks and returns when all are gone, however that came about."""
+        self._team_fd = os.memfd_create("cclmark-team")
+        self._board_fd = os.memfd_create("cclmark-board")
+        try:
+            self._board = Board(self._board_fd, self._size)
+            with contextlib.closing(Server()) as server:
+                return self._supervise(server)
+        except KeyboardInterrupt:
+            return Outcome(EXIT_INTERRUPTED, "interrupted")
+        finally:
+            kill_ranks(self._ranks)
+            os.close(self._team_fd)
+            os.close(self._board_fd)
+
+    def _supervise(self, server: Server) -> Outcome:
+        for job in self._jobs(server):
+            self._ranks.append(start_rank(job))
+        self._machine = describe_machine()
+        while len(self._finished) < self._size:
+            self._hear(server, _POLL_S)
+            self._introduce()
+            self._listener.progress(self._board.read(0))
+            if self._failures or self._dead() or self._overdue():
+                return self._give_up(server)
+        self._wait_for_description()
+        end_ranks(self._ranks)
+        if server.refused:
+            self._listener.notice(f"{server.refused} foreign messages were refused")
+        return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
+
+    def _jobs(self, server: Server) -> list[Job]:
+        request = self._request
+        processors = sorted(os.sched_getaffinity(0))
+        on_host = request.devices.runtime == "host"
+        oversubscribed = self._size > len(processors)
+        return [
+            Job(
+                rank=rank,
+                ranks=self._size,
+                parent_pid=os.getpid(),
+                runtime=request.devices.runtime,
+                device_index=index,
+                processors=[processors[rank]] if on_host and not oversubscribed else [],
+                oversubscribed=oversubscribed,
+                team_fd=self._team_fd,
+                board_fd=self._board_fd,
+                endpoint=server.endpoint,
+                server_key=server.public_key,
+                client_public_key=server.client_public_key,
+                client_secret_key=server.client_secret_key,
+                token=server.token,
+                cases=list(request.cases),
+                settings=request.settings,
+                ccl_path=request.ccl_path,
+                ccl_wheels=request.ccl_wheels,
+            )
+            for rank, index in enumerate(request.devices.indices)
+        ]
+
+    def _hear(self, server: Server, timeout_s: float) -> None:
+        for message in server.receive(timeout_s):
+            if isinstance(message, Hello):
+                self._hellos[message.rank] = message
+            elif isinstance(message, Measured):
+                self._held_back.append(message.result)
+            elif isinstance(message, Notice):
+                self._listener.notice(message.text)
+            elif isinstance(message, Failed):
+                self._failures[message.rank] = message
+            elif isinstance(message, Finished):
+                self._finished[message.rank] = message
+        if self._started:
+            for result in self._held_back:
+                self._listener.result(result)
+            self._held_back.clear()
+
+    def _introduce(self) -> None:
+        """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
+        if self._started or len(self._hellos) < self._size:
+            return
+        if self._describing is None:
+            self._describing = threading.Thread(target=self._describe, daemon=True)
+            self._describing.start()
+        if self._surroundings is not None:
+            self._started = True
+            self._listener.started(self._surroundings)
+            self._hear_held_back()
+
+    def _hear_held_back(self) -> None:
+        for result in self._held_back:
+            self._listener.result(result)
+        self._held_back.clear()
+
+    def _describe(self) -> None:
+        hellos = [self._hellos[rank] for rank in range(self._size)]
+        devices = [hello.device for hello in hellos]
+        links, notices = complete_from_nvml(devices, self._machine)
+        self._surroundings = Surroundings(
+            self._machine, devices, links, hellos[0].libraries, notices + _differences(hellos)
+        )
+
+    def _wait_for_description(self) -> None:
+        if self._describing is not None:
+            self._describing.join(10)
+        self._introduce()
+
+    def _dead(self) -> bool:
+        return any(
+            rank.exit_status() is not None and rank.rank not in self._finished
+            for rank in self._ranks
+        )
+
+    def _overdue(self) -> bool:
+        now_s = time.monotonic()
+        return any(
+            status.deadline_s and now_s > status.deadline_s + _OVERTIME_S
+            for status in (self._board.read(rank.rank) for rank in self._ranks)
+            if status.phase != "finished"
+        )
+
+    def _give_up(self, server: Server) -> Outcome:
+        """Lets the surviving ranks say where they were, then ends them all."""
+        stopped = {rank.rank for rank in self._ranks if rank.is_stopped()}
+        os.pwrite(self._team_fd, b"\1", 0)
+        deadline_s = time.monotonic() + _GATHER_FAILURES_S
+        while time.monotonic() < deadline_s and self._unheard(stopped):
+            self._hear(server, _POLL_S)
+        self._introduce()
+        states = [
+            RankState(
+                rank=rank.rank,
+                pid=rank.pid,
+                status=self._board.read(rank.rank),
+                exit_status=rank.exit_status() if rank.rank not in self._finished else None,
+                stopped=rank.rank in stopped,
+                failure=self._failures.get(rank.rank),
+            )
+            for rank in self._ranks
+        ]
+        kill_ranks(self._ranks)
+        code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
+        return Outcome(code, diagnose(states, self._request.cases))
+
+    def _unheard(self, stopped: set[int]) -> bool:
+        return any(
+            rank.rank not in self._failures
+            and rank.rank not in self._finished
+            and rank.rank not in stopped
+            and rank.exit_status() is None
+            for rank in self._ranks
+        )
+
+
+def _differences(hellos: Sequence[Hello]) -> list[str]:
+    """Ranks that loaded another library than rank 0: a classic cause of hangs."""
+    first = [(library.name, library.version, library.path) for library in hellos[0].libraries]
+    return [
+        f"rank {hello.rank} loaded {library.name} {library.version} from {library.path}, rank 0 "
+        "did not: mixed versions hang or crash"
+        for hello in hellos[1:]
+        for library in hello.libraries
+        if (library.name, library.version, library.path) not in first
+    ]

@@ -1,0 +1,87 @@
+"""The rank processes: started together, watched, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cclmark.rendezvous.messages import Job
+
+_GRACE_S = 2.0
+
+
+@dataclass
+class RankProcess:
+    """One rank's process, in a process group of its own."""
+
+    rank: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self.process.pid
+
+    def exit_status(self) -> int | None:
+        """The exit code, negative for a signal, None while it runs."""
+        return self.process.poll()
+
+    def is_stopped(self) -> bool:
+        """Whether it is stopped, as by SIGSTOP or a debugger."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] in ("T", "t")
+
+    def kill(self) -> None:
+        """Ends it and whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def start_rank(job: Job) -> RankProcess:
+    """Starts the rank that ``job`` is for. It dies with this process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cclmark.run.worker"],
+        stdin=subprocess.PIPE,
+        pass_fds=(job.team_fd, job.board_fd),
+        start_new_session=True,
+        env=_environment(),
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it died already: noticed as an exit
+        process.stdin.write(msgspec.msgpack.encode(job))
+        process.stdin.close()
+    return RankProcess(job.rank, process)
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment. What libraries print must not mix with the table."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+def end_ranks(ranks: list[RankProcess]) -> None:
+    """Waits a moment for the ranks to leave by themselves, then kills what is left."""
+    deadline_s = time.monotonic() + _GRACE_S
+    for rank in ranks:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rank.process.wait(max(0.0, deadline_s - time.monotonic()))
+    kill_ranks(ranks)
+
+
+def kill_ranks(ranks: list[RankProcess]) -> None:
+    """Kills the ranks and waits until they are gone. A process in the kernel's hands may stay."""
+    for rank in ranks:
+        rank.kill()
+    for rank in ranks:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rank.process.wait(_GRACE_S)

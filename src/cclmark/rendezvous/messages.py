@@ -1,0 +1,102 @@
+"""What ranks and launcher say to each other. Decoded strictly: nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.results.schema import CaseResult, DeviceDescription, LibraryDescription, Settings
+
+
+class Job(msgspec.Struct):
+    """Everything a rank needs to know, handed over on its standard input."""
+
+    rank: int
+    ranks: int
+    parent_pid: int
+    runtime: str
+    device_index: int
+    processors: list[int]
+    oversubscribed: bool
+    team_fd: int
+    board_fd: int
+    endpoint: str
+    server_key: bytes
+    client_public_key: bytes
+    client_secret_key: bytes
+    token: bytes
+    cases: list[Case]
+    settings: Settings
+    ccl_path: str
+    ccl_wheels: dict[str, list[str]]
+
+
+class Hello(msgspec.Struct, tag="hello"):
+    """A rank is there, with its device open and its libraries loaded."""
+
+    rank: int
+    token: bytes
+    device: DeviceDescription
+    libraries: list[LibraryDescription]
+
+
+class Put(msgspec.Struct, tag="put"):
+    """A value for all ranks, such as a communicator's id."""
+
+    rank: int
+    token: bytes
+    key: str
+    value: bytes
+
+
+class Want(msgspec.Struct, tag="want"):
+    """A rank waits for a value."""
+
+    rank: int
+    token: bytes
+    key: str
+
+
+class Measured(msgspec.Struct, tag="measured"):
+    """Rank 0 has a result."""
+
+    rank: int
+    token: bytes
+    result: CaseResult
+
+
+class Notice(msgspec.Struct, tag="notice"):
+    """Something the user should know that ends nothing."""
+
+    rank: int
+    token: bytes
+    text: str
+
+
+class Failed(msgspec.Struct, tag="failed"):
+    """A rank gives up. ``kind``: error, missing, usage, timeout or aborted."""
+
+    rank: int
+    token: bytes
+    kind: str
+    message: str
+    phase: str
+    case_index: int
+
+
+class Finished(msgspec.Struct, tag="finished"):
+    """A rank is done and about to exit."""
+
+    rank: int
+    token: bytes
+    phases_s: dict[str, float]
+
+
+FromRank = Hello | Put | Want | Measured | Notice | Failed | Finished
+
+
+class Value(msgspec.Struct, tag="value"):
+    """The launcher's answer to Want."""
+
+    key: str
+    value: bytes

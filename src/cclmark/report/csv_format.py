@@ -1,0 +1,127 @@
+"""CSV: a line for each case, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import CaseResult, Footer, Header, Summary
+
+_CASE_COLUMNS = (
+    "operation",
+    "ccl",
+    "ranks",
+    "dtype",
+    "reduction",
+    "root",
+    "placement",
+    "size_bytes",
+    "count",
+    "status",
+    "reason",
+)
+_FIGURE_COLUMNS = (
+    "time_us",
+    "min_us",
+    "p95_us",
+    "p99_us",
+    "max_us",
+    "cv",
+    "half_width",
+    "samples",
+    "algbw_gbps",
+    "busbw_gbps",
+    "slowest_rank",
+    "late_rank",
+    "clock",
+)
+_OTHER_COLUMNS = ("wrong", "route", "cycle", "converged")
+COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _OTHER_COLUMNS
+
+Cell = str | int | float | None
+
+# A cell that starts like this is a formula to a spreadsheet.
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+class CsvExporter:
+    """Times in microseconds, bandwidths (``gbps``) in GB/s: 10^9 bytes per second.
+
+    ``cv`` and ``half_width`` are shares of the mean and of the median. A cell is empty where there
+    is no such value: a skipped case has no figures, an unchecked one no ``wrong``.
+    """
+
+    def begin(self, header: Header) -> str:
+        """The line with the names of the columns."""
+        return _line(COLUMNS)
+
+    def case(self, result: CaseResult) -> str:
+        """The line of one case."""
+        return _line([*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)])
+
+    def end(self, footer: Footer | None) -> str:
+        """Nothing."""
+        return ""
+
+
+def _case_cells(result: CaseResult) -> list[Cell]:
+    case = result.case
+    return [
+        case.operation,
+        case.ccl,
+        case.ranks,
+        case.dtype,
+        case.reduction,
+        case.root,
+        case.placement,
+        case.size_bytes,
+        case.count,
+        result.status,
+        result.reason,
+    ]
+
+
+def _figure_cells(summary: Summary | None) -> list[Cell]:
+    if summary is None:
+        return [None] * len(_FIGURE_COLUMNS)
+    return [
+        summary.time_s * US_PER_S,
+        summary.min_s * US_PER_S,
+        summary.p95_s * US_PER_S,
+        summary.p99_s * US_PER_S,
+        summary.max_s * US_PER_S,
+        summary.cv,
+        summary.half_width,
+        summary.samples,
+        summary.algbw_bytes_per_s / BYTES_PER_GB,
+        summary.busbw_bytes_per_s / BYTES_PER_GB,
+        summary.slowest_rank,
+        summary.late_rank,
+        summary.clock,
+    ]
+
+
+def _other_cells(result: CaseResult) -> list[Cell]:
+    wrong = None if result.verification is None else result.verification.wrong
+    converged = None if result.summary is None else int(result.converged)
+    return [wrong, result.route, result.cycle, converged]
+
+
+def _line(cells: Sequence[Cell]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([_cell(cell) for cell in cells])
+    return text.getvalue()
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.10g}" if math.isfinite(cell) else ""
+    if isinstance(cell, int):
+        return str(cell)
+    text = plain(cell)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text

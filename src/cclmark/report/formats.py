@@ -1,0 +1,54 @@
+"""The formats by name. To add one: a file with its exporter, a function and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cclmark.report.exporter import Exporter
+
+
+def _csv() -> Exporter:
+    from cclmark.report.csv_format import CsvExporter
+
+    return CsvExporter()
+
+
+def _json() -> Exporter:
+    from cclmark.report.json_format import JsonExporter
+
+    return JsonExporter()
+
+
+def _markdown() -> Exporter:
+    from cclmark.report.markdown import MarkdownExporter
+
+    return MarkdownExporter()
+
+
+def _nccl_tests() -> Exporter:
+    from cclmark.report.nccl_tests import NcclTestsExporter
+
+    return NcclTestsExporter()
+
+
+def _flagcx() -> Exporter:
+    from cclmark.report.flagcx import FlagcxExporter
+
+    return FlagcxExporter()
+
+
+def _hccl() -> Exporter:
+    from cclmark.report.hccl import HcclExporter
+
+    return HcclExporter()
+
+
+# Functions and not classes, so that a run imports only the format that it writes.
+FORMATS: dict[str, Callable[[], Exporter]] = {
+    "csv": _csv,
+    "json": _json,
+    "markdown": _markdown,
+    "nccl-tests": _nccl_tests,
+    "flagcx": _flagcx,
+    "hccl": _hccl,
+}

@@ -1,0 +1,55 @@
+"""JSON: one document with everything that the journal holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cclmark.results.schema import CaseResult, Footer, Header
+
+Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
+
+
+class JsonExporter:
+    """``{"header": …, "cases": […], "footer": …}`` in base units, with the names of the schema.
+
+    Every field is there, also where it has its default. Numbers are numbers; NaN and infinities,
+    which JSON does not have, are null. ``footer`` is null for a run that did not end by itself.
+    """
+
+    def __init__(self) -> None:
+        self._separator = "\n"
+
+    def begin(self, header: Header) -> str:
+        """The document up to its first case."""
+        return f'{{"header": {_encode(header)},\n"cases": ['
+
+    def case(self, result: CaseResult) -> str:
+        """One case, on one line."""
+        separator, self._separator = self._separator, ",\n"
+        return separator + _encode(result)
+
+    def end(self, footer: Footer | None) -> str:
+        """The rest of the document."""
+        return f'\n],\n"footer": {_encode(footer)}}}\n'
+
+
+def _encode(value: object) -> str:
+    return json.dumps(_spell_out(value), ensure_ascii=True, allow_nan=False)
+
+
+def _spell_out(value: object) -> Value:
+    if isinstance(value, msgspec.Struct):
+        return {name: _spell_out(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {str(key): _spell_out(item) for key, item in value.items()}
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Sequence):
+        return [_spell_out(item) for item in value]
+    raise TypeError(f"the schema has no {type(value).__name__}")

@@ -1,0 +1,170 @@
+"""Markdown, for issues, wikis and pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.plan.sizes import format_size
+from cclmark.report.remarks import ending, problems
+from cclmark.report.rows import Row, RowCollector
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import CaseResult, Footer, Header
+
+# What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
+_SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
+
+_PLACEMENT = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong")
+_HEADS = (
+    *("size", "count", "dtype", "reduction", "root"),
+    *_PLACEMENT,
+    *(f"in-place {name}" for name in _PLACEMENT),
+)
+_WIDTHS = (10, 12, 8, *(len(head) for head in _HEADS[3:]))
+
+
+class MarkdownExporter:
+    """A paragraph on the machine, a table for each operation and library, a line on what was found.
+
+    Microseconds, and GB/s of 10^9 bytes. Cells are padded to fixed widths, so that a table can be
+    read as text and still be written row by row.
+    """
+
+    def __init__(self) -> None:
+        self._rows = RowCollector()
+        self._heading = ""
+        self._results: list[CaseResult] = []
+
+    def begin(self, header: Header) -> str:
+        """The heading and the machine."""
+        paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
+        if header.notices:
+            paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
+        return "\n\n".join(paragraphs) + "\n"
+
+    def case(self, result: CaseResult) -> str:
+        """The table rows that ``result`` completes."""
+        return "".join(self._row(row) for row in self._rows.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The row that still waited for its other placement, and what was found."""
+        text = "".join(self._row(row) for row in self._rows.finish())
+        lines = [_outcomes(self._results), *map(_best, findings(self._results))]
+        message = escape(ending(footer))
+        return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
+
+    def _row(self, row: Row) -> str:
+        text, case = "", row.case
+        heading = escape(f"{case.operation} ({case.ccl}, {case.ranks} ranks)")
+        if heading != self._heading:
+            self._heading = heading
+            text = f"\n## {heading}\n\n{_head()}"
+        self._results += [msgspec.structs.replace(result, samples=None) for result in row.results]
+        return text + _table_line([*_cells(row), _remarks(row)])
+
+
+def escape(text: str) -> str:
+    """``text`` so that it shows as it is, in a paragraph or a table cell, and does nothing else."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain(text))
+
+
+def _machine(header: Header) -> str:
+    machine, settings = header.machine, header.settings
+    devices = Counter((device.name, device.runtime, device.host) for device in header.devices)
+    words = [
+        f"{count} x {name} ({runtime}) on {host}"
+        for (name, runtime, host), count in devices.items()
+    ]
+    words += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
+    words += [
+        f"{machine.processors} x {machine.processor}, {format_size(machine.memory_bytes)}",
+        f"{machine.system}, kernel {machine.kernel}",
+        f"driver {machine.vendor_driver}" if machine.vendor_driver else "",
+        f"timing {settings.timing}, {settings.across_ranks} across ranks",
+        f"started {header.started_at}",
+    ]
+    return escape("; ".join(filter(None, words))) + "."
+
+
+def _outcomes(results: list[CaseResult]) -> str:
+    counts = Counter(_outcome(result) for result in results)
+    parts = [f"{count} {escape(outcome)}" for outcome, count in counts.items()]
+    return f"{len(results)} cases: {', '.join(parts) or 'none'}."
+
+
+def _outcome(result: CaseResult) -> str:
+    if result.status != "ok":
+        return result.status
+    return "unchecked" if result.verification is None else "correct"
+
+
+def _best(entry: OperationFindings) -> str:
+    peak, latency = entry.peak, entry.latency
+    if peak.summary is None or latency.summary is None:
+        return ""
+    busbw_gb_per_s = peak.summary.busbw_bytes_per_s / BYTES_PER_GB
+    return (
+        f"{escape(entry.operation)}: up to {busbw_gb_per_s:.2f} GB/s "
+        f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
+        f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
+    )
+
+
+def _head() -> str:
+    rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
+    return _table_line([*_HEADS, "remarks"]) + _table_line([*rule, "-------"])
+
+
+def _cells(row: Row) -> list[str]:
+    case = row.case
+    return [
+        format_size(case.size_bytes),
+        str(case.count),
+        escape(case.dtype),
+        escape(case.reduction or "-"),
+        "-" if case.root is None else str(case.root),
+        *_figures(row.out_of_place),
+        *_figures(row.in_place),
+    ]
+
+
+def _figures(result: CaseResult | None) -> list[str]:
+    if result is None or result.summary is None:
+        return ["-"] * len(_PLACEMENT)
+    return [
+        f"{result.summary.time_s * US_PER_S:.2f}",
+        f"{result.summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
+        f"{result.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
+        "N/A" if result.verification is None else str(result.verification.wrong),
+    ]
+
+
+def _remarks(row: Row) -> str:
+    remarks = [
+        escape(f"{result.case.placement} {remark}")
+        for result in row.results
+        for remark in _remarks_on(result)
+    ]
+    return "; ".join(remarks)
+
+
+def _remarks_on(result: CaseResult) -> list[str]:
+    remarks = problems(result)
+    if result.summary is None:
+        return remarks
+    if result.route != "native":
+        remarks.append(f"by {result.route}")
+    if result.summary.slowest_rank is not None:
+        remarks.append(f"slowest: rank {result.summary.slowest_rank}")
+    if not result.converged:
+        remarks.append("did not settle")
+    return remarks
+
+
+def _table_line(cells: list[str]) -> str:
+    *columns, remarks = cells
+    padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
+    return f"| {' | '.join([*padded, remarks])} |\n"

@@ -1,0 +1,48 @@
+"""What there is to say about a case besides its figures. Safe to print: see report.text."""
+
+from __future__ import annotations
+
+from cclmark.report.rows import Row
+from cclmark.report.text import plain
+from cclmark.results.schema import CaseResult, Finding, Footer
+
+
+def problems(result: CaseResult) -> list[str]:
+    """Why there are no figures, or what the check found; empty for a case that is fine."""
+    if result.status == "ok":
+        return []
+    if result.status == "wrong" and result.verification is not None:
+        findings = [_describe(finding) for finding in result.verification.findings]
+        return findings or [f"wrong: {result.verification.wrong} elements"]
+    return [plain(f"{result.status}: {result.reason}" if result.reason else result.status)]
+
+
+def problem_lines(row: Row) -> list[str]:
+    """The problems of both placements, each with the case that it is about."""
+    return [
+        f"{plain(result.case.describe())}: {problem}"
+        for result in row.results
+        for problem in problems(result)
+    ]
+
+
+def series(row: Row) -> str:
+    """What the rows of one sweep over sizes have in common."""
+    case = row.case
+    words = [case.operation, case.dtype, case.reduction or ""]
+    words.append("" if case.root is None else f"root {case.root}")
+    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {case.ranks} ranks")
+
+
+def ending(footer: Footer | None) -> str:
+    """Why the run ended as it did; empty for one that has nothing to say about it."""
+    if footer is None:
+        return "the run did not end by itself"
+    return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def _describe(finding: Finding) -> str:
+    return plain(
+        f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
+        f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"
+    )

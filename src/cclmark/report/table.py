@@ -1,0 +1,293 @@
+"""The table for people: what was used on top, a row per size, what was found at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.analysis.limits import link_limit
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+from cclmark.report.rows import Row, RowCollector
+from cclmark.report.text import plain
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    Footer,
+    Header,
+    Link,
+    Settings,
+    Summary,
+)
+
+Paint = Callable[[str, str], str]
+
+_LEAD = "{:>10}  {:>11}  {:>8}  {:>4}  {:>4}"
+_PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
+_LEAD_WIDTH = len(_LEAD.format("", "", "", "", ""))
+_PART_WIDTH = len(_PART.format("", "", "", "", ""))
+_SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+_NOISY = 0.10  # spread that deserves a warning colour
+
+
+def unpainted(text: str, style: str) -> str:
+    """Paints nothing."""
+    return text
+
+
+def ansi(text: str, style: str) -> str:
+    """Paints for a terminal: ``style`` is bold, dim, red, yellow or green."""
+    codes = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32"}
+    return f"\x1b[{codes[style]}m{text}\x1b[0m"
+
+
+class TableExporter:
+    """Fixed columns, a line per size: it can be watched, piped, compared and pasted."""
+
+    def __init__(
+        self, *, paint: Paint = unpainted, out_of_place: bool = True, in_place: bool = True
+    ) -> None:
+        """``paint`` colours for a terminal; the flags say which placements the run measures."""
+        self._paint = paint
+        self._placements = [
+            name
+            for name, wanted in (("out-of-place", out_of_place), ("in-place", in_place))
+            if wanted
+        ]
+        self._rows = RowCollector(single=len(self._placements) == 1)
+        self._results: list[CaseResult] = []
+        self._section: tuple[str, str] | None = None
+        self._header: Header | None = None
+
+    def begin(self, header: Header) -> str:
+        """The machine, the libraries with their paths, the method."""
+        self._header = header
+        ranks = len(header.devices)
+        title = f"cclmark {header.cclmark_version}"
+        lines = [
+            f"{self._paint(title, 'bold')}  {ranks} rank{'s' * (ranks > 1)} on "
+            f"{plain(header.machine.hostname)}"
+        ]
+        lines += _labelled("devices", _device_lines(header.devices, header.machine.vendor_driver))
+        lines += _labelled("links", _link_lines(header.links))
+        lines += _labelled(
+            "library",
+            [
+                f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}"
+                for library in header.libraries
+            ],
+        )
+        lines += _labelled("method", [_method(header.settings)])
+        lines += [
+            self._paint(f"  notice     {plain(text)}", "yellow") for text in header.notices
+        ]
+        return "\n".join(lines) + "\n"
+
+    def case(self, result: CaseResult) -> str:
+        """The rows that the result completes."""
+        self._results.append(result)
+        return "".join(self._line(row) for row in self._rows.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """What was found: peak, latency, ranks that stand out, wrong data, how it ended."""
+        text = "".join(self._line(row) for row in self._rows.finish())
+        lines: list[str] = [""]
+        for found in findings(self._results):
+            lines += self._found(found)
+        lines += self._checked()
+        if footer is not None and footer.message:
+            lines.append(self._paint(footer.message, "red"))
+        return text + "\n".join(lines) + "\n"
+
+    def _line(self, row: Row) -> str:
+        case = row.case
+        section = (case.operation, case.ccl)
+        text = "" if section == self._section else self._section_head(row)
+        self._section = section
+        return text + self._cells(row) + "\n"
+
+    def _section_head(self, row: Row) -> str:
+        title = f"{row.case.operation} · {row.case.ccl}"
+        route = row.results[0].route
+        if route != "native" and row.summary is not None:
+            title += f" ({plain(route)})"
+        heads = "".join(
+            f"{name:─^{_PART_WIDTH - 2}}".rjust(_PART_WIDTH) for name in self._placements
+        )
+        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
+        columns = _LEAD.format("size", "count", "dtype", "op", "root")
+        return (
+            f"\n{self._paint(title, 'bold')}\n"
+            f"{' ' * _LEAD_WIDTH}{self._paint(heads, 'dim')}\n"
+            f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
+        )
+
+    def _cells(self, row: Row) -> str:
+        text = _lead(row.case)
+        shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
+        if row.case.operation == "barrier":
+            shown = dict.fromkeys(self._placements[:1], row.results[0])
+        reasons = {result.reason for result in row.results}
+        if all(result.summary is None for result in row.results) and len(reasons) == 1:
+            result = row.results[0]
+            return text + self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
+        for name in self._placements:
+            text += self._part(shown.get(name))
+        return text.rstrip() + self._mismatch(row)
+
+    def _part(self, result: CaseResult | None) -> str:
+        if result is None:
+            return " " * _PART_WIDTH
+        if result.summary is None:
+            return self._paint(f"  {result.status:>{_PART_WIDTH - 2}}", "yellow")
+        summary = result.summary
+        checked = result.verification
+        wrong = "-" if checked is None else str(checked.wrong)
+        spread = f"{summary.cv * 100:.1f}%" if summary.samples > 1 else "-"
+        return (
+            f"  {format_time_us(summary.time_s):>9}"
+            f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
+            f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
+            f"  {self._if_bad(f'{wrong:>5}', checked is not None and checked.wrong > 0, 'red')}"
+            f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
+        )
+
+    def _if_bad(self, text: str, bad: bool, style: str) -> str:
+        return self._paint(text, style) if bad else text
+
+    def _mismatch(self, row: Row) -> str:
+        """The first wrong element of each placement, below its row."""
+        text = ""
+        for result in row.results:
+            for found in result.verification.findings if result.verification else []:
+                text += "\n" + self._paint(
+                    f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
+                    f"elements, first at index {found.first_element}: expected "
+                    f"{plain(found.expected)}, got {plain(found.actual)}",
+                    "red",
+                )
+        return text
+
+    def _found(self, found: OperationFindings) -> list[str]:
+        latency, peak = found.latency, found.peak
+        assert latency.summary is not None
+        assert peak.summary is not None
+        if found.operation == "barrier":
+            text = f"{format_time_us(latency.summary.time_s)} µs"
+            return [f"  {self._paint(found.operation, 'bold')}: {text}"]
+        lines = [
+            f"  {self._paint(found.operation, 'bold')}: peak bus bandwidth "
+            f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
+            f"{format_size(peak.case.size_bytes)} {peak.case.placement}{self._share(peak.summary)}; "
+            f"{format_time_us(latency.summary.time_s)} µs at "
+            f"{format_size(latency.case.size_bytes)}"
+        ]
+        if found.late_rank is not None:
+            lines.append(
+                self._paint(
+                    f"    rank {found.late_rank} comes late: the others wait for it", "yellow"
+                )
+            )
+        if found.slowest_rank is not None:
+            lines.append(
+                self._paint(f"    rank {found.slowest_rank} is slower than the others", "yellow")
+            )
+        return lines
+
+    def _share(self, summary: Summary) -> str:
+        limit = link_limit(self._header.links) if self._header is not None else None
+        if limit is None:
+            return ""
+        return (
+            f" ({summary.busbw_bytes_per_s / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)"
+        )
+
+    def _checked(self) -> list[str]:
+        checked = [r.verification for r in self._results if r.verification is not None]
+        wrong = sum(verification.wrong > 0 for verification in checked)
+        skipped = sum(result.status == "skipped" for result in self._results)
+        if not self._results:
+            return []
+        text = f"{len(checked)} of {len(self._results)} cases checked"
+        if checked:
+            text += f", {wrong} wrong"
+        if skipped:
+            text += f", {skipped} skipped"
+        return [f"  {self._if_bad(text, wrong > 0, 'red')}"]
+
+
+def format_time_us(time_s: float) -> str:
+    """Microseconds with four significant digits at least."""
+    time_us = time_s * 1e6
+    if time_us < 1000:
+        return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
+    return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
+
+
+def _gigabytes(bytes_per_s: float) -> str:
+    value = bytes_per_s / 1e9
+    return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
+
+
+def _bandwidth(bytes_per_s: float, case: Case) -> str:
+    return "-" if case.operation == "barrier" else _gigabytes(bytes_per_s)
+
+
+def _lead(case: Case) -> str:
+    if case.operation == "barrier":
+        return _LEAD.format("-", "-", "-", "-", "-")
+    return _LEAD.format(
+        format_size(case.size_bytes),
+        case.count,
+        _SHORT_DTYPES.get(case.dtype, case.dtype),
+        case.reduction or "-",
+        "-" if case.root is None else case.root,
+    )
+
+
+def _labelled(label: str, texts: Sequence[str]) -> list[str]:
+    return [
+        f"  {label if number == 0 else '':<9}  {text}" for number, text in enumerate(texts) if text
+    ]
+
+
+def _device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
+    """One line for each kind of device."""
+    lines = []
+    for (runtime, name), group in groupby(devices, key=lambda d: (d.runtime, d.name)):
+        members = list(group)
+        indices = ",".join(str(device.index) for device in members)
+        line = f"{len(members)} × {plain(name)} ({plain(runtime)}:{indices})"
+        if runtime != "host":
+            line += f", {format_size(members[0].memory_bytes)} each"
+            line += f", driver {plain(driver)}" if driver else ""
+            line += f", {plain(runtime)} {plain(members[0].driver_version)}"
+        lines.append(line)
+    return lines
+
+
+def _link_lines(links: Sequence[Link]) -> list[str]:
+    """The links of one device where all have the same; else one line for each device."""
+    by_device: dict[int, list[str]] = {}
+    for link in links:
+        if link.kind == "PCIe":
+            text = f"PCIe {plain(link.version)} x{link.count}"
+        else:
+            rate = f" at {link.rate_bytes_per_s / 1e9:.0f} GB/s" if link.rate_bytes_per_s else ""
+            text = f"{link.count} × {plain(link.kind)}{rate}"
+        by_device.setdefault(link.device, []).append(text)
+    described = {device: " and ".join(texts) for device, texts in by_device.items()}
+    if len(set(described.values())) == 1:
+        return [f"{next(iter(described.values()))} per device"]
+    return [f"rank {device}: {text}" for device, text in described.items()]
+
+
+def _method(settings: Settings) -> str:
+    if settings.iterations is not None:
+        length = f"{settings.iterations} iterations"
+    else:
+        length = f"until the median is known to ±{settings.precision:.1%} (95 %)"
+    across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
+    check = "every output checked" if settings.check else "outputs not checked"
+    return f"{settings.timing}, {length}, {across.get(settings.across_ranks, 'rank 0')}, {check}"

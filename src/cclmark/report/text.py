@@ -1,0 +1,30 @@
+"""Text that came out of a journal, made safe to print, and the units that formats print."""
+
+from __future__ import annotations
+
+US_PER_S = 1e6
+BYTES_PER_GB = 1e9
+
+
+def plain(text: str) -> str:
+    """``text`` on one line and without anything that a terminal would obey.
+
+    White space becomes a space. Other characters that do not print (escape sequences, text
+    direction marks, lone surrogates) are spelled out: ``\\x1b``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
+
+
+def token(text: str) -> str:
+    """``text`` as one word, for formats whose columns are split at white space."""
+    return "_".join(plain(text).split()) or "-"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character.isspace():
+        return " "
+    return character.encode("unicode_escape").decode("ascii")

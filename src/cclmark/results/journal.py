@@ -1,0 +1,104 @@
+"""Journals: JSON lines, appended and flushed one by one, readable whatever interrupted the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Line
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Header | CaseResult | Footer)
+
+
+class JournalWriter:
+    """Appends lines to a new file. What was written survives the death of this process."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates ``path``. Raises UsageError when that is impossible or the file exists."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = path.open("xb", buffering=0)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write the journal {path}: {error.strerror}. "
+                "Choose another place with --journal FILE."
+            ) from None
+        self.path = path
+
+    def write(self, line: Line) -> None:
+        """Adds one line. Raises OSError when the disk is full or gone."""
+        self._file.write(_ENCODER.encode(line) + b"\n")
+
+    def close(self, *, keep: bool) -> None:
+        """Closes the file; ``keep`` False removes one that never got a header."""
+        self._file.close()
+        if not keep:
+            self.path.unlink(missing_ok=True)
+
+
+@dataclass
+class Journal:
+    """A journal as read. ``footer`` is None when the run did not end by itself.
+
+    ``damaged_lines`` counts lines that could not be read, such as the one in flight at a crash.
+    """
+
+    header: Header
+    results: list[CaseResult] = field(default_factory=list)
+    footer: Footer | None = None
+    damaged_lines: int = 0
+
+
+def read_journal(path: Path) -> Journal:
+    """Reads a journal, whole or cut short.
+
+    Raises UsageError when the file cannot be read, is no journal, or is of a newer schema.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    return parse_journal(content.splitlines(), str(path))
+
+
+def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
+    """As read_journal, from lines. ``name`` is for messages."""
+    journal: Journal | None = None
+    damaged = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            entry: Line = _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if journal is None:
+                _refuse(line, name)
+            damaged += 1
+            continue
+        if isinstance(entry, Header):
+            journal = journal or Journal(entry)
+        elif journal is None:
+            _refuse(line, name)
+        elif isinstance(entry, CaseResult):
+            journal.results.append(entry)
+        else:
+            journal.footer = entry
+    if journal is None:
+        raise UsageError(f"{name} is empty: not a journal of cclmark")
+    if journal.header.schema_version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{name} has schema {journal.header.schema_version}; this cclmark reads up to "
+            f"{SCHEMA_VERSION}: update cclmark"
+        )
+    journal.damaged_lines = damaged
+    return journal
+
+
+def _refuse(line: bytes, name: str) -> None:
+    raise UsageError(f"{name} is not a journal of cclmark: it begins with {line[:40]!r}")

@@ -1,0 +1,161 @@
+"""What the machine is: read once per run, kept with the results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cclmark.results.schema import DeviceDescription, Link, Machine
+
+# Variables that change what a communication library does. Never the whole environment.
+_KEPT_PREFIXES = ("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "TORCH_SYMM_")
+_KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
+_SECRET_WORDS = ("KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL", "AUTH")
+
+# One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
+_NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
+# One lane in one direction after encoding (PCI-SIG).
+_PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+
+
+def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of ``environment`` that a journal may hold."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
+        and not any(word in name.upper() for word in _SECRET_WORDS)
+    }
+
+
+def describe_machine() -> Machine:
+    """This host."""
+    return Machine(
+        hostname=platform.node(),
+        system=_system_name(),
+        kernel=platform.release(),
+        processor=_processor_name(),
+        processors=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        numa_nodes=max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))),
+        python=platform.python_version(),
+    )
+
+
+def _system_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", sys.platform)
+    except OSError:
+        return sys.platform
+
+
+def _processor_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def complete_from_nvml(
+    devices: Iterable[DeviceDescription], machine: Machine
+) -> tuple[list[Link], list[str]]:
+    """Adds UUIDs and the driver's version to NVIDIA devices and returns their links.
+
+    The second value says why there are none, where NVML is absent or does not answer.
+    """
+    cuda = [device for device in devices if device.runtime == "cuda"]
+    if not cuda:
+        return [], []
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return [], [f"links unknown: NVML is not available ({error})"]
+    links: list[Link] = []
+    notices: list[str] = []
+    try:
+        machine.vendor_driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        for device in cuda:
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id.encode())
+                device.uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+                links += _links(pynvml, handle, device.rank)
+            except pynvml.NVMLError as error:
+                notices.append(f"links of device {device.index} unknown: {error}")
+    finally:
+        pynvml.nvmlShutdown()
+    return links, notices
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _links(nvml: Any, handle: Any, rank: int) -> list[Link]:
+    links = []
+    active, version = 0, 0
+    for index in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if nvml.nvmlDeviceGetNvLinkState(handle, index) == nvml.NVML_FEATURE_ENABLED:
+                active += 1
+                version = nvml.nvmlDeviceGetNvLinkVersion(handle, index)
+        except nvml.NVMLError:
+            break
+    if active:
+        rate = _NVLINK_BYTES_PER_S.get(_nvlink_generation(nvml, handle, version), 0.0)
+        links.append(Link(rank, "NVLink", active, rate, str(version)))
+    generation = nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)
+    width = nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)
+    rate = _PCIE_LANE_BYTES_PER_S.get(generation, 0.0)
+    links.append(Link(rank, "PCIe", width, rate, str(generation)))
+    return links
+
+
+def _nvlink_generation(nvml: Any, handle: Any, version: int) -> int:
+    """NVML numbers NVLink versions by its own enumeration; the architecture settles the meaning."""
+    try:
+        major, _ = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    except nvml.NVMLError:
+        return version
+    return {6: 1, 7: 2, 8: 3, 9: 4, 10: 5}.get(int(major), version)
+
+
+def device_numa_node(pci_bus_id: str) -> int:
+    """The NUMA node that a PCI device is attached to, -1 when the system does not say."""
+    path = Path("/sys/bus/pci/devices") / _sysfs_name(pci_bus_id) / "numa_node"
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return -1
+
+
+def processors_near(pci_bus_id: str) -> set[int]:
+    """The processors near a PCI device, empty when the system does not say."""
+    path = Path("/sys/bus/pci/devices") / _sysfs_name(pci_bus_id) / "local_cpulist"
+    try:
+        return parse_processor_list(path.read_text())
+    except (OSError, ValueError):
+        return set()
+
+
+def _sysfs_name(pci_bus_id: str) -> str:
+    domain, _, rest = pci_bus_id.lower().partition(":")
+    return f"{domain[-4:].rjust(4, '0')}:{rest}"
+
+
+def parse_processor_list(text: str) -> set[int]:
+    """The numbers in a kernel list such as ``0-3,8``. Raises ValueError."""
+    processors: set[int] = set()
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            processors.update(range(int(first), int(last or first) + 1))
+    return processors

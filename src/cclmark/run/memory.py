@@ -1,0 +1,62 @@
+"""Buffers for a whole run: taken once, for the largest case that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark import _engine as engine
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+
+_KEPT_FREE = 0.02  # of the memory, for what the library still takes when it is first used
+
+
+def room_for(case: Case) -> tuple[int, int]:
+    """Bytes of the send and of the receive buffer that ``case`` needs on every rank."""
+    return engine.room_for(
+        case.operation,
+        case.dtype,
+        case.root or 0,
+        case.count,
+        list(case.matrix),
+        case.in_place,
+        case.ranks,
+    )
+
+
+def reserve_for(
+    cases: Sequence[Case],
+    session: engine.Session,
+    device: engine.Device,
+    team: engine.Team,
+    registration: engine.Registration,
+) -> dict[Case, str]:
+    """Reserves buffers for as many of the cases as fit, and returns the others with the reason.
+
+    Every rank decides alike: what does not fit on one is left out on all.
+    """
+    rooms = {case: room_for(case) for case in cases}
+    kept_free = int(_KEPT_FREE * device.info.memory_bytes)
+    ranks_on_device = cases[0].ranks if device.info.runtime == "host" else 1
+    own_free = (device.free_memory_bytes() - kept_free) // ranks_on_device
+    free_bytes = int(min(team.gather([float(own_free)])))
+    limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
+    for limit in [*limits, 0]:
+        fitting = [room for room in rooms.values() if sum(room) <= limit]
+        send_bytes = max((room[0] for room in fitting), default=0)
+        receive_bytes = max((room[1] for room in fitting), default=0)
+        if send_bytes + receive_bytes > free_bytes:
+            continue  # the largest of each do not fit together
+        try:
+            session.reserve(send_bytes, receive_bytes, registration)
+            failed = ""
+        except engine.OutOfMemoryError as error:
+            failed = str(error)
+        if max(team.gather([1.0 if failed else 0.0])) == 0:
+            return {
+                case: f"needs {format_size(sum(room))} of device memory per rank; "
+                f"{format_size(free_bytes)} are free"
+                for case, room in rooms.items()
+                if sum(room) > limit
+            }
+    raise engine.OutOfMemoryError(f"not even the smallest buffers could be had: {failed}")

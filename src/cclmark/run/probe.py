@@ -1,0 +1,87 @@
+"""What this machine has: counted and loaded without measuring anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cclmark import _engine as engine
+from cclmark.errors import MissingError
+from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.run.locate import wheel_files
+
+
+@dataclass
+class Inventory:
+    """Devices and libraries found, and why the others are not available, by name."""
+
+    devices: list[DeviceDescription] = field(default_factory=list)
+    libraries: list[LibraryDescription] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    nvrtc_path: str = ""
+
+
+def count_devices(runtime: str) -> int:
+    """How many devices ``runtime`` has. Raises MissingError when it is not on this machine."""
+    try:
+        return engine.device_count(runtime)
+    except engine.MissingError as error:
+        raise MissingError(str(error)) from None
+    except engine.EngineError as error:
+        raise MissingError(f"the runtime {runtime} does not work: {error}") from None
+
+
+def runtime_of(ccl: str) -> str | None:
+    """The runtime whose devices a library works on, None for a library that nobody knows."""
+    return dict(engine.known_ccls()).get(ccl)
+
+
+def known_ccls() -> list[str]:
+    """The names of all libraries in the table."""
+    return [name for name, _ in engine.known_ccls()]
+
+
+def take_inventory(ccl_path: str) -> Inventory:
+    """Opens every device and every library of this machine."""
+    inventory = Inventory()
+    for runtime in dict.fromkeys(runtime for _, runtime in engine.known_ccls()):
+        try:
+            for index in range(engine.device_count(runtime) if runtime != "host" else 1):
+                inventory.devices.append(_describe(runtime, index, len(inventory.devices)))
+        except engine.EngineError as error:
+            inventory.unavailable[f"runtime {runtime}"] = str(error)
+    for name, _ in engine.known_ccls():
+        try:
+            info = engine.open_ccl(name, ccl_path if name != "shm" else "", wheel_files(name)).info
+        except engine.EngineError as error:
+            inventory.unavailable[name] = str(error)
+            continue
+        inventory.libraries.append(
+            LibraryDescription(
+                info.name, info.version, info.path, info.capabilities, info.missing
+            )
+        )
+    try:
+        inventory.nvrtc_path = engine.nvrtc_path()
+    except engine.EngineError as error:
+        inventory.unavailable["NVRTC"] = str(error)
+    return inventory
+
+
+def _describe(runtime: str, index: int, rank: int) -> DeviceDescription:
+    from cclmark.results.machine import device_numa_node
+
+    info = engine.open_device(runtime, index).info
+    return DeviceDescription(
+        rank=rank,
+        host="",
+        runtime=runtime,
+        index=index,
+        name=info.name,
+        memory_bytes=info.memory_bytes,
+        pci_bus_id=info.pci_bus_id,
+        numa_node=device_numa_node(info.pci_bus_id) if info.pci_bus_id else -1,
+        architecture=info.architecture,
+        multiprocessors=info.multiprocessors,
+        driver_version=info.driver_version,
+        runtime_path=info.library_path,
+    )

@@ -1,0 +1,210 @@
+"""One rank: opens its device, joins the others, measures the cases, reports.
+
+Started by the launcher as ``python -m cclmark.run.worker`` with its job on standard input.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+import time
+from contextlib import suppress
+
+import msgspec
+
+from cclmark import _engine as engine
+from cclmark.errors import CclmarkError
+from cclmark.plan.inject import Injection
+from cclmark.rendezvous.board import Board
+from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
+from cclmark.results.schema import CaseResult, DeviceDescription, LibraryDescription
+from cclmark.run.measure import CaseRunner
+from cclmark.run.memory import reserve_for
+
+
+class Worker:
+    """The life of one rank."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.client = Client(job)
+        self.board = Board(job.board_fd, job.ranks)
+        self.case_index = -1
+        self.phase = "start-up"
+        self.team = engine.Team(job.team_fd, job.rank, job.ranks, job.oversubscribed)
+        self.phases_s: dict[str, float] = {}
+        self._since_s = time.monotonic()
+
+    def enter(self, phase: str, batches: int = 0) -> None:
+        """Notes the phase on the board and grants the waits in it their time."""
+        now_s = time.monotonic()
+        self.phases_s[self.phase] = self.phases_s.get(self.phase, 0.0) + now_s - self._since_s
+        self._since_s = now_s
+        self.phase = phase
+        timeout_s = self.job.settings.timeout_s
+        self.board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
+        doing = phase
+        if self.case_index >= 0:
+            doing += f" of {self.job.cases[self.case_index].describe()}"
+        self.team.expect_within(timeout_s, doing)
+
+    def run(self) -> None:
+        """Everything from opening the device to the last result. Raises what went wrong."""
+        job = self.job
+        self.enter("opening the device")
+        _keep_to(set(job.processors))
+        os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
+        device = engine.open_device(job.runtime, job.device_index)
+        self.enter("loading the library")
+        names = list(dict.fromkeys(case.ccl for case in job.cases))
+        ccls = {
+            name: engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, []))
+            for name in names
+        }
+        self._introduce(device, ccls)
+        for name, ccl in ccls.items():
+            self._measure_with(name, ccl, device)
+        self.case_index = -1
+        self.enter("finished")
+
+    def _introduce(self, device: engine.Device, ccls: dict[str, engine.Ccl]) -> None:
+        info = device.info
+        description = DeviceDescription(
+            rank=self.job.rank,
+            host=platform.node(),
+            runtime=info.runtime,
+            index=info.index,
+            name=info.name,
+            memory_bytes=info.memory_bytes,
+            pid=os.getpid(),
+            pci_bus_id=info.pci_bus_id,
+            architecture=info.architecture,
+            multiprocessors=info.multiprocessors,
+            driver_version=info.driver_version,
+            runtime_path=info.library_path,
+        )
+        if info.pci_bus_id:
+            from cclmark.results.machine import device_numa_node, processors_near
+
+            description.numa_node = device_numa_node(info.pci_bus_id)
+            _keep_to(processors_near(info.pci_bus_id))
+        libraries = [
+            LibraryDescription(
+                ccl.info.name,
+                ccl.info.version,
+                ccl.info.path,
+                ccl.info.capabilities,
+                ccl.info.missing,
+            )
+            for ccl in ccls.values()
+        ]
+        self.client.send(Hello(self.job.rank, self.job.token, description, libraries))
+
+    def _measure_with(self, name: str, ccl: engine.Ccl, device: engine.Device) -> None:
+        job = self.job
+        self.enter("communicator creation")
+        key = f"communicator id of {name}"
+        if job.rank == 0:
+            identity = ccl.make_id(job.ranks)
+            self.client.put(key, identity)
+        else:
+            identity = self.client.get(key, job.settings.timeout_s)
+        communicator = ccl.join(device, identity, self.team)
+        session = engine.Session(device, self.team, communicator)
+        if session.checked_on_host and job.rank == 0:
+            self._notice(f"outputs are checked on the host: {session.checked_on_host}")
+        self.enter("allocating buffers")
+        indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
+        registration = getattr(engine.Registration, job.settings.registration)
+        cases = [job.cases[index] for index in indices]
+        too_large = reserve_for(cases, session, device, self.team, registration)
+        runner = CaseRunner(session, job.settings, self._injections(), self.enter)
+        gc.collect()
+        gc.disable()
+        cycle = 0
+        while job.settings.cycles == 0 or cycle < job.settings.cycles:
+            for index in indices:
+                self.case_index = index
+                case = job.cases[index]
+                if case in too_large:
+                    result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
+                else:
+                    result = runner.run(index, case, cycle)
+                if job.rank == 0:
+                    self.client.send(Measured(job.rank, job.token, result))
+            cycle += 1
+        self.case_index = -1
+        self.enter("shutdown")
+        del runner, session
+        del communicator
+
+    def _injections(self) -> list[Injection]:
+        parsed = [Injection.parse(text, self.job.ranks) for text in self.job.settings.inject]
+        return [injection for injection in parsed if injection.rank == self.job.rank]
+
+    def _notice(self, text: str) -> None:
+        self.client.send(Notice(self.job.rank, self.job.token, text))
+
+    def fail(self, error: BaseException) -> None:
+        """Tells the launcher what went wrong and lets the other ranks stop waiting."""
+        self.team.abort()
+        self.client.send(
+            Failed(
+                self.job.rank,
+                self.job.token,
+                _kind(error),
+                str(error) or type(error).__name__,
+                self.phase,
+                self.case_index,
+            )
+        )
+
+    def finish(self) -> None:
+        """Tells the launcher that all went well."""
+        self.client.send(Finished(self.job.rank, self.job.token, self.phases_s))
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, engine.AbortedError):
+        return "aborted"
+    if isinstance(error, engine.DeadlineError):
+        return "timeout"
+    if isinstance(error, engine.MissingError):
+        return "missing"
+    return "error"
+
+
+def _keep_to(processors: set[int]) -> None:
+    """Stays on the given processors, as far as this process may use them at all."""
+    allowed = processors & os.sched_getaffinity(0)
+    if allowed:
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
+
+
+def main() -> None:
+    """Runs the job on standard input. Leaves without teardown: vendors' exit handlers may hang."""
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    engine.die_with_parent(job.parent_pid)
+    worker = Worker(job)
+    status = 0
+    try:
+        worker.run()
+        worker.finish()
+    except (engine.EngineError, CclmarkError, MemoryError, OSError) as error:
+        worker.fail(error)
+        status = 1
+    except Exception as error:
+        import traceback
+
+        worker.fail(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
+        status = 1
+    worker.client.close()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

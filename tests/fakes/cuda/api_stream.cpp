@@ -1,0 +1,140 @@
+// Streams, events, captures and graphs.
+
+#include "common/export.hpp"
+#include "cuda/driver.hpp"
+#include "cuda/fake_cuda.h"
+
+namespace fake_cuda {
+namespace {
+
+constexpr unsigned kStreamFlags = 0x1;
+constexpr unsigned kEventFlags = 0x7;
+constexpr unsigned kEventDisableTiming = 0x2;
+constexpr unsigned long long kInstantiateFlags = 0xf;
+/// Callers poll without a pause, more of them than there are processors: a query that finds work
+/// pending lets that work run.
+constexpr std::chrono::microseconds kQueryPatience{50};
+
+template <typename T>
+std::shared_ptr<T> own(const fake_common::HandleTable<T>& table, const void* handle) {
+  return Driver::instance().own(table, handle);
+}
+
+}  // namespace
+
+FAKE_API int cuStreamCreate(void** stream, unsigned flags) {
+  return guarded([&] {
+    Driver& driver = Driver::instance();
+    std::shared_ptr<Context> context = driver.current();
+    require(stream != nullptr && (flags & ~kStreamFlags) == 0, kInvalidValue);
+    *stream = driver.streams.add(Stream::start(std::move(context)));
+  });
+}
+
+FAKE_API int cuStreamDestroy_v2(void* stream) {
+  return guarded([&] { Driver::instance().take(Driver::instance().streams, stream)->close(); });
+}
+
+FAKE_API int cuStreamQuery(void* stream) {
+  return guarded([&] {
+    std::shared_ptr<Stream> queried = own(Driver::instance().streams, stream);
+    if (queried->capturing()) {
+      Driver::instance().refuse_during_capture();
+      throw Refusal{kCaptureUnsupported};
+    }
+    require(queried->idle(kQueryPatience), kNotReady);
+  });
+}
+
+FAKE_API int cuEventCreate(void** event, unsigned flags) {
+  return guarded([&] {
+    Driver& driver = Driver::instance();
+    std::shared_ptr<Context> context = driver.current();
+    require(event != nullptr && (flags & ~kEventFlags) == 0, kInvalidValue);
+    bool timed = (flags & kEventDisableTiming) == 0;
+    *event = driver.events.add(std::make_shared<Event>(std::move(context), timed));
+  });
+}
+
+FAKE_API int cuEventDestroy_v2(void* event) {
+  return guarded([&] { Driver::instance().take(Driver::instance().events, event); });
+}
+
+FAKE_API int cuEventRecord(void* event, void* stream) {
+  return guarded([&] {
+    std::shared_ptr<Event> recorded = own(Driver::instance().events, event);
+    Event::record(recorded, *own(Driver::instance().streams, stream));
+  });
+}
+
+FAKE_API int cuEventElapsedTime(float* elapsed_ms, void* start, void* end) {
+  return guarded([&] {
+    require(elapsed_ms != nullptr, kInvalidValue);
+    std::shared_ptr<Event> from = own(Driver::instance().events, start);
+    *elapsed_ms = Event::elapsed_ms(*from, *own(Driver::instance().events, end));
+  });
+}
+
+FAKE_API int cuStreamBeginCapture_v2(void* stream, int mode) {
+  return guarded([&] {
+    require(mode >= 0 && mode <= static_cast<int>(CaptureMode::relaxed), kInvalidValue);
+    own(Driver::instance().streams, stream)->begin_capture(static_cast<CaptureMode>(mode));
+  });
+}
+
+FAKE_API int cuStreamEndCapture(void* stream, void** graph) {
+  return guarded([&] {
+    require(graph != nullptr, kInvalidValue);
+    *graph = nullptr;
+    std::shared_ptr<Stream> captured = own(Driver::instance().streams, stream);
+    *graph = Driver::instance().graphs.add(
+        std::make_shared<Graph>(Graph{captured->context, captured->end_capture()}));
+  });
+}
+
+FAKE_API int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long flags) {
+  return guarded([&] {
+    require(executable != nullptr && (flags & ~kInstantiateFlags) == 0, kInvalidValue);
+    std::shared_ptr<Graph> source = own(Driver::instance().graphs, graph);
+    *executable = Driver::instance().executables.add(
+        std::make_shared<Executable>(Executable{{source->context, source->work}}));
+  });
+}
+
+FAKE_API int cuGraphLaunch(void* executable, void* stream) {
+  return guarded([&] {
+    std::shared_ptr<Executable> launched = own(Driver::instance().executables, executable);
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    for (const Work& work : launched->work) target->push(work);
+  });
+}
+
+FAKE_API int cuGraphDestroy(void* graph) {
+  return guarded([&] { Driver::instance().take(Driver::instance().graphs, graph); });
+}
+
+FAKE_API int cuGraphExecDestroy(void* executable) {
+  return guarded([&] { Driver::instance().take(Driver::instance().executables, executable); });
+}
+
+FAKE_API int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg,
+                                  void (*destroy)(void*)) {
+  return guarded([&] {
+    require(fn != nullptr && destroy != nullptr, kInvalidValue);
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    auto owned = std::make_shared<bool>(true);
+    std::shared_ptr<void> argument(arg, [destroy, owned](void* object) {
+      if (*owned) destroy(object);
+    });
+    try {
+      target->push(std::make_shared<const std::function<void()>>(
+          [fn, argument] { fn(argument.get()); }));
+    } catch (const Refusal&) {
+      // What was not queued stays the caller's.
+      *owned = false;
+      throw;
+    }
+  });
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,109 @@
+#include "cuda/driver.hpp"
+
+#include "common/environment.hpp"
+
+namespace fake_cuda {
+namespace {
+
+using fake_common::environment_number;
+
+constexpr unsigned long long kDevices = 4;
+constexpr unsigned long long kMemoryBytes = 1ull << 30;
+/// Compute capability 9.9 exists nowhere, so that kernels of the fake and of a real GPU never meet
+/// in one cache of compiled kernels.
+constexpr unsigned long long kArchitecture = 99;
+
+thread_local std::shared_ptr<Context> current_context;
+
+}  // namespace
+
+Driver& Driver::instance() {
+  static Driver* driver = new Driver;
+  return *driver;
+}
+
+Driver::Driver()
+    : device_count_(static_cast<int>(environment_number("CCLMARK_FAKE_DEVICES", kDevices))),
+      memory_bytes_(environment_number("CCLMARK_FAKE_MEMORY", kMemoryBytes)),
+      architecture_(
+          static_cast<int>(environment_number("CCLMARK_FAKE_ARCHITECTURE", kArchitecture))),
+      primaries_(static_cast<size_t>(device_count_)) {}
+
+void Driver::require_device(int device) const {
+  require_initialized();
+  require(device >= 0 && device < device_count_, kInvalidDevice);
+}
+
+void* Driver::retain(int device) {
+  require_device(device);
+  std::lock_guard lock(mutex_);
+  Primary& primary = primaries_[static_cast<size_t>(device)];
+  if (primary.users == 0) {
+    primary.handle = contexts_.add(std::make_shared<Context>(device, memory_bytes_));
+  }
+  ++primary.users;
+  return primary.handle;
+}
+
+void Driver::release(int device) {
+  require_device(device);
+  std::lock_guard lock(mutex_);
+  Primary& primary = primaries_[static_cast<size_t>(device)];
+  require(primary.users > 0, kInvalidContext);
+  if (--primary.users == 0) destroy(contexts_.take(primary.handle));
+}
+
+void Driver::destroy(const std::shared_ptr<Context>& context) {
+  auto belongs = [&](const auto& object) { return object.context == context; };
+  drain(*context);
+  context->alive = false;
+  for (const auto& stream : streams.take_if(belongs)) stream->close();
+  events.take_if(belongs);
+  graphs.take_if(belongs);
+  executables.take_if(belongs);
+  functions.take_if(belongs);
+  modules.take_if(belongs);
+}
+
+void Driver::set_current(void* handle) {
+  require_initialized();
+  std::shared_ptr<Context> context = contexts_.find(handle);
+  require(handle == nullptr || context != nullptr, kInvalidContext);
+  current_context = std::move(context);
+}
+
+std::shared_ptr<Context> Driver::current() const {
+  require_initialized();
+  require(current_context != nullptr && current_context->alive, kInvalidContext);
+  return current_context;
+}
+
+std::shared_ptr<Context> Driver::owner_of(const void* memory, size_t bytes) const {
+  for (const auto& context : contexts_.all()) {
+    if (context->arena.offset_of(memory, bytes)) return context;
+  }
+  throw Refusal{kInvalidValue};
+}
+
+bool Driver::is_device_memory(const void* memory) const {
+  for (const auto& context : contexts_.all()) {
+    if (context->arena.offset_of(memory, 1)) return true;
+  }
+  return false;
+}
+
+void Driver::refuse_during_capture() const {
+  bool spoiled = false;
+  for (const auto& stream : streams.all()) {
+    spoiled |= stream->spoil_capture(std::this_thread::get_id());
+  }
+  require(!spoiled, kCaptureUnsupported);
+}
+
+void Driver::drain(const Context& context) const {
+  for (const auto& stream : streams.all()) {
+    if (stream->context.get() == &context) stream->drain();
+  }
+}
+
+}  // namespace fake_cuda

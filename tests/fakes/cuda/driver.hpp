@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/handle_table.hpp"
+#include "cuda/arena.hpp"
+#include "cuda/module.hpp"
+#include "cuda/status.hpp"
+#include "cuda/stream.hpp"
+
+namespace fake_cuda {
+
+/// A device in use. What is made in it dies with it.
+struct Context {
+  Context(int ordinal, size_t memory_bytes) : device(ordinal), arena(memory_bytes) {}
+  const int device;
+  Arena arena;
+  std::atomic<bool> alive{true};
+};
+
+/// All state of the library. It is never destroyed: the threads of streams outlive main().
+class Driver {
+ public:
+  static Driver& instance();
+
+  void initialize() { initialized_ = true; }
+  void require_initialized() const { require(initialized_, kNotInitialized); }
+  void require_device(int device) const;
+
+  int device_count() const { return device_count_; }
+  size_t memory_bytes() const { return memory_bytes_; }
+  int architecture() const { return architecture_; }
+
+  /// The primary context of a device, by handle.
+  void* retain(int device);
+  void release(int device);
+  /// Makes the context current on the calling thread; nullptr leaves it with none.
+  void set_current(void* handle);
+  std::shared_ptr<Context> current() const;
+
+  /// The device whose memory holds the whole range. Raises Refusal when none does.
+  std::shared_ptr<Context> owner_of(const void* memory, size_t bytes) const;
+  bool is_device_memory(const void* memory) const;
+
+  /// The object of the current context behind a handle; anything else is refused.
+  template <typename T>
+  std::shared_ptr<T> own(const fake_common::HandleTable<T>& table, const void* handle) const {
+    std::shared_ptr<Context> context = current();
+    std::shared_ptr<T> object = table.find(handle);
+    require(object != nullptr && object->context == context, kInvalidHandle);
+    return object;
+  }
+  template <typename T>
+  std::shared_ptr<T> take(fake_common::HandleTable<T>& table, const void* handle) const {
+    own(table, handle);
+    return table.take(handle);
+  }
+
+  /// Refuses calls that wait for the device or change its memory while a capture forbids them, and
+  /// spoils the capture, as the driver does.
+  void refuse_during_capture() const;
+  /// Waits for all work of a context.
+  void drain(const Context& context) const;
+
+  fake_common::HandleTable<Stream> streams{2};
+  fake_common::HandleTable<Event> events{3};
+  fake_common::HandleTable<Graph> graphs{4};
+  fake_common::HandleTable<Executable> executables{5};
+  fake_common::HandleTable<Module> modules{6};
+  fake_common::HandleTable<Function> functions{7};
+
+ private:
+  Driver();
+  void destroy(const std::shared_ptr<Context>& context);
+
+  struct Primary {
+    unsigned users = 0;
+    void* handle = nullptr;
+  };
+
+  const int device_count_;
+  const size_t memory_bytes_;
+  const int architecture_;
+  std::atomic<bool> initialized_{false};
+  std::mutex mutex_;
+  std::vector<Primary> primaries_;
+  fake_common::HandleTable<Context> contexts_{1};
+};
+
+}  // namespace fake_cuda

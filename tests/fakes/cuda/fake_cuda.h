@@ -1,0 +1,28 @@
+#pragma once
+
+// What the fake libcuda offers the fake CCLs of the same process beyond the driver API. Results are
+// those of the driver API: 0 for success.
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Runs fn(arg) on the stream's worker thread when its turn comes; while the stream is captured,
+/// each time the graph runs. destroy(arg) follows once it cannot run again. When the call fails,
+/// `arg` still belongs to the caller.
+int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg, void (*destroy)(void*));
+
+/// Where device memory lies for other processes: /proc/<pid>/fd/<fd>, `offset` bytes in. The file
+/// holds all memory of one device and is the same as long as (pid, serial) is. Fails with 1 when the
+/// range is not inside one allocation.
+int cclmark_fake_locate(const void* ptr, size_t bytes, int* fd, size_t* offset, unsigned* serial,
+                        size_t* file_bytes);
+
+/// The device of the calling thread's current context.
+int cclmark_fake_current_device(int* device);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,17 @@
+// What a fake image says of each of its kernels. Read by the fake libcuda and, as text, compiled
+// into every image by the fake NVRTC, so it includes nothing.
+#pragma once
+
+struct FakeExtent {
+  unsigned x, y, z;
+};
+
+struct FakeKernelEntry {
+  unsigned parameter_count;
+  const unsigned long* parameter_bytes;
+  /// Runs every thread of every block, one after the other.
+  void (*run)(FakeExtent grid, FakeExtent block, void* const* parameters);
+};
+
+/// The entry of kernel `name` is called this followed by `name`.
+#define FAKE_KERNEL_ENTRY_PREFIX "cclmark_fake_entry_"

@@ -1,0 +1,128 @@
+#include "cuda/stream.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "cuda/status.hpp"
+
+namespace fake_cuda {
+
+std::shared_ptr<Stream> Stream::start(std::shared_ptr<Context> context) {
+  auto stream = std::make_shared<Stream>(std::move(context));
+  // Signals are the program's business: none may end up on this thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // Detached: a stream may be destroyed while work that hangs is on it, as on a real device.
+  std::thread([stream] { stream->work_off(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return stream;
+}
+
+void Stream::work_off() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    arrived_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Work work = std::move(queue_.front());
+    queue_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    (*work)();
+    work.reset();
+    lock.lock();
+    busy_ = false;
+    finished_.notify_all();
+  }
+}
+
+void Stream::push(Work work) {
+  std::lock_guard lock(mutex_);
+  if (capture_) {
+    require(capture_->valid, kCaptureInvalidated);
+    capture_->work.push_back(std::move(work));
+    return;
+  }
+  queue_.push_back(std::move(work));
+  arrived_.notify_one();
+}
+
+bool Stream::idle(std::chrono::microseconds patience) {
+  std::unique_lock lock(mutex_);
+  return finished_.wait_for(lock, patience, [&] { return queue_.empty() && !busy_; });
+}
+
+void Stream::drain() {
+  std::unique_lock lock(mutex_);
+  finished_.wait(lock, [&] { return queue_.empty() && !busy_; });
+}
+
+void Stream::close() {
+  std::lock_guard lock(mutex_);
+  capture_.reset();
+  closing_ = true;
+  arrived_.notify_one();
+}
+
+void Stream::begin_capture(CaptureMode mode) {
+  std::lock_guard lock(mutex_);
+  require(!capture_, kIllegalState);
+  capture_ = Capture{mode, std::this_thread::get_id(), true, {}};
+}
+
+std::vector<Work> Stream::end_capture() {
+  std::lock_guard lock(mutex_);
+  require(capture_.has_value(), kIllegalState);
+  require(capture_->mode == CaptureMode::relaxed || capture_->thread == std::this_thread::get_id(),
+          kCaptureWrongThread);
+  Capture ended = std::move(*capture_);
+  capture_.reset();
+  require(ended.valid, kCaptureInvalidated);
+  return std::move(ended.work);
+}
+
+bool Stream::capturing() const {
+  std::lock_guard lock(mutex_);
+  return capture_.has_value();
+}
+
+bool Stream::spoil_capture(std::thread::id thread) {
+  std::lock_guard lock(mutex_);
+  if (!capture_ || capture_->mode == CaptureMode::relaxed) return false;
+  if (capture_->mode == CaptureMode::thread_local_ && capture_->thread != thread) return false;
+  capture_->valid = false;
+  return true;
+}
+
+void Event::record(const std::shared_ptr<Event>& event, Stream& stream) {
+  bool captured = stream.capturing();
+  auto reach = [event] {
+    std::lock_guard lock(event->mutex_);
+    ++event->reached_;
+    event->time_ = std::chrono::steady_clock::now();
+  };
+  auto nothing = [] {};
+  {
+    std::lock_guard lock(event->mutex_);
+    event->captured_ = captured;
+    if (!captured) ++event->recorded_;
+  }
+  // In a graph, an event orders work and takes no time: here nothing is left of it.
+  stream.push(captured ? std::make_shared<const std::function<void()>>(nothing)
+                       : std::make_shared<const std::function<void()>>(reach));
+}
+
+std::chrono::steady_clock::time_point Event::reached() const {
+  std::lock_guard lock(mutex_);
+  require(!captured_, kCapturedEvent);
+  require(timed_ && recorded_ > 0, kInvalidHandle);
+  require(reached_ == recorded_, kNotReady);
+  return time_;
+}
+
+float Event::elapsed_ms(const Event& start, const Event& end) {
+  auto from = start.reached();
+  return std::chrono::duration<float, std::milli>(end.reached() - from).count();
+}
+
+}  // namespace fake_cuda

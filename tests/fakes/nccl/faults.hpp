@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+namespace fake_nccl {
+
+// Faults that tests ask for. `call` is the name of the function without its prefix. The environment
+// is read at each call, so that a test can change it.
+
+/// CCLMARK_FAKE_NCCL_FAIL=rank:call - the call returns ncclInternalError. Raises that Failure.
+void fail_if_asked(int rank, const char* call);
+/// CCLMARK_FAKE_NCCL_HANG=rank:call - the operation never completes.
+bool asked_to_hang(int rank, const char* call);
+/// CCLMARK_FAKE_NCCL_CORRUPT=rank:call:element - all bits of that element of the output flip.
+std::optional<size_t> asked_to_corrupt(int rank, const char* call);
+
+}  // namespace fake_nccl

@@ -1,0 +1,81 @@
+// Put before the text of every kernel by the fake NVRTC: CUDA's words, as far as kernels without
+// shared memory need them, in terms of a C++ compiler for the host. Follows cuda/kernel_entry.hpp.
+
+#include <utility>
+
+#define __CUDACC_RTC__ 1
+// The search for kernels gives this word a meaning of its own.
+#ifndef __global__
+#define __global__
+#endif
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+// Static, and one launch at a time: as symbols they would be one for all images of a process.
+static FakeExtent threadIdx, blockIdx, blockDim, gridDim;
+
+template <typename T>
+static inline T __ldcs(const T* pointer) {
+  return *pointer;
+}
+
+static inline unsigned long long atomicAdd(unsigned long long* target, unsigned long long value) {
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
+
+static inline unsigned long long atomicMin(unsigned long long* target, unsigned long long value) {
+  unsigned long long old = __atomic_load_n(target, __ATOMIC_RELAXED);
+  while (value < old && !__atomic_compare_exchange_n(target, &old, value, true, __ATOMIC_RELAXED,
+                                                     __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+namespace cclmark_fake {
+
+template <auto kernel>
+struct Launcher;
+
+template <typename... Parameters, void (*kernel)(Parameters...)>
+struct Launcher<kernel> {
+  static constexpr unsigned kCount = sizeof...(Parameters);
+  /// One more than there are, since an array of none is none.
+  static constexpr unsigned long kBytes[kCount + 1] = {sizeof(Parameters)..., 0};
+
+  template <std::size_t... index>
+  static void run_block(void* const* parameters, std::index_sequence<index...>) {
+    for (threadIdx.z = 0; threadIdx.z < blockDim.z; ++threadIdx.z) {
+      for (threadIdx.y = 0; threadIdx.y < blockDim.y; ++threadIdx.y) {
+        for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) {
+          kernel(*static_cast<const Parameters*>(parameters[index])...);
+        }
+      }
+    }
+  }
+
+  static void run(FakeExtent grid, FakeExtent block, void* const* parameters) {
+    gridDim = grid;
+    blockDim = block;
+    for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
+      for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
+        for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
+          run_block(parameters, std::make_index_sequence<kCount>());
+        }
+      }
+    }
+  }
+};
+
+}  // namespace cclmark_fake
+
+/// Stands behind the text of a kernel, once for each kernel in it.
+#define CCLMARK_FAKE_ENTRY(name)                                                         \
+  extern "C" __attribute__((visibility("default"))) const FakeKernelEntry                \
+      cclmark_fake_entry_##name = {cclmark_fake::Launcher<&name>::kCount,                \
+                                   cclmark_fake::Launcher<&name>::kBytes,                \
+                                   &cclmark_fake::Launcher<&name>::run};

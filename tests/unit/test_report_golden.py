@@ -1,0 +1,61 @@
+"""Every format against a stored text. UPDATE_GOLDEN=1 rewrites them: read the diff."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cclmark.report.formats import FORMATS
+from cclmark.results.journal import read_journal
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FILES = {
+    "csv": "sample.csv",
+    "json": "sample.json",
+    "markdown": "sample.md",
+    "nccl-tests": "sample.nccl-tests.txt",
+    "flagcx": "sample.flagcx.txt",
+    "hccl": "sample.hccl.txt",
+}
+SAMPLE = read_journal(GOLDEN / "sample.jsonl")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_whole_run_reads_as_stored(name):
+    exporter = FORMATS[name]()
+    text = exporter.begin(SAMPLE.header)
+    text += "".join(exporter.case(result) for result in SAMPLE.results)
+    text += exporter.end(SAMPLE.footer)
+    golden = GOLDEN / FILES[name]
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_run_cut_short_loses_no_result_that_came_before(name):
+    exporter = FORMATS[name]()
+    text = exporter.begin(SAMPLE.header)
+    text += exporter.case(SAMPLE.results[0])
+    text += exporter.end(None)
+    assert "1024" in text or "1 KiB" in text
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_run_without_cases_is_still_a_text(name):
+    exporter = FORMATS[name]()
+    text = exporter.begin(SAMPLE.header) + exporter.end(None)
+    assert text.endswith("\n")
+
+
+def test_the_table_of_formats_imports_none_of_them():
+    code = (
+        "import sys, cclmark.report.formats\n"
+        "loaded = [name for name in sys.modules if name.startswith('cclmark.report.')]\n"
+        "print(sorted(loaded))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['cclmark.report.exporter', 'cclmark.report.formats']"

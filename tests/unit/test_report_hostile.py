@@ -1,0 +1,155 @@
+"""Whatever strings a journal holds, the formats keep their shape and reach no terminal raw."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.report.formats import FORMATS
+from cclmark.report.markdown import escape
+from cclmark.report.text import plain, token
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import Finding
+
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
+FORMAT_NAMES = ("csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
+
+hostile = st.one_of(
+    st.sampled_from(
+        (
+            "\x1b[2J\x1b]0;title\x07",
+            "a\r\nb\n# Avg bus bandwidth    : 999\n",
+            'x","y\n=1+1',
+            "| a | b |\n|---|---|",
+            "`</code><script>alert(1)</script>",
+            "![x](http://example.org) **b** @all #1 $x$",
+            "\u202egnp.exe\u2028\u0085\x9b31m",
+            "\ud800",
+            "\\|",
+            "",
+        )
+    ),
+    st.text(alphabet=st.characters(), max_size=40),
+)
+
+
+@st.composite
+def results(draw):
+    """A result with figures, with findings or with a reason, all of its strings hostile."""
+    base = draw(st.sampled_from((OK, WRONG, SKIPPED)))
+    case = msgspec.structs.replace(
+        base.case,
+        operation=draw(hostile),
+        ccl=draw(hostile),
+        dtype=draw(hostile),
+        reduction=draw(st.none() | hostile),
+    )
+    base = msgspec.structs.replace(base, case=case, route=draw(hostile), reason=draw(hostile))
+    if base.status != "wrong":
+        return base
+    finding = Finding(1, 1, 0, draw(hostile), draw(hostile))
+    verification = msgspec.structs.replace(base.verification, findings=[finding])
+    return msgspec.structs.replace(base, verification=verification)
+
+
+@st.composite
+def runs(draw):
+    """A header, a few results and a footer with hostile strings."""
+    device = msgspec.structs.replace(
+        SAMPLE.header.devices[0], name=draw(hostile), host=draw(hostile), pci_bus_id=draw(hostile)
+    )
+    library = msgspec.structs.replace(
+        SAMPLE.header.libraries[0], name=draw(hostile), version=draw(hostile), path=draw(hostile)
+    )
+    header = msgspec.structs.replace(
+        SAMPLE.header,
+        cclmark_version=draw(hostile),
+        command=draw(st.lists(hostile, max_size=3)),
+        devices=[device],
+        libraries=[library],
+        notices=draw(st.lists(hostile, max_size=2)),
+        machine=msgspec.structs.replace(SAMPLE.header.machine, processor=draw(hostile)),
+    )
+    footer = msgspec.structs.replace(SAMPLE.footer, message=draw(hostile))
+    return header, draw(st.lists(results(), max_size=4)), draw(st.sampled_from((footer, None)))
+
+
+def export(name, run):
+    header, cases, footer = run
+    exporter = FORMATS[name]()
+    return exporter.begin(header) + "".join(map(exporter.case, cases)) + exporter.end(footer)
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+@given(run=runs())
+def test_no_control_character_gets_out(name, run):
+    text = export(name, run)
+    assert all(character == "\n" or character.isprintable() for character in text)
+    text.encode("utf-8")
+
+
+@given(run=runs())
+def test_csv_keeps_its_rows_and_columns(run):
+    text = export("csv", run)
+    records = list(csv.reader(io.StringIO(text)))
+    assert len(records) == len(run[1]) + 1 == text.count("\n")
+    assert len({len(record) for record in records}) == 1
+
+
+@given(run=runs())
+def test_json_stays_json(run):
+    document = json.loads(export("json", run))
+    header, cases, _ = run
+    assert document["header"]["notices"] == header.notices
+    assert [case["reason"] for case in document["cases"]] == [case.reason for case in cases]
+
+
+@given(run=runs())
+def test_markdown_tables_keep_their_shape(run):
+    text = export("markdown", run)
+    assert "<" not in text and "`" not in text
+    table = [line for line in text.splitlines() if "|" in line]
+    assert {line.count("|") for line in table} <= {15}
+    assert all(line.startswith("| ") and line.endswith(" |") for line in table)
+
+
+@given(run=runs())
+def test_nccl_tests_rows_keep_their_columns(run):
+    text = export("nccl-tests", run)
+    rows = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    assert {len(row) for row in rows} <= {13}
+    assert len(rows) <= len(run[1])
+
+
+@given(run=runs())
+def test_flagcx_and_hccl_rows_cannot_be_forged(run):
+    measured = sum(result.summary is not None for result in run[1])
+    lines = export("flagcx", run).splitlines()
+    assert sum(line.startswith("Comm size: ") for line in lines) <= measured
+    assert all(line.startswith(("Comm size: ", "# ")) for line in lines)
+    rows = [line for line in export("hccl", run).splitlines() if "|" in line]
+    assert {line.count("|") for line in rows} <= {3}
+
+
+@given(hostile)
+def test_plain_text_is_one_printable_line(text):
+    assert plain(text).isprintable()
+    assert plain(plain(text)) == plain(text)
+    assert len(token(text).split()) == 1
+
+
+def test_what_does_not_print_is_spelled_out():
+    assert plain("a\tb\x1b[31m\ud800") == "a b\\x1b[31m\\ud800"
+    assert plain("Größe µs") == "Größe µs"
+
+
+def test_markdown_reads_a_name_as_it_is_written():
+    assert escape("all_reduce") == "all_reduce"
+    assert escape("_x_ <b>") == "&#95;x&#95; &#60;b&#62;"
+    assert escape("http://x") == "http&#58;//x"

@@ -1,0 +1,123 @@
+"""The nccl-tests text as the scripts of its users read it."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.report.nccl_tests import NcclTestsExporter, fit
+from cclmark.results.journal import read_journal
+
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+
+
+def export(results, header=SAMPLE.header, footer=SAMPLE.footer):
+    exporter = NcclTestsExporter()
+    text = exporter.begin(header) + "".join(exporter.case(result) for result in results)
+    return text + exporter.end(footer)
+
+
+def rows(text):
+    return [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+
+
+def test_every_row_has_thirteen_columns_and_every_figure_is_in_its_own():
+    table = rows(export(SAMPLE.results))
+    assert {len(row) for row in table} == {13}
+    assert table[0][:5] == ["1024", "256", "float", "sum", "-1"]
+    assert table[0][5:] == ["12.30", "0.08", "0.12", "0", "12.05", "0.08", "0.13", "0"]
+    assert table[2][5:9] == ["N/A"] * 4
+    assert table[-1][:5] == ["1024", "1024", "f8e4m3", "none", "2"]
+
+
+def test_rows_match_the_regular_expression_that_scripts_use():
+    number = r"\s+(\d+\.?\d*(?:e\+\d+)?)"
+    wrong = r"\s+(\d+|N/A)"
+    pattern = re.compile(
+        r"^\s+(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)" + (number * 3 + wrong) * 2 + "$"
+    )
+    text = export([result for result in SAMPLE.results if result.summary is not None][:4])
+    matches = [match for match in map(pattern.match, text.splitlines()) if match]
+    assert [int(match[1]) for match in matches] == [1024, 262144]
+    assert float(matches[1][8]) == 19.82
+    assert float(matches[1][12]) == 19.55
+
+
+def test_each_operation_has_its_own_footer():
+    text = export(SAMPLE.results)
+    programs = re.findall(r"^# Collective test starting: (\w+)_perf", text, re.MULTILINE)
+    assert programs == ["all_reduce", "all_gather", "alltoallv", "broadcast"]
+    averages = re.findall(r"^# Avg bus bandwidth\s*:\s*([0-9.]+)", text, re.MULTILINE)
+    busbw = [r.summary.busbw_bytes_per_s / 1e9 for r in SAMPLE.results[:6] if r.summary]
+    assert float(averages[0]) == pytest.approx(sum(busbw) / 5, rel=1e-5)
+    assert len(averages) == 4
+    bounds = re.findall(r"^# Out of bounds values : (\d+) (\w+)$", text, re.MULTILINE)
+    assert bounds == [("1", "FAILED"), ("0", "OK"), ("0", "OK"), ("0", "OK")]
+
+
+def test_the_comments_of_a_table_do_not_interrupt_its_rows():
+    lines = export(SAMPLE.results[:6]).splitlines()
+    at = [number for number, line in enumerate(lines) if line[:1] == " "]
+    assert at == list(range(at[0], at[0] + 3))
+    assert "skipped: needs 3.5 GiB" in "\n".join(lines[at[-1] :])
+
+
+def test_a_row_is_written_when_its_second_placement_comes():
+    exporter = NcclTestsExporter()
+    exporter.begin(SAMPLE.header)
+    assert rows(exporter.case(SAMPLE.results[0])) == []
+    assert len(rows(exporter.case(SAMPLE.results[1]))) == 1
+
+
+def test_one_placement_only_leaves_the_other_na():
+    table = rows(export([SAMPLE.results[0], SAMPLE.results[2]]))
+    assert [row[9:] for row in table] == [["N/A"] * 4] * 2
+
+
+def test_nothing_measured_is_no_bandwidth():
+    text = export([SAMPLE.results[4]])
+    assert rows(text) == []
+    assert "# Avg bus bandwidth    : nan \n" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["-b", "8", "-e", "1G", "-f", "2"], "minBytes 8 maxBytes 1073741824 step: 2(factor)"),
+        (["-b8", "--maxbytes=1K", "-i", "8"], "minBytes 8 maxBytes 1024 step: 8(bytes)"),
+        (["-b", "oops", "-e"], "minBytes 0 maxBytes 0 step: 0(bytes)"),
+    ],
+)
+def test_the_sizes_are_those_of_the_command(command, expected):
+    header = msgspec.structs.replace(SAMPLE.header, command=["cclmark", "all_reduce", *command])
+    assert expected in export(SAMPLE.results, header)
+
+
+def test_a_run_that_was_fine_ends_like_one_of_nccl_tests():
+    footer = msgspec.structs.replace(SAMPLE.footer, exit_code=0, message="")
+    text = export(SAMPLE.results[:2], footer=footer)
+    assert text.endswith(
+        "# Collective test concluded: all_reduce_perf (cclmark 0.1.0, nccl)\n#\n\n"
+    )
+    assert "# error" not in text
+
+
+# Expected texts come from nccl-tests' own getFloatStr, compiled.
+@pytest.mark.parametrize(
+    ("value", "width", "expected"),
+    [
+        (0.0, 6, "  0.00"),
+        (12.345, 7, "  12.35"),
+        (999.995, 6, "1000.0"),
+        (9999.95, 7, "9999.95"),
+        (9999.995, 7, "10000.0"),
+        (123456.78, 7, " 123457"),
+        (99999.96, 6, "100000"),
+        (1234567.0, 6, " 1e+06"),
+        (12345678.0, 7, "1.2e+07"),
+        (float("nan"), 6, "   nan"),
+    ],
+)
+def test_numbers_give_up_decimals_before_they_outgrow_their_column(value, width, expected):
+    assert fit(value, width) == expected
