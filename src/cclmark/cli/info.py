@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
+import click
 
-from cclmark.cli import options as opt
+from cclmark.cli.options import OUTPUT, LibraryFlags, command, option
 
 
-def info(
-    ccl_path: opt.CclPath = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Lists devices, memory, links and libraries, and why each other one is not available."""
+@dataclass
+class InfoFlags(LibraryFlags):
+    """What ``cclmark info`` can be told."""
+
+    json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
+
+
+def info_command() -> click.Command:
+    """The command."""
+    return command(
+        "info", "Devices, links and libraries, and why others are not available.", InfoFlags, _info
+    )
+
+
+def _info(flags: InfoFlags) -> None:
     from cclmark.report.inventory import inventory_json, inventory_text
     from cclmark.results.machine import complete_from_nvml, describe_machine
     from cclmark.run.probe import take_inventory
 
     machine = describe_machine()
-    found = take_inventory(ccl_path)
+    found = take_inventory(flags.ccl_path)
     links, notices = complete_from_nvml(found.devices, machine)
-    render = inventory_json if json else inventory_text
-    typer.echo(
+    render = inventory_json if flags.json else inventory_text
+    click.echo(
         render(
             machine,
             found.devices,

@@ -3,67 +3,51 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
+import click
 
 from cclmark import __version__
-from cclmark.cli import collective, info
+from cclmark.cli.collective import commands
+from cclmark.cli.info import info_command
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
-from cclmark.plan.operations import OPERATIONS
 
-app = typer.Typer(
-    name="cclmark",
-    help="Measure, verify and explain the communication between accelerators.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+
+class _InOrder(click.Group):
+    """Lists the commands as they were added, not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder,
+    help="Measure, verify and explain the communication between accelerators.\n\n"
+    "Start with: cclmark all_reduce",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-for _operation in OPERATIONS:
-    app.command(
-        _operation, help=collective.summary_of(_operation), rich_help_panel="Collectives"
-    )(collective.command_for(_operation))
-app.command(
-    "collectives",
-    help="All of them in one launch: communicators and buffers are made once.",
-    rich_help_panel="Collectives",
-)(collective.collectives_command())
-app.command("info", help="Devices, links and libraries, and why others are missing.")(info.info)
+@click.version_option(__version__, prog_name="cclmark", message="%(prog)s %(version)s")
+def app() -> None:
+    """Holds the commands."""
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"cclmark {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print and exit."),
-    ] = False,
-) -> None:
-    pass
+for _command in (*commands(), info_command()):
+    app.add_command(_command)
 
 
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
     try:
-        app()
+        app(prog_name="cclmark", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except CclmarkError as error:
         print(f"cclmark: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone: nothing more to say, and nobody to say it to.
         sys.stderr.close()
         sys.exit(EXIT_INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()

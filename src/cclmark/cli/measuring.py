@@ -9,8 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.cli.collective import Flags
-from cclmark.cli.options import Placement
+from cclmark.cli.options import Flags
 from cclmark.cli.recording import Recorder
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
@@ -57,7 +56,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         name = operations[0] if len(operations) == 1 else "collectives"
         journal = JournalWriter(flags.journal or _new_journal(name, plan))
         recorder = Recorder(
-            journal, output, flags.format.value, settings, plan, sys.argv, began_s
+            journal, output, flags.format, settings, plan, sys.argv, began_s
         )
         outcome = LocalLaunch(request, recorder).run()
         return recorder.finish(outcome)
@@ -87,9 +86,9 @@ def _plan(operations: list[str], flags: Flags, devices: DeviceChoice) -> Sweep:
     elif flags.pattern != "uniform":
         raise UsageError("--pattern is for alltoallv only")
     placements = {
-        Placement.both: (False, True),
-        Placement.out: (False,),
-        Placement.inside: (True,),
+        "both": (False, True),
+        "out-of-place": (False,),
+        "in-place": (True,),
     }
     return Sweep(
         operations=operations,
@@ -132,7 +131,7 @@ def _settings(flags: Flags) -> Settings:
         raise UsageError("--precision must be above 0 percent")
     if flags.max_time_s <= 0 or flags.timeout_s <= 0:
         raise UsageError("--max-time and --timeout must be above 0 seconds")
-    registration = flags.register.value if flags.register else _REGISTRATIONS[0]
+    registration = flags.register or _REGISTRATIONS[0]
     if flags.register_number is not None:
         if flags.register and registration != _REGISTRATIONS[flags.register_number]:
             raise UsageError("-R and --register contradict each other")
@@ -142,7 +141,7 @@ def _settings(flags: Flags) -> Settings:
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
     return Settings(
         timing=timing,
-        across_ranks=flags.across.value,
+        across_ranks=flags.across,
         precision=flags.precision_percent / 100,
         max_time_s=flags.max_time_s,
         timeout_s=flags.timeout_s,
@@ -154,7 +153,7 @@ def _settings(flags: Flags) -> Settings:
         cycles=flags.cycles,
         registration=registration,
         seed=flags.seed,
-        inject=list(flags.inject or []),
+        inject=list(flags.inject),
         pattern=flags.pattern,
     )
 
@@ -162,7 +161,7 @@ def _settings(flags: Flags) -> Settings:
 def _timing(flags: Flags) -> str:
     """The timing that ``--timing``, ``-z`` and ``-G`` ask for together."""
     asked = {
-        flags.timing.value if flags.timing else None,
+        flags.timing,
         "blocking" if flags.blocking else None,
         "graph" if flags.graph else None,
     } - {None}

@@ -1,326 +1,331 @@
-"""The options of all measuring commands, spelt as the peers' users type them."""
+"""The options of all measuring commands, spelt as the peers' users type them.
+
+One dataclass says it all: a field is an option, its default the option's, its name where the value
+goes. ``command`` makes a click command of such a class.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Any, TypeVar
 
-import typer
+import click
 
-
-class Timing(str, Enum):
-    """How operations follow each other."""
-
-    throughput = "throughput"
-    blocking = "blocking"
-    graph = "graph"
-    per_op = "per-op"
+SIZES = "Sizes"
+OPERATION = "Operation"
+WHERE = "Devices and libraries"
+METHOD = "Method"
+OUTPUT = "Output"
 
 
-class AcrossRanks(str, Enum):
-    """Which rank's time counts."""
-
-    max = "max"
-    mean = "mean"
-    min = "min"
-    rank0 = "rank0"
-
-
-class Placement(str, Enum):
-    """Where the output goes."""
-
-    both = "both"
-    out = "out-of-place"
-    inside = "in-place"
+def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any:
+    """A dataclass field that becomes a click option, listed in the help under ``group``."""
+    if settings.get("multiple"):
+        return field(
+            default_factory=list, metadata={"names": names, "group": group, "settings": settings}
+        )
+    return field(default=default, metadata={"names": names, "group": group, "settings": settings})
 
 
-class Register(str, Enum):
-    """How buffers are registered with the library."""
+@dataclass
+class LibraryFlags:
+    """Which library file, for every command that loads one."""
 
-    none = "none"
-    local = "local"
-    symmetric = "symmetric"
-
-
-class Format(str, Enum):
-    """What is printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    markdown = "markdown"
-    nccl_tests = "nccl-tests"
-    flagcx = "flagcx"
-    hccl = "hccl"
+    ccl_path: str = option(
+        WHERE, "--ccl-path", default="", metavar="FILE", help="The library's file."
+    )
 
 
-_SIZES = "Sizes"
-_OPERATION = "Operation"
-_WHERE = "Where"
-_METHOD = "Method"
-_OUTPUT = "Output"
+@dataclass
+class Flags(LibraryFlags):
+    """What all measuring commands can be told."""
 
-Begin = Annotated[
-    str,
-    typer.Option(
-        "-b", "--begin", "--minbytes", metavar="SIZE", help="Smallest size.", rich_help_panel=_SIZES
-    ),
-]
-End = Annotated[
-    str,
-    typer.Option(
+    begin: str = option(
+        SIZES, "-b", "--begin", "--minbytes", default="8", metavar="SIZE", help="Smallest size [8]."
+    )
+    end: str = option(
+        SIZES,
         "-e",
         "--end",
         "--maxbytes",
+        default="",
         metavar="SIZE",
-        help="Largest size: 8, 128K, 4G, 1GiB. Default: 128M on accelerators, 16M on the host, "
-        "or -b if that is larger.",
-        rich_help_panel=_SIZES,
-    ),
-]
-Step = Annotated[
-    str,
-    typer.Option(
-        "-i", "--step", "--stepbytes", metavar="SIZE", help="Grow by SIZE.", rich_help_panel=_SIZES
-    ),
-]
-Factor = Annotated[
-    float | None,
-    typer.Option(
-        "-f",
-        "--factor",
-        "--stepfactor",
-        help="Grow by this factor (default 2).",
-        rich_help_panel=_SIZES,
-    ),
-]
-Only = Annotated[
-    str,
-    typer.Option(
-        "--only", metavar="A,B", help="Only these operations.", rich_help_panel=_OPERATION
-    ),
-]
-Dtype = Annotated[
-    str,
-    typer.Option(
+        help="Largest size: 8, 128K, 4G, 1GiB [128M on accelerators, 16M on the host, at least -b].",
+    )
+    step: str = option(
+        SIZES, "-i", "--step", "--stepbytes", default="", metavar="SIZE", help="Grow by SIZE."
+    )
+    factor: float | None = option(
+        SIZES, "-f", "--factor", "--stepfactor", type=float, help="Grow by this factor [2]."
+    )
+    dtype: str = option(
+        OPERATION,
         "-d",
         "--dtype",
         "--datatype",
-        help="Element types, with commas, or all: float32 bfloat16 float16 fp8e4m3 int8 …",
-        rich_help_panel=_OPERATION,
-    ),
-]
-Reduction = Annotated[
-    str,
-    typer.Option(
-        "-o", "--op", help="sum prod min max avg, or all.", rich_help_panel=_OPERATION
-    ),
-]
-Root = Annotated[
-    str,
-    typer.Option(
-        "-r", "--root", help="Root rank, or all (or -1).", rich_help_panel=_OPERATION
-    ),
-]
-PlacementOption = Annotated[
-    Placement, typer.Option("--placement", help="Buffers to use.", rich_help_panel=_OPERATION)
-]
-Pattern = Annotated[
-    str,
-    typer.Option(
+        default="float32",
+        metavar="TYPES",
+        help="Element types, with commas, or all: float32 bfloat16 float16 fp8e4m3 int8 … "
+        "[float32].",
+    )
+    reduction: str = option(
+        OPERATION,
+        "-o",
+        "--op",
+        default="sum",
+        metavar="OPS",
+        help="sum, prod, min, max, avg, with commas, or all [sum].",
+    )
+    root: str = option(
+        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
+    )
+    placement: str = option(
+        OPERATION,
+        "--placement",
+        default="both",
+        type=click.Choice(["both", "out-of-place", "in-place"]),
+        help="Where outputs go [both].",
+    )
+    pattern: str = option(
+        OPERATION,
         "--pattern",
-        help="alltoallv: uniform, skew:4 (largest part 4 × the smallest) or matrix:FILE.",
-        rich_help_panel=_OPERATION,
-    ),
-]
-CclOption = Annotated[
-    str,
-    typer.Option(
+        default="uniform",
+        metavar="PATTERN",
+        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest) or matrix:FILE "
+        "[uniform].",
+    )
+    ccl: str = option(
+        WHERE,
         "--ccl",
-        help="Collective library, or several with commas. Default: the devices' own.",
-        rich_help_panel=_WHERE,
-    ),
-]
-CclPath = Annotated[
-    str,
-    typer.Option(
-        "--ccl-path", metavar="FILE", help="The library's file.", rich_help_panel=_WHERE
-    ),
-]
-Devices = Annotated[
-    str,
-    typer.Option(
+        default="",
+        metavar="NAMES",
+        help="Collective library, or several with commas [the devices' own].",
+    )
+    devices: str = option(
+        WHERE,
         "--devices",
-        help="0,2,3 or cuda:0-3 or host or host:4. Default: all accelerators, else the host.",
-        rich_help_panel=_WHERE,
-    ),
-]
-Count = Annotated[
-    int | None,
-    typer.Option(
+        default="",
+        metavar="LIST",
+        help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
+    )
+    count: int | None = option(
+        WHERE,
         "-g",
         "--ngpus",
         "-p",
         "--npus",
-        min=1,
-        help="How many devices, one rank each.",
-        rich_help_panel=_WHERE,
-    ),
-]
-RegisterOption = Annotated[
-    Register | None,
-    typer.Option("--register", help="Buffer registration.", rich_help_panel=_WHERE),
-]
-RegisterNumber = Annotated[
-    int | None,
-    typer.Option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many devices, one rank each [all].",
+    )
+    register: str | None = option(
+        WHERE,
+        "--register",
+        type=click.Choice(["none", "local", "symmetric"]),
+        help="Registration of buffers with the library [none].",
+    )
+    register_number: int | None = option(
+        WHERE,
         "-R",
         "--local-register",
         "--local_register",
-        min=0,
-        max=2,
-        help="As nccl-tests: 0 none, 1 local, 2 symmetric.",
-        rich_help_panel=_WHERE,
-    ),
-]
-TimingOption = Annotated[
-    Timing | None,
-    typer.Option("--timing", help="How operations are timed.", rich_help_panel=_METHOD),
-]
-Iterations = Annotated[
-    int | None,
-    typer.Option(
+        type=click.IntRange(0, 2),
+        help="The same as nccl-tests writes it: 0 none, 1 local, 2 symmetric.",
+    )
+    timing: str | None = option(
+        METHOD,
+        "--timing",
+        type=click.Choice(["throughput", "blocking", "graph", "per-op"]),
+        help="How operations are timed [throughput].",
+    )
+    iterations: int | None = option(
+        METHOD,
         "-n",
         "--iters",
-        min=1,
+        type=click.IntRange(min=1),
+        metavar="N",
         help="Fixed iterations instead of --precision.",
-        rich_help_panel=_METHOD,
-    ),
-]
-WarmUpIterations = Annotated[
-    int | None,
-    typer.Option(
+    )
+    warmup: int | None = option(
+        METHOD,
         "-w",
         "--warmup",
         "--warmup-iters",
         "--warmup_iters",
-        min=0,
+        type=click.IntRange(min=0),
+        metavar="N",
         help="Fixed warm-up iterations instead of until batches agree.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Group = Annotated[
-    int,
-    typer.Option(
+    )
+    group: int = option(
+        METHOD,
         "-m",
         "--agg-iters",
         "--agg_iters",
-        min=1,
-        help="Operations that are launched as one group.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Blocking = Annotated[
-    int | None,
-    typer.Option(
+        default=1,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Operations launched as one group [1].",
+    )
+    blocking: int | None = option(
+        METHOD,
         "-z",
         "--blocking",
-        min=0,
-        max=3,
-        help="As nccl-tests: above 0 means --timing blocking.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Graph = Annotated[
-    int | None,
-    typer.Option(
+        type=click.IntRange(0, 3),
+        help="As nccl-tests: above 0 is --timing blocking.",
+    )
+    graph: int | None = option(
+        METHOD,
         "-G",
         "--cudagraph",
-        min=0,
+        type=click.IntRange(min=0),
+        metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Cycles = Annotated[
-    int,
-    typer.Option(
+    )
+    cycles: int = option(
+        METHOD,
         "-N",
         "--cycles",
         "--run-cycles",
         "--run_cycles",
-        min=0,
-        help="Repeat the sweep; 0: until Ctrl-C.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Check = Annotated[
-    int,
-    typer.Option(
+        default=1,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Repeat the sweep, 0: until Ctrl-C [1].",
+    )
+    check: int = option(
+        METHOD,
         "-c",
         "--check",
-        min=0,
-        help="Checks of every output; 0: none.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Across = Annotated[
-    AcrossRanks,
-    typer.Option("--across-ranks", help="Whose time counts.", rich_help_panel=_METHOD),
-]
-PrecisionOption = Annotated[
-    float,
-    typer.Option(
+        default=1,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Checks of every output, 0: none [1].",
+    )
+    across: str = option(
+        METHOD,
+        "--across-ranks",
+        default="max",
+        type=click.Choice(["max", "mean", "min", "rank0"]),
+        help="Whose time counts [max].",
+    )
+    precision_percent: float = option(
+        METHOD,
         "--precision",
-        help="Half-width of the median's 95 % interval at which sampling stops, in percent.",
-        rich_help_panel=_METHOD,
-    ),
-]
-MaxTime = Annotated[
-    float,
-    typer.Option(
-        "--max-time", help="Most seconds of sampling per case.", rich_help_panel=_METHOD
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
+        default=2.0,
+        type=float,
+        metavar="PERCENT",
+        help="Sampling stops when the median's 95 % interval is ± this narrow [2].",
+    )
+    max_time_s: float = option(
+        METHOD,
+        "--max-time",
+        default=1.0,
+        type=float,
+        metavar="SECONDS",
+        help="Most time for sampling one case [1].",
+    )
+    timeout_s: float = option(
+        METHOD,
         "-T",
-        help="Seconds that any single phase may take before the run is ended.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", min=0, max=2**32 - 1, help="Of the input data.", rich_help_panel=_METHOD
-    ),
-]
-Inject = Annotated[
-    list[str] | None,
-    typer.Option(
+        "--timeout",
+        default=60.0,
+        type=float,
+        metavar="SECONDS",
+        help="Most time for any single phase before the run is ended [60].",
+    )
+    seed: int = option(
+        METHOD,
+        "--seed",
+        default=1,
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="N",
+        help="Of the input data [1].",
+    )
+    inject: list[str] = option(
+        METHOD,
         "--inject",
+        multiple=True,
         metavar="FAULT",
         help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
-        rich_help_panel=_METHOD,
-    ),
-]
-FormatOption = Annotated[
-    Format, typer.Option("--format", help="What is printed.", rich_help_panel=_OUTPUT)
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "-O", "--output", metavar="FILE", help="Print to FILE.", rich_help_panel=_OUTPUT
-    ),
-]
-JournalOption = Annotated[
-    Path | None,
-    typer.Option(
+    )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
+        help="What is printed [table].",
+    )
+    output: Path | None = option(
+        OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
+    )
+    journal: Path | None = option(
+        OUTPUT,
         "--journal",
-        metavar="FILE",
-        help="Where the journal goes. Default: a new file in cclmark-runs/.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
+        type=click.Path(path_type=Path),
+        help="The journal's file [a new one in cclmark-runs/].",
+    )
+
+
+@dataclass
+class CollectivesFlags(Flags):
+    """The same, and which operations."""
+
+    only: str = option(
+        OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    )
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes a section for each group, in the order in which they first appear."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "group", "Other"), []).append(record)
+        for group in (SIZES, OPERATION, WHERE, METHOD, OUTPUT, "Other"):
+            if group in sections:
+                with formatter.section(group):
+                    formatter.write_dl(sections[group])
+
+
+class GroupedOption(click.Option):
+    """An option that knows its group."""
+
+    def __init__(self, *args: Any, group: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.group = group
+
+
+FlagsType = TypeVar("FlagsType", bound=LibraryFlags)
+
+
+def command(
+    name: str, summary: str, flags_type: type[FlagsType], run: Callable[[FlagsType], None]
+) -> click.Command:
+    """The click command ``name``, which calls ``run`` with its flags."""
+    parameters: list[click.Parameter] = []
+    for entry in fields(flags_type):
+        settings = dict(entry.metadata["settings"])
+        if "multiple" not in settings:
+            settings["default"] = entry.default
+        parameters.append(
+            GroupedOption(
+                [*entry.metadata["names"], entry.name], group=entry.metadata["group"], **settings
+            )
+        )
+
+    def callback(**values: Any) -> None:
+        run(flags_type(**values))
+
+    return GroupedCommand(
+        name,
+        params=parameters,
+        callback=callback,
+        help=summary,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
