@@ -122,7 +122,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     entries = []
-    print(f"{'operation':>16} {'size':>12} {'placement':>12} {'ours us':>10} {'theirs us':>10} ratio")
+    print(
+        f"{'operation':>16} {'size':>12} {'placement':>12} {'ours us':>10} {'theirs us':>10} ratio"
+    )
     for operation in args.operations.split(","):
         for entry in compare(args, operation):
             entries.append(entry)

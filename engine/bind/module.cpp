@@ -79,12 +79,12 @@ NB_MODULE(_engine, m) {
   nb::exception<AbortedError>(m, "AbortedError", base);
 
   m.def("die_with_parent", &die_with_parent, "parent"_a);
-  m.def("device_count", [](const std::string& name) { return runtime(name).count(); }, "runtime"_a,
-        nb::call_guard<nb::gil_scoped_release>());
   m.def(
-      "open_device",
-      [](const std::string& name, int index) { return runtime(name).open(index); }, "runtime"_a,
-      "index"_a, nb::call_guard<nb::gil_scoped_release>());
+      "device_count", [](const std::string& name) { return runtime(name).count(); }, "runtime"_a,
+      nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "open_device", [](const std::string& name, int index) { return runtime(name).open(index); },
+      "runtime"_a, "index"_a, nb::call_guard<nb::gil_scoped_release>());
   m.def("open_ccl", &open, "name"_a, "chosen"_a, "wheels"_a,
         nb::call_guard<nb::gil_scoped_release>());
   m.def("known_ccls", [] {
@@ -95,10 +95,13 @@ NB_MODULE(_engine, m) {
     return result;
   });
   m.def("nvrtc_path", &nvrtc_path);
-  m.def("compile_for_cuda", [](int architecture) {
-    std::string image = compile_for_cuda(architecture);
-    return nb::bytes(image.data(), image.size());
-  }, "architecture"_a);
+  m.def(
+      "compile_for_cuda",
+      [](int architecture) {
+        std::string image = compile_for_cuda(architecture);
+        return nb::bytes(image.data(), image.size());
+      },
+      "architecture"_a);
   m.def(
       "room_for",
       [](const std::string& collective, const std::string& dtype, int root, size_t count,
@@ -146,12 +149,13 @@ NB_MODULE(_engine, m) {
 
   nb::class_<Ccl>(m, "Ccl")
       .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)
-      .def("make_id",
-           [](Ccl& ccl, int ranks) {
-             std::vector<uint8_t> id = ccl.make_id(ranks);
-             return nb::bytes(id.data(), id.size());
-           },
-           "ranks"_a)
+      .def(
+          "make_id",
+          [](Ccl& ccl, int ranks) {
+            std::vector<uint8_t> id = ccl.make_id(ranks);
+            return nb::bytes(id.data(), id.size());
+          },
+          "ranks"_a)
       .def(
           "join",
           [](Ccl& ccl, Device& device, nb::bytes id, Team& team) {
@@ -195,9 +199,9 @@ NB_MODULE(_engine, m) {
           [](Session& session, const std::string& collective, const std::string& dtype,
              const std::string& reduction, int root, size_t count,
              const std::vector<size_t>& matrix, bool in_place, uint32_t seed) {
-            session.prepare(make_operation(collective, dtype, reduction, root, count, matrix,
-                                           session.ranks()),
-                            in_place, seed);
+            session.prepare(
+                make_operation(collective, dtype, reduction, root, count, matrix, session.ranks()),
+                in_place, seed);
           },
           "collective"_a, "dtype"_a, "reduction"_a, "root"_a, "count"_a, "matrix"_a, "in_place"_a,
           "seed"_a, nb::call_guard<nb::gil_scoped_release>())
@@ -210,7 +214,6 @@ NB_MODULE(_engine, m) {
           },
           "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a,
           nb::call_guard<nb::gil_scoped_release>())
-      .def("verify", &Session::verify, "corrupt"_a.none(),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("checked_on_host", &Session::checked_on_host);
 }

@@ -12,7 +12,9 @@ constexpr std::array<CclEntry, 2> kCcls = {{
 
 }  // namespace
 
-std::span<const CclEntry> known_ccls() { return kCcls; }
+std::span<const CclEntry> known_ccls() {
+  return kCcls;
+}
 
 std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places) {
   for (const CclEntry& entry : kCcls) {

@@ -86,9 +86,9 @@ class Mapping {
     std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
     int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (own < 0) {
-      throw Error(Error::describe("opening another rank's memory at " + path, errno,
-                                  std::strerror(errno)) +
-                  ". The ranks of shm must run as one user on one host.");
+      throw Error(
+          Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
+          ". The ranks of shm must run as one user on one host.");
     }
     memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
     int code = errno;
@@ -213,14 +213,12 @@ class ShmCommunicator final : public Communicator {
   void publish() { slot(rank_).published.store(sequence_, std::memory_order_release); }
   void done() { slot(rank_).done.store(sequence_, std::memory_order_release); }
   void await_published(int peer) const {
-    wait_for(peer, [&] {
-      return slot(peer).published.load(std::memory_order_acquire) >= sequence_;
-    });
+    wait_for(peer,
+             [&] { return slot(peer).published.load(std::memory_order_acquire) >= sequence_; });
   }
   void await_all_done() const {
-    wait_for_peers([&](const Slot& peer) {
-      return peer.done.load(std::memory_order_acquire) >= sequence_;
-    });
+    wait_for_peers(
+        [&](const Slot& peer) { return peer.done.load(std::memory_order_acquire) >= sequence_; });
   }
 
   static Location locate(const void* memory) {
@@ -229,8 +227,9 @@ class ShmCommunicator final : public Communicator {
     return {allocation.fd, allocation.serial, allocation.bytes, offset};
   }
 
-  /// Announces this rank's buffers, waits for the peers' and maps them: send_ and receive_ then hold
-  /// every rank's addresses. Empty buffers (of ranks that only send or only receive) may be null.
+  /// Announces this rank's buffers, waits for the peers' and maps them: send_ and receive_ then
+  /// hold every rank's addresses. Empty buffers (of ranks that only send or only receive) may be
+  /// null.
   void exchange_buffers(const void* send, void* receive) {
     Announcement& own = next_announcement();
     own.send = send != nullptr ? locate(send) : Location{};
@@ -327,8 +326,8 @@ class ShmCall final : public Call {
       std::byte* to = receive + segment.output_element * width_;
       if (segment.source != Segment::kReduced) {
         comm_.await_published(segment.source);
-        std::memcpy(to, comm_.slot(segment.source).ring[ring].payload +
-                            segment.source_element * width_,
+        std::memcpy(to,
+                    comm_.slot(segment.source).ring[ring].payload + segment.source_element * width_,
                     segment.count * width_);
         continue;
       }
@@ -401,8 +400,7 @@ class ShmLibrary final : public Ccl {
 
   std::vector<uint8_t> make_id(int ranks) override {
     fd_ = memfd_create("cclmark-shm", MFD_CLOEXEC);
-    if (fd_ < 0 ||
-        ftruncate(fd_, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
+    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
       throw Error(Error::describe("making shared memory", errno, std::strerror(errno)));
     }
     Id id;

@@ -56,7 +56,9 @@ static size_t table_index(const Operation& operation, int source) {
   return source == Segment::kReduced ? 1 : 0;
 }
 
-const Table& Checker::table(int source) const { return tables_[table_index(operation_, source)]; }
+const Table& Checker::table(int source) const {
+  return tables_[table_index(operation_, source)];
+}
 
 const std::byte* Checker::device_table(int source) const {
   return device_tables_.data() + table_index(operation_, source) * kTableBytes;
@@ -112,7 +114,9 @@ void Checker::run_on_host(bool filling, std::byte* data, size_t bytes, int sourc
   }
 }
 
-void Checker::fill_input(std::byte* data, size_t bytes) { run(fill_, data, bytes, rank_, 0, 0); }
+void Checker::fill_input(std::byte* data, size_t bytes) {
+  run(fill_, data, bytes, rank_, 0, 0);
+}
 
 void Checker::begin() {
   host_count_ = {0, ~uint64_t{0}};
@@ -136,8 +140,8 @@ Checker::Count Checker::result() {
 }
 
 uint64_t Checker::expected_bits(const Segment& segment, size_t offset) const {
-  auto bytes =
-      pattern_element(table(segment.source), operation_.dtype, segment.source_element + offset, seed_);
+  auto bytes = pattern_element(table(segment.source), operation_.dtype,
+                               segment.source_element + offset, seed_);
   uint64_t bits = 0;
   std::memcpy(&bits, bytes.data(), bytes.size());
   return bits;

@@ -46,8 +46,8 @@ struct Place {
 /// The average that the slot shall have; all partial results stay in range for it.
 template <typename T>
 int64_t average_of_slot(const Place& at) {
-  uint64_t limit = static_cast<uint64_t>(std::numeric_limits<T>::max()) /
-                   static_cast<uint64_t>(at.ranks);
+  uint64_t limit =
+      static_cast<uint64_t>(std::numeric_limits<T>::max()) / static_cast<uint64_t>(at.ranks);
   limit = std::min<uint64_t>(limit, 1u << 20);
   int64_t drawn = static_cast<int64_t>(at.random(-1) % (limit + 1));
   return std::is_signed_v<T> && at.random(-2) % 2 == 0 ? -drawn : drawn;
@@ -64,8 +64,8 @@ T integer_input(Reduction reduction, const Place& at, int rank) {
       int64_t average = average_of_slot<T>(at);
       bool paired = rank / 2 * 2 + 1 < at.ranks;
       int64_t magnitude = average < 0 ? -average : average;
-      auto deviation = static_cast<int64_t>(at.random(rank / 2, 1) %
-                                            (static_cast<uint64_t>(magnitude) + 1));
+      auto deviation =
+          static_cast<int64_t>(at.random(rank / 2, 1) % (static_cast<uint64_t>(magnitude) + 1));
       if (!paired) return static_cast<T>(average);
       return static_cast<T>(rank % 2 == 0 ? average + deviation : average - deviation);
     }
@@ -101,20 +101,42 @@ T integer_reduced(Reduction reduction, const Place& at) {
 
 // Floats are given values for which every partial result is exact.
 
-constexpr bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
+constexpr bool is_power_of_two(int n) {
+  return (n & (n - 1)) == 0;
+}
 
-double float_input(Reduction reduction, int mantissa_bits, const Place& at, int rank) {
+/// Whether 1/ranks is so small that the type holds it with fewer bits than other numbers.
+bool reciprocal_is_coarse(const DtypeInfo& type, int ranks) {
+  double smallest_normal = std::ldexp(1.0, 2 - (1 << (type.exponent_bits - 1)));
+  double limit =
+      is_power_of_two(ranks) ? std::ldexp(smallest_normal, -type.mantissa_bits) : smallest_normal;
+  return 1.0 / ranks < limit;
+}
+
+/// Libraries multiply by 1/ranks before they add, or divide afterwards: the values must not tell.
+double averaged_input(const DtypeInfo& type, const Place& at, int rank) {
   uint64_t random = at.random(rank);
+  double magnitude = static_cast<double>(1 << (at.random(-1) % 4));
+  if (reciprocal_is_coarse(type, at.ranks)) {
+    // Two ranks cancel each other, however much was lost of both.
+    int turn = (rank - at.chosen_rank() + at.ranks) % at.ranks;
+    return turn == 0 ? magnitude : turn == 1 ? -magnitude : 0.0;
+  }
+  // One rank alone contributes, and a power of two: it rounds alike first and last.
+  return rank == at.chosen_rank() ? (random >> 63 ? -magnitude : magnitude) : 0.0;
+}
+
+double float_input(Reduction reduction, const DtypeInfo& type, const Place& at, int rank) {
+  uint64_t random = at.random(rank);
+  int mantissa_bits = type.mantissa_bits;
   int64_t exact = int64_t{1} << (mantissa_bits + 1);  // integers up to here are exact
   double sign = random >> 63 ? -1.0 : 1.0;
   switch (reduction) {
     case Reduction::sum:
     case Reduction::avg: {
-      if (reduction == Reduction::avg && !is_power_of_two(at.ranks)) {
-        // Dividing by such a number rounds, so one rank alone contributes, and a power of two:
-        // multiplying first and dividing last then round alike.
-        return rank == at.chosen_rank() ? sign * static_cast<double>(1 << (random % 4)) : 0.0;
-      }
+      // Dividing by a power of two rounds nothing, unless it leaves the range of the type.
+      bool rounds = !is_power_of_two(at.ranks) || reciprocal_is_coarse(type, at.ranks);
+      if (reduction == Reduction::avg && rounds) return averaged_input(type, at, rank);
       int64_t limit = exact / at.ranks;
       if (limit > 0) return static_cast<double>(signed_within(random, limit));
       // More ranks than exact integers: only so many of them contribute to a slot.
@@ -135,10 +157,10 @@ double float_input(Reduction reduction, int mantissa_bits, const Place& at, int 
   }
 }
 
-double float_reduced(Reduction reduction, int mantissa_bits, const Place& at) {
-  double result = float_input(reduction, mantissa_bits, at, 0);
+double float_reduced(Reduction reduction, const DtypeInfo& type, const Place& at) {
+  double result = float_input(reduction, type, at, 0);
   for (int rank = 1; rank < at.ranks; ++rank) {
-    double value = float_input(reduction, mantissa_bits, at, rank);
+    double value = float_input(reduction, type, at, rank);
     switch (reduction) {
       case Reduction::sum:
       case Reduction::avg:
@@ -204,15 +226,15 @@ uint64_t slot_bits(const Operation& op, int rank, const Place& at) {
     }
   }
   if (type.is_float) {
-    double value = reduced ? float_reduced(op.reduction, type.mantissa_bits, at)
-                           : float_input(op.reduction, type.mantissa_bits, at, rank);
+    double value =
+        reduced ? float_reduced(op.reduction, type, at) : float_input(op.reduction, type, at, rank);
     if (op.dtype == Dtype::float64) return float_bits<uint64_t>(value);
     if (op.dtype == Dtype::float32) return float_bits<uint32_t>(value);
     return small_bits(op.dtype, value);
   }
   auto integer = [&]<typename T>(T) -> uint64_t {
-    T value = reduced ? integer_reduced<T>(op.reduction, at)
-                      : integer_input<T>(op.reduction, at, rank);
+    T value =
+        reduced ? integer_reduced<T>(op.reduction, at) : integer_input<T>(op.reduction, at, rank);
     return static_cast<uint64_t>(value);
   };
   switch (op.dtype) {

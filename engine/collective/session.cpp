@@ -18,7 +18,9 @@ constexpr size_t kCachesPerBuffer = 3;
 constexpr size_t kMostSpareBytes = size_t{1} << 28;
 constexpr size_t kPollsPerCheck = 1024;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 /// The largest value over all ranks, so that every rank places its messages alike.
 size_t largest(size_t (*count)(const Operation&, int, int), const Operation& op, int ranks) {

@@ -8,12 +8,24 @@ namespace {
 using Op = Operation;
 using Segments = std::vector<Segment>;
 
-size_t none(const Op&, int, int) { return 0; }
-size_t one(const Op& op, int, int) { return op.count; }
-size_t all(const Op& op, int, int n) { return op.count * static_cast<size_t>(n); }
-size_t own_part(const Op& op, int rank, int) { return op.count * static_cast<size_t>(rank); }
-size_t root_all(const Op& op, int rank, int n) { return rank == op.root ? all(op, rank, n) : 0; }
-size_t root_one(const Op& op, int rank, int) { return rank == op.root ? op.count : 0; }
+size_t none(const Op&, int, int) {
+  return 0;
+}
+size_t one(const Op& op, int, int) {
+  return op.count;
+}
+size_t all(const Op& op, int, int n) {
+  return op.count * static_cast<size_t>(n);
+}
+size_t own_part(const Op& op, int rank, int) {
+  return op.count * static_cast<size_t>(rank);
+}
+size_t root_all(const Op& op, int rank, int n) {
+  return rank == op.root ? all(op, rank, n) : 0;
+}
+size_t root_one(const Op& op, int rank, int) {
+  return rank == op.root ? op.count : 0;
+}
 size_t root_own_part(const Op& op, int rank, int) {
   return rank == op.root ? op.count * static_cast<size_t>(rank) : 0;
 }
@@ -29,7 +41,9 @@ size_t column_sum(const Op& op, int rank, int n) {
   return sum;
 }
 
-Segments reduced(const Op& op, int, int) { return {{0, op.count, Segment::kReduced, 0}}; }
+Segments reduced(const Op& op, int, int) {
+  return {{0, op.count, Segment::kReduced, 0}};
+}
 Segments reduced_at_root(const Op& op, int rank, int n) {
   return rank == op.root ? reduced(op, rank, n) : Segments{};
 }
@@ -46,7 +60,9 @@ Segments gathered(const Op& op, int, int n) {
 Segments gathered_at_root(const Op& op, int rank, int n) {
   return rank == op.root ? gathered(op, rank, n) : Segments{};
 }
-Segments from_root(const Op& op, int, int) { return {{0, op.count, op.root, 0}}; }
+Segments from_root(const Op& op, int, int) {
+  return {{0, op.count, op.root, 0}};
+}
 Segments part_of_root(const Op& op, int rank, int n) {
   return {{0, op.count, op.root, own_part(op, rank, n)}};
 }
@@ -68,8 +84,12 @@ Segments transposed_uneven(const Op& op, int rank, int n) {
   }
   return segments;
 }
-Segments from_left(const Op& op, int rank, int n) { return {{0, op.count, (rank + n - 1) % n, 0}}; }
-Segments nothing(const Op&, int, int) { return {}; }
+Segments from_left(const Op& op, int rank, int n) {
+  return {{0, op.count, (rank + n - 1) % n, 0}};
+}
+Segments nothing(const Op&, int, int) {
+  return {};
+}
 
 using C = Collective;
 

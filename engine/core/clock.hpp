@@ -15,8 +15,8 @@ inline double seconds_between(Clock::time_point start, Clock::time_point end) {
 class Deadline {
  public:
   explicit Deadline(double seconds)
-      : at_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                               std::chrono::duration<double>(seconds))),
+      : at_(Clock::now() +
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
         seconds_(seconds) {}
 
   bool passed() const { return Clock::now() >= at_; }

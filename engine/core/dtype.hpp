@@ -56,9 +56,15 @@ inline constexpr std::array<DtypeInfo, 12> kDtypes = {{
 
 inline constexpr std::array<std::string_view, 5> kReductions = {"sum", "prod", "max", "min", "avg"};
 
-inline const DtypeInfo& info(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)]; }
-inline size_t size_bytes(Dtype dtype) { return info(dtype).size_bytes; }
-inline std::string_view name(Dtype dtype) { return info(dtype).name; }
+inline const DtypeInfo& info(Dtype dtype) {
+  return kDtypes[static_cast<size_t>(dtype)];
+}
+inline size_t size_bytes(Dtype dtype) {
+  return info(dtype).size_bytes;
+}
+inline std::string_view name(Dtype dtype) {
+  return info(dtype).name;
+}
 inline std::string_view name(Reduction reduction) {
   return kReductions[static_cast<size_t>(reduction)];
 }

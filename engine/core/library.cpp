@@ -32,6 +32,8 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
                      " to the path of the library if it lies elsewhere.");
 }
 
-void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
+void* Library::find(const char* symbol) const {
+  return dlsym(handle_, symbol);
+}
 
 }  // namespace cclmark

@@ -53,8 +53,7 @@ struct Operation {
   std::vector<size_t> matrix;
 
   size_t part(int from, int to, int ranks) const {
-    return matrix[static_cast<size_t>(from) * static_cast<size_t>(ranks) +
-                  static_cast<size_t>(to)];
+    return matrix[static_cast<size_t>(from) * static_cast<size_t>(ranks) + static_cast<size_t>(to)];
   }
 };
 

@@ -38,7 +38,9 @@ Team::Team(int fd, int rank, int size, bool oversubscribed)
   epoch_ = slot(rank_).epoch.load(std::memory_order_relaxed);
 }
 
-Team::~Team() { munmap(memory_, bytes_); }
+Team::~Team() {
+  munmap(memory_, bytes_);
+}
 
 Team::Slot& Team::slot(int rank) const {
   return reinterpret_cast<Slot*>(memory_ + kHeaderBytes)[rank];

@@ -114,7 +114,9 @@ Driver& driver() {
   return loaded;
 }
 
-CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+CUdeviceptr address(const void* memory) {
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
 
 class CudaDevice final : public Device {
  public:
@@ -268,6 +270,8 @@ int cuda_device_count() {
   return count;
 }
 
-std::unique_ptr<Device> open_cuda_device(int index) { return std::make_unique<CudaDevice>(index); }
+std::unique_ptr<Device> open_cuda_device(int index) {
+  return std::make_unique<CudaDevice>(index);
+}
 
 }  // namespace cclmark

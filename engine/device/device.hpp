@@ -14,7 +14,7 @@ struct DeviceInfo {
   int index = 0;
   std::string name;
   std::string pci_bus_id;  ///< empty for the host
-  int architecture = 0;    ///< CUDA: 10 × major + minor compute capability; 0 where it means nothing
+  int architecture = 0;  ///< CUDA: 10 × major + minor compute capability; 0 where it means nothing
   int multiprocessors = 0;
   size_t memory_bytes = 0;
   size_t cache_bytes = 0;  ///< last-level cache

@@ -28,9 +28,7 @@ namespace {
 
 const Kernel kKernels[] = {
     {"cclmark_fill",
-     [](const void* arguments) {
-       cclmark_fill(*static_cast<const PatternArguments*>(arguments));
-     }},
+     [](const void* arguments) { cclmark_fill(*static_cast<const PatternArguments*>(arguments)); }},
     {"cclmark_verify",
      [](const void* arguments) {
        cclmark_verify(*static_cast<const PatternArguments*>(arguments));
@@ -102,7 +100,8 @@ class HostDevice final : public Device {
     }
     void* memory = MAP_FAILED;
     if (ftruncate(allocation.fd, static_cast<off_t>(allocation.bytes)) == 0) {
-      memory = mmap(nullptr, allocation.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.fd, 0);
+      memory =
+          mmap(nullptr, allocation.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.fd, 0);
     }
     if (memory == MAP_FAILED) {
       int code = errno;
@@ -194,8 +193,12 @@ HostAllocation find_host_allocation(const void* memory) {
   throw Error("this memory was not allocated by the host device");
 }
 
-int host_device_count() { return static_cast<int>(std::thread::hardware_concurrency()); }
+int host_device_count() {
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
 
-std::unique_ptr<Device> open_host_device(int index) { return std::make_unique<HostDevice>(index); }
+std::unique_ptr<Device> open_host_device(int index) {
+  return std::make_unique<HostDevice>(index);
+}
 
 }  // namespace cclmark

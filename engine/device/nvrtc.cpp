@@ -135,7 +135,9 @@ void store(const fs::path& path, const std::string& content) {
 
 }  // namespace
 
-std::string nvrtc_path() { return nvrtc().library.path(); }
+std::string nvrtc_path() {
+  return nvrtc().library.path();
+}
 
 std::string compile_for_cuda(int architecture) {
   fs::path directory = cache_directory();

@@ -1,8 +1,8 @@
 // The pattern that inputs are made of and outputs are checked against.
 //
 // A table of 4 KiB repeats through the buffer. Each block of 4 KiB holds the table turned by a
-// number of 16-byte vectors that depends on the block and on the seed, so that data which arrives in
-// the wrong place differs, while the value at any byte is one cheap look-up: neither filling nor
+// number of 16-byte vectors that depends on the block and on the seed, so that data which arrives
+// in the wrong place differs, while the value at any byte is one cheap look-up: neither filling nor
 // checking needs a second buffer, and both run at the speed of memory for every element type.
 //
 // This file is compiled three ways: by NVRTC or hipRTC when the program runs, by the C++ compiler
@@ -65,7 +65,8 @@ CCLMARK_DEVICE unsigned differing_elements(unsigned x, unsigned element_bytes) {
   return ((x & 0xffu) != 0) + ((x & 0xff00u) != 0) + ((x & 0xff0000u) != 0) + ((x >> 24) != 0);
 }
 
-/// Reports the differences between a vector of output and the pattern: rare, so kept out of the way.
+/// Reports the differences between a vector of output and the pattern: rare, so kept out of the
+/// way.
 CCLMARK_DEVICE void report_vector(const PatternArguments& a, unsigned long long byte, Vector got,
                                   Vector want) {
   unsigned x[4] = {got.x ^ want.x, got.y ^ want.y, got.z ^ want.z, got.w ^ want.w};

@@ -82,15 +82,18 @@ def test_nothing_measured_is_no_bandwidth():
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
+    ("sizes", "expected"),
     [
-        (["-b", "8", "-e", "1G", "-f", "2"], "minBytes 8 maxBytes 1073741824 step: 2(factor)"),
-        (["-b8", "--maxbytes=1K", "-i", "8"], "minBytes 8 maxBytes 1024 step: 8(bytes)"),
-        (["-b", "oops", "-e"], "minBytes 0 maxBytes 0 step: 0(bytes)"),
+        ((8, 1 << 30, 0, 2.0), "minBytes 8 maxBytes 1073741824 step: 2(factor)"),
+        ((8, 1024, 8, 0.0), "minBytes 8 maxBytes 1024 step: 8(bytes)"),
     ],
 )
-def test_the_sizes_are_those_of_the_command(command, expected):
-    header = msgspec.structs.replace(SAMPLE.header, command=["cclmark", "all_reduce", *command])
+def test_the_sizes_are_those_of_the_settings(sizes, expected):
+    names = ("begin_bytes", "end_bytes", "step_bytes", "factor")
+    settings = msgspec.structs.replace(
+        SAMPLE.header.settings, **dict(zip(names, sizes, strict=True))
+    )
+    header = msgspec.structs.replace(SAMPLE.header, settings=settings)
     assert expected in export(SAMPLE.results, header)
 
 

@@ -1,4 +1,4 @@
-"""When to stop warming up and when to stop sampling. Every rank decides alike: it sees all times."""
+"""When to stop warming up and when to stop sampling. All ranks see all times and decide alike."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def bus_bandwidth(operation: str, ranks: int, algorithm: float) -> float:
 
 
 def clock_of(samples: Samples, timing: str) -> str:
-    """Which clock the figures come from: the device's, except where the host's wait is the point."""
+    """Which clock the figures come from: the device's, unless the host's wait is the point."""
     if timing == "blocking":
         return "host"
     measured = all(time is not None for row in samples.device_s for time in row)
@@ -101,7 +101,7 @@ def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
 
 
 def _late_rank(case: Case, samples: Samples) -> int | None:
-    """The rank that the others wait for: it starts last, so its device is busy for a shorter time."""
+    """The rank that the others wait for: it starts last, so its device is busy for less time."""
     if case.operation not in _SYMMETRIC or case.ranks < 2:
         return None
     if any(time is None for row in samples.device_s for time in row):

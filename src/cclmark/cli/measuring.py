@@ -24,6 +24,7 @@ from cclmark.run import locate
 
 _NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
 _DEFAULT_END = {"cuda": "128M", "host": "16M"}
+_DEFAULT_FACTOR = 2.0
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -33,9 +34,9 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    settings = _settings(flags)
     devices = choose_devices(flags.devices, flags.count, _count_devices)
-    plan = _plan(operations, flags, devices)
+    settings = _settings(flags, devices.runtime)
+    plan = _plan(operations, flags, devices, settings)
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -55,9 +56,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     try:
         name = operations[0] if len(operations) == 1 else "collectives"
         journal = JournalWriter(flags.journal or _new_journal(name, plan))
-        recorder = Recorder(
-            journal, output, flags.format, settings, plan, sys.argv, began_s
-        )
+        recorder = Recorder(journal, output, flags.format, settings, plan, sys.argv, began_s)
         outcome = LocalLaunch(request, recorder).run()
         return recorder.finish(outcome)
     finally:
@@ -74,12 +73,9 @@ def _count_devices(runtime: str) -> int:
     return count_devices(runtime)
 
 
-def _plan(operations: list[str], flags: Flags, devices: DeviceChoice) -> Sweep:
+def _plan(operations: list[str], flags: Flags, devices: DeviceChoice, settings: Settings) -> Sweep:
     ranks = len(devices.indices)
     ccls = _ccls(flags, devices.runtime)
-    begin = parse_size(flags.begin)
-    end = parse_size(flags.end) if flags.end else max(begin, parse_size(_DEFAULT_END[devices.runtime]))
-    step = parse_size(flags.step) if flags.step else None
     uneven = UnevenPattern.parse(flags.pattern)
     if "alltoallv" in operations:
         uneven.check(ranks)
@@ -94,7 +90,7 @@ def _plan(operations: list[str], flags: Flags, devices: DeviceChoice) -> Sweep:
         operations=operations,
         ccls=ccls,
         ranks=ranks,
-        sizes=sweep(begin, end, step, flags.factor),
+        sizes=sweep(settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor),
         dtypes=parse_dtypes(flags.dtype),
         reductions=parse_reductions(flags.reduction),
         roots=_roots(flags.root, ranks),
@@ -126,7 +122,7 @@ def _roots(text: str, ranks: int) -> list[int]:
     return [int(text)]
 
 
-def _settings(flags: Flags) -> Settings:
+def _settings(flags: Flags, runtime: str) -> Settings:
     if flags.precision_percent <= 0:
         raise UsageError("--precision must be above 0 percent")
     if flags.max_time_s <= 0 or flags.timeout_s <= 0:
@@ -139,7 +135,16 @@ def _settings(flags: Flags) -> Settings:
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
+    begin_bytes = parse_size(flags.begin)
+    end_bytes = parse_size(flags.end or _DEFAULT_END[runtime])
+    if flags.step and flags.factor is not None:
+        raise UsageError("-i (step) and -f (factor) exclude each other")
+    factor = _DEFAULT_FACTOR if flags.factor is None else flags.factor
     return Settings(
+        begin_bytes=begin_bytes,
+        end_bytes=end_bytes if flags.end else max(begin_bytes, end_bytes),
+        step_bytes=parse_size(flags.step) if flags.step else 0,
+        factor=0.0 if flags.step else factor,
         timing=timing,
         across_ranks=flags.across,
         precision=flags.precision_percent / 100,
@@ -166,7 +171,8 @@ def _timing(flags: Flags) -> str:
         "graph" if flags.graph else None,
     } - {None}
     if len(asked) > 1:
-        raise UsageError(f"--timing, -z and -G ask for different things: {' and '.join(sorted(map(str, asked)))}")
+        named = " and ".join(sorted(map(str, asked)))
+        raise UsageError(f"--timing, -z and -G ask for different things: {named}")
     return next(iter(asked), None) or "throughput"
 
 

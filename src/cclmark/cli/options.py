@@ -52,7 +52,7 @@ class Flags(LibraryFlags):
         "--maxbytes",
         default="",
         metavar="SIZE",
-        help="Largest size: 8, 128K, 4G, 1GiB [128M on accelerators, 16M on the host, at least -b].",
+        help="Largest size: 8, 128K, 4G, 1GiB [128M on accelerators, 16M on the host, or -b].",
     )
     step: str = option(
         SIZES, "-i", "--step", "--stepbytes", default="", metavar="SIZE", help="Grow by SIZE."

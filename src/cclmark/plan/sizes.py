@@ -30,8 +30,8 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
-def sweep(begin: int, end: int, step: int | None, factor: float | None) -> list[int]:
-    """Sizes from ``begin`` to ``end``, growing by ``step`` bytes or by ``factor``.
+def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
+    """Sizes from ``begin`` to ``end``, growing by ``step`` bytes, or by ``factor`` if that is 0.
 
     Raises UsageError when the bounds are the wrong way round or the growth is none.
     """
@@ -40,11 +40,9 @@ def sweep(begin: int, end: int, step: int | None, factor: float | None) -> list[
             f"the sweep begins at {format_size(begin)} (-b) and ends at {format_size(end)} (-e): "
             "-b must not be above -e"
         )
-    if step is not None and factor is not None:
-        raise UsageError("-i (step) and -f (factor) exclude each other")
-    if step is not None and step < 1:
+    if step < 0:
         raise UsageError("the step (-i) must be at least one byte")
-    if factor is not None and not factor > 1:
+    if step == 0 and not 1 < factor < float("inf"):
         raise UsageError(f"the factor (-f) must be above 1, not {factor:g}")
     sizes: list[int] = []
     size = begin
@@ -52,7 +50,7 @@ def sweep(begin: int, end: int, step: int | None, factor: float | None) -> list[
         sizes.append(size)
         if len(sizes) > _MOST_SIZES:
             raise UsageError(f"that sweep has more than {_MOST_SIZES} sizes: take a larger step")
-        size = size + step if step is not None else max(size + 1, int(size * (factor or 2)))
+        size = size + step if step else max(size + 1, int(size * factor))
     return sizes
 
 
@@ -60,7 +58,7 @@ def format_size(size_bytes: int) -> str:
     """A size as a person reads it: 8 B, 128 KiB, 1.5 GiB."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
+        if float(f"{value:.4g}") < 1024:
             return f"{value:.4g} {unit}"
         value /= 1024
     return f"{value:.4g} TiB"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cclmark.report.asked import asked_sizes
 from cclmark.report.remarks import ending, problem_lines, series
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
@@ -27,9 +26,9 @@ class HcclExporter:
 
     def begin(self, header: Header) -> str:
         """Nothing yet: the head is written with the first row."""
-        sizes, settings = asked_sizes(header.command), header.settings
+        settings = header.settings
         self._settings = (
-            f"the minbytes is {sizes.min_bytes}, maxbytes is {sizes.max_bytes}, "
+            f"the minbytes is {settings.begin_bytes}, maxbytes is {settings.end_bytes}, "
             f"iters is {settings.iterations or 0}, warmup_iters is {settings.warmup or 0}\n"
         )
         return ""

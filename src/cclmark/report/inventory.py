@@ -61,10 +61,12 @@ def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]
     lines = [head]
     if device.pci_bus_id:
         node = f", NUMA node {device.numa_node}" if device.numa_node >= 0 else ""
-        lines.append(f"          PCI {plain(device.pci_bus_id)}{node} {plain(device.uuid)}".rstrip())
+        lines.append(
+            f"          PCI {plain(device.pci_bus_id)}{node} {plain(device.uuid)}".rstrip()
+        )
     for link in links:
         rate = link.rate_bytes_per_s / 1e9
-        what = f"{link.count} × NVLink (generation by NVML: {plain(link.version)})"
+        what = f"{link.count} × {plain(link.kind)} {plain(link.version)}"
         if link.kind == "PCIe":
             what = f"PCIe {plain(link.version)} x{link.count}"
         lines.append(f"          {what}, {rate:.3g} GB/s each, {rate * link.count:.0f} GB/s in all")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cclmark.report.asked import asked_sizes
 from cclmark.report.remarks import ending, problem_lines
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain, token
@@ -111,13 +110,16 @@ def _close(block: _Block) -> str:
 
 
 def _settings(header: Header) -> str:
-    sizes, settings = asked_sizes(header.command), header.settings
-    step = f"{sizes.factor:g}(factor)" if sizes.factor > 1 else f"{sizes.step_bytes}(bytes)"
+    settings = header.settings
+    graph = settings.graph_launches if settings.timing == "graph" else 0
+    step = (
+        f"{settings.factor:g}(factor)" if settings.factor > 1 else f"{settings.step_bytes}(bytes)"
+    )
     return (
-        f"# nThread 1 nGpus 1 minBytes {sizes.min_bytes} maxBytes {sizes.max_bytes} step: {step} "
-        f"warmup iters: {settings.warmup or 0} iters: {settings.iterations or 0} "
+        f"# nThread 1 nGpus 1 minBytes {settings.begin_bytes} maxBytes {settings.end_bytes} "
+        f"step: {step} warmup iters: {settings.warmup or 0} iters: {settings.iterations or 0} "
         f"agg iters: {settings.group} validation: {settings.check} "
-        f"graph: {settings.graph_launches} unalign: 0\n"
+        f"graph: {graph} unalign: 0\n"
     )
 
 

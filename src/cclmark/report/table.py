@@ -79,9 +79,7 @@ class TableExporter:
             ],
         )
         lines += _labelled("method", [_method(header.settings)])
-        lines += [
-            self._paint(f"  notice     {plain(text)}", "yellow") for text in header.notices
-        ]
+        lines += [self._paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
         return "\n".join(lines) + "\n"
 
     def case(self, result: CaseResult) -> str:
@@ -275,7 +273,7 @@ def _link_lines(links: Sequence[Link]) -> list[str]:
             text = f"PCIe {plain(link.version)} x{link.count}"
         else:
             rate = f" at {link.rate_bytes_per_s / 1e9:.0f} GB/s" if link.rate_bytes_per_s else ""
-            text = f"{link.count} × {plain(link.kind)}{rate}"
+            text = f"{link.count} × {plain(link.kind)} {plain(link.version)}{rate}"
         by_device.setdefault(link.device, []).append(text)
     described = {device: " and ".join(texts) for device, texts in by_device.items()}
     if len(set(described.values())) == 1:

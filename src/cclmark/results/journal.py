@@ -1,4 +1,4 @@
-"""Journals: JSON lines, appended and flushed one by one, readable whatever interrupted the writer."""
+"""Journals: JSON lines, appended one by one, readable whatever interrupted the writer."""
 
 from __future__ import annotations
 

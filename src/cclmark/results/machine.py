@@ -110,8 +110,9 @@ def _links(nvml: Any, handle: Any, rank: int) -> list[Link]:
         except nvml.NVMLError:
             break
     if active:
-        rate = _NVLINK_BYTES_PER_S.get(_nvlink_generation(nvml, handle, version), 0.0)
-        links.append(Link(rank, "NVLink", active, rate, str(version)))
+        generation = _nvlink_generation(nvml, handle, version)
+        rate = _NVLINK_BYTES_PER_S.get(generation, 0.0)
+        links.append(Link(rank, "NVLink", active, rate, str(generation)))
     generation = nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)
     width = nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)
     rate = _PCIE_LANE_BYTES_PER_S.get(generation, 0.0)

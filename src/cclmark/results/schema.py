@@ -63,8 +63,12 @@ class Machine(msgspec.Struct, omit_defaults=True):
 
 
 class Settings(msgspec.Struct, omit_defaults=True):
-    """How the cases were measured."""
+    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0."""
 
+    begin_bytes: int
+    end_bytes: int
+    step_bytes: int
+    factor: float
     timing: str
     across_ranks: str
     precision: float

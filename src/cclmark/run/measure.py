@@ -75,9 +75,7 @@ class CaseRunner:
             converged=converged,
             duration_s=time.monotonic() - begin_s,
             samples=samples,
-            summary=summarise(
-                case, samples, self._settings.timing, self._settings.across_ranks
-            ),
+            summary=summarise(case, samples, self._settings.timing, self._settings.across_ranks),
             verification=verification,
         )
 

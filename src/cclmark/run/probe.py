@@ -56,9 +56,7 @@ def take_inventory(ccl_path: str) -> Inventory:
             inventory.unavailable[name] = str(error)
             continue
         inventory.libraries.append(
-            LibraryDescription(
-                info.name, info.version, info.path, info.capabilities, info.missing
-            )
+            LibraryDescription(info.name, info.version, info.path, info.capabilities, info.missing)
         )
     try:
         inventory.nvrtc_path = engine.nvrtc_path()

@@ -127,8 +127,8 @@ FAKE_API int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg,
       if (*owned) destroy(object);
     });
     try {
-      target->push(std::make_shared<const std::function<void()>>(
-          [fn, argument] { fn(argument.get()); }));
+      target->push(
+          std::make_shared<const std::function<void()>>([fn, argument] { fn(argument.get()); }));
     } catch (const Refusal&) {
       // What was not queued stays the caller's.
       *owned = false;

@@ -20,7 +20,9 @@ constexpr size_t kAddressesPerByte = 4;
 constexpr int kPoison = 0xc5;
 constexpr size_t kMostPoisonedBytes = size_t{1} << 20;
 
-size_t whole_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+size_t whole_pages(size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 unsigned next_serial() {
   static std::atomic<unsigned> last{0};

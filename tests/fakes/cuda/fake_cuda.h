@@ -15,8 +15,8 @@ extern "C" {
 int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg, void (*destroy)(void*));
 
 /// Where device memory lies for other processes: /proc/<pid>/fd/<fd>, `offset` bytes in. The file
-/// holds all memory of one device and is the same as long as (pid, serial) is. Fails with 1 when the
-/// range is not inside one allocation.
+/// holds all memory of one device and is the same as long as (pid, serial) is. Fails with 1 when
+/// the range is not inside one allocation.
 int cclmark_fake_locate(const void* ptr, size_t bytes, int* fd, size_t* offset, unsigned* serial,
                         size_t* file_bytes);
 

@@ -12,6 +12,8 @@ struct ImageHeader {
   int32_t reserved;
 };
 
-constexpr char kImageMagic[16] = "\x7f" "FAKE-CUBIN-01";
+constexpr char kImageMagic[16] =
+    "\x7f"
+    "FAKE-CUBIN-01";
 
 }  // namespace fake_cuda

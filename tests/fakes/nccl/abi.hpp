@@ -34,8 +34,12 @@ enum class Dtype : int {
   fp8e5m2,
 };
 constexpr std::array<size_t, 12> kDtypeBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-constexpr size_t size_bytes(Dtype dtype) { return kDtypeBytes[static_cast<size_t>(dtype)]; }
-constexpr bool is_fp8(Dtype dtype) { return dtype == Dtype::fp8e4m3 || dtype == Dtype::fp8e5m2; }
+constexpr size_t size_bytes(Dtype dtype) {
+  return kDtypeBytes[static_cast<size_t>(dtype)];
+}
+constexpr bool is_fp8(Dtype dtype) {
+  return dtype == Dtype::fp8e4m3 || dtype == Dtype::fp8e5m2;
+}
 
 enum class Reduction : int { sum, prod, max, min, avg };
 constexpr int kReductionCount = 5;

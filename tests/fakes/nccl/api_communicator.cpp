@@ -60,7 +60,9 @@ FAKE_API const char* ncclGetErrorString(int code) {
 }
 
 /// The communicator is not looked at, as in NCCL: what failed may be its making.
-FAKE_API const char* ncclGetLastError(void*) { return last_error(); }
+FAKE_API const char* ncclGetLastError(void*) {
+  return last_error();
+}
 
 FAKE_API int ncclGetUniqueId(UniqueId* id) {
   return guarded([&] {

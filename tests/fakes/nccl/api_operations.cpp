@@ -36,16 +36,14 @@ Operation make_rooted(Kind kind, const void* send, void* receive, size_t count, 
 
 FAKE_API int ncclAllReduce(const void* send, void* receive, size_t count, int dtype, int reduction,
                            void* comm, void* stream) {
-  return enqueue(
-      comm, stream,
-      make_reduction(Kind::all_reduce, send, receive, count, dtype, reduction, 0));
+  return enqueue(comm, stream,
+                 make_reduction(Kind::all_reduce, send, receive, count, dtype, reduction, 0));
 }
 
 FAKE_API int ncclReduceScatter(const void* send, void* receive, size_t count, int dtype,
                                int reduction, void* comm, void* stream) {
-  return enqueue(
-      comm, stream,
-      make_reduction(Kind::reduce_scatter, send, receive, count, dtype, reduction, 0));
+  return enqueue(comm, stream,
+                 make_reduction(Kind::reduce_scatter, send, receive, count, dtype, reduction, 0));
 }
 
 FAKE_API int ncclReduce(const void* send, void* receive, size_t count, int dtype, int reduction,

@@ -26,9 +26,9 @@ std::string describe(const Announcement& a) {
          std::to_string(static_cast<int>(a.reduction)) + ", root " + std::to_string(a.root) + ")";
 }
 
-/// One rank's work in one collective. Who writes what is chosen so that the in-place forms that NCCL
-/// allows need no second buffer: each byte that is both input and output is read and written by one
-/// rank only.
+/// One rank's work in one collective. Who writes what is chosen so that the in-place forms that
+/// NCCL allows need no second buffer: each byte that is both input and output is read and written
+/// by one rank only.
 class Collective {
  public:
   Collective(Communicator& communicator, const Operation& operation)
@@ -52,11 +52,14 @@ class Collective {
     size_t send_bytes = operation_.send_count(rank_, ranks_) * width_;
     size_t receive_bytes = operation_.receive_count(rank_, ranks_) * width_;
     communicator_.seat(rank_).announcement = {
-        operation_.kind,          operation_.dtype,
-        operation_.reduction,     operation_.root,
-        operation_.count,         operation_.send_place,
-        operation_.receive_place, overlap(operation_.send, send_bytes, operation_.receive,
-                                          receive_bytes)};
+        operation_.kind,
+        operation_.dtype,
+        operation_.reduction,
+        operation_.root,
+        operation_.count,
+        operation_.send_place,
+        operation_.receive_place,
+        overlap(operation_.send, send_bytes, operation_.receive, receive_bytes)};
   }
 
   /// The real library hangs or mixes up data when ranks disagree; a test wants to be told.

@@ -11,8 +11,8 @@
 namespace fake_nccl {
 namespace {
 
-/// After a failure, the real library's kernels go on waiting for an abort. So does a batch here, for
-/// long enough that whoever polls sees the asynchronous error before the stream is idle.
+/// After a failure, the real library's kernels go on waiting for an abort. So does a batch here,
+/// for long enough that whoever polls sees the asynchronous error before the stream is idle.
 constexpr std::chrono::seconds kLinger{2};
 
 std::shared_ptr<Control> open_checked(const UniqueId& id, int ranks, int rank) {
@@ -66,7 +66,7 @@ void Communicator::require_different_devices() {
   }
 }
 
-void Communicator::wait_for_phase(std::atomic<uint64_t> Seat::*phase, uint64_t reached,
+void Communicator::wait_for_phase(std::atomic<uint64_t> Seat::* phase, uint64_t reached,
                                   const char* what) {
   wait(
       [&] {
@@ -169,13 +169,11 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key) {
     return wishes[static_cast<size_t>(first)].key < wishes[static_cast<size_t>(second)].key;
   });
   bool leads = color != kNoColor && members.front() == parent.rank();
-  std::vector<Message> offers =
-      parent.meet({color, key, 0, leads ? create_control() : UniqueId{}});
+  std::vector<Message> offers = parent.meet({color, key, 0, leads ? create_control() : UniqueId{}});
   if (color == kNoColor) return nullptr;
   auto place = std::find(members.begin(), members.end(), parent.rank()) - members.begin();
   return std::make_shared<Communicator>(offers[static_cast<size_t>(members.front())].id,
-                                        static_cast<int>(members.size()),
-                                        static_cast<int>(place));
+                                        static_cast<int>(members.size()), static_cast<int>(place));
 }
 
 }  // namespace fake_nccl

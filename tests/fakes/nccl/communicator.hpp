@@ -46,9 +46,7 @@ class Communicator {
   void barrier();
   /// Waits until the communicator is aborted.
   [[noreturn]] void hang();
-  std::byte* memory(int rank, const Place& place) {
-    return peers_.at(seat(rank).pid, place);
-  }
+  std::byte* memory(int rank, const Place& place) { return peers_.at(seat(rank).pid, place); }
   template <typename Predicate>
   void wait(Predicate done, const char* what) {
     wait_until(done, stop_, limit_, what);
@@ -58,7 +56,7 @@ class Communicator {
   void take_seat();
   void require_different_devices();
   void fail(const Failure& failure);
-  void wait_for_phase(std::atomic<uint64_t> Seat::*phase, uint64_t reached, const char* what);
+  void wait_for_phase(std::atomic<uint64_t> Seat::* phase, uint64_t reached, const char* what);
 
   const std::shared_ptr<Control> control_;
   const int rank_;

@@ -22,8 +22,9 @@ void check(int status, const char* call) {
 void* loaded_library() {
   const char* chosen = std::getenv("CCLMARK_CUDA_LIBRARY");
   void* library = dlopen(chosen != nullptr ? chosen : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  require(library != nullptr, kSystemError,
-          "the fake NCCL needs the fake libcuda loaded, and CCLMARK_CUDA_LIBRARY to say from where");
+  require(
+      library != nullptr, kSystemError,
+      "the fake NCCL needs the fake libcuda loaded, and CCLMARK_CUDA_LIBRARY to say from where");
   return library;
 }
 
@@ -75,8 +76,7 @@ void Cuda::release(void* memory) const {
 
 Place Cuda::locate(const void* memory, size_t bytes) const {
   Place place{};
-  int status =
-      locate_(memory, bytes, &place.fd, &place.offset, &place.serial, &place.file_bytes);
+  int status = locate_(memory, bytes, &place.fd, &place.offset, &place.serial, &place.file_bytes);
   require(status == 0, kInvalidArgument, "the buffer is not device memory of this process");
   return place;
 }

@@ -26,7 +26,9 @@ void run_batch(void* argument) {
   batch->communicator->run(batch->operations);
 }
 
-void destroy_batch(void* argument) { delete static_cast<Batch*>(argument); }
+void destroy_batch(void* argument) {
+  delete static_cast<Batch*>(argument);
+}
 
 void launch(Batch batch) {
   auto owned = std::make_unique<Batch>(std::move(batch));
@@ -36,7 +38,9 @@ void launch(Batch batch) {
 
 }  // namespace
 
-void start_group() { ++group.depth; }
+void start_group() {
+  ++group.depth;
+}
 
 void end_group() {
   require(group.depth > 0, kInvalidUsage, "GroupEnd without GroupStart");
@@ -46,7 +50,9 @@ void end_group() {
   for (Batch& batch : ended.batches) launch(std::move(batch));
 }
 
-bool in_group() { return group.depth > 0; }
+bool in_group() {
+  return group.depth > 0;
+}
 
 void spoil_group(const Failure& failure) {
   if (in_group() && !group.failure) group.failure = failure;
@@ -55,9 +61,8 @@ void spoil_group(const Failure& failure) {
 void submit(const std::shared_ptr<Communicator>& communicator, void* stream,
             const Operation& operation) {
   if (!in_group()) return launch({communicator, stream, {operation}});
-  auto batch = std::find_if(group.batches.begin(), group.batches.end(), [&](const Batch& known) {
-    return known.communicator == communicator;
-  });
+  auto batch = std::find_if(group.batches.begin(), group.batches.end(),
+                            [&](const Batch& known) { return known.communicator == communicator; });
   if (batch == group.batches.end()) {
     group.batches.push_back({communicator, stream, {operation}});
     return;

@@ -9,8 +9,8 @@ namespace fake_nccl {
 // Groups belong to the calling thread.
 
 void start_group();
-/// Enqueues what the outermost group holds, as one batch for each communicator. Raises Failure, also
-/// when a call inside has failed: nothing is enqueued then.
+/// Enqueues what the outermost group holds, as one batch for each communicator. Raises Failure,
+/// also when a call inside has failed: nothing is enqueued then.
 void end_group();
 bool in_group();
 /// A group with a call in it that failed is lost.

@@ -54,8 +54,8 @@ uint32_t SmallFormat::encode(float value) const {
   // The number of steps of the last mantissa bit. Up to 2^mantissa_bits of them the exponent field
   // is 0; from there on they overflow into it, as they do once more when rounding carries.
   double steps = std::nearbyint(std::ldexp(magnitude, mantissa_bits_ - leading));
-  uint32_t bits = (static_cast<uint32_t>(leading + bias_ - 1) << mantissa_bits_) +
-                  static_cast<uint32_t>(steps);
+  uint32_t bits =
+      (static_cast<uint32_t>(leading + bias_ - 1) << mantissa_bits_) + static_cast<uint32_t>(steps);
   return bits > largest_ ? overflow : sign | bits;
 }
 

@@ -11,9 +11,9 @@ constexpr int kFp8Architecture = 90;
 
 void check_pointer(const void* memory, size_t width, const char* which) {
   if (memory != nullptr && reinterpret_cast<uintptr_t>(memory) % width == 0) return;
-  throw Failure{kInvalidArgument, std::string(which) + (memory == nullptr
-                                                            ? " is a null pointer"
-                                                            : " is not aligned to its elements")};
+  throw Failure{kInvalidArgument,
+                std::string(which) +
+                    (memory == nullptr ? " is a null pointer" : " is not aligned to its elements")};
 }
 
 }  // namespace

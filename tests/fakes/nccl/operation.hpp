@@ -24,7 +24,9 @@ enum class Kind : int {
 /// As in the name of the function.
 const char* name(Kind kind);
 bool reduces(Kind kind);
-constexpr bool is_point_to_point(Kind kind) { return kind == Kind::send || kind == Kind::receive; }
+constexpr bool is_point_to_point(Kind kind) {
+  return kind == Kind::send || kind == Kind::receive;
+}
 
 /// One call of a rank, as it waits on a stream.
 struct Operation {

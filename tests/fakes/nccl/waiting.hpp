@@ -20,8 +20,8 @@ inline std::chrono::seconds wait_limit() {
   return std::chrono::seconds(fake_common::environment_number("CCLMARK_FAKE_TIMEOUT_S", kSeconds));
 }
 
-/// Looks until `done()`. Ranks outnumber processors, so it gives up the processor at once and sleeps
-/// soon. Raises Stopped, or Failure when `limit` has passed.
+/// Looks until `done()`. Ranks outnumber processors, so it gives up the processor at once and
+/// sleeps soon. Raises Stopped, or Failure when `limit` has passed.
 template <typename Predicate>
 void wait_until(Predicate done, const std::atomic<bool>& stop, std::chrono::seconds limit,
                 const char* what) {
@@ -36,8 +36,8 @@ void wait_until(Predicate done, const std::atomic<bool>& stop, std::chrono::seco
       continue;
     }
     if (Clock::now() > deadline) {
-      throw Failure{kSystemError, "timed out after " + std::to_string(limit.count()) +
-                                      " s waiting for " + what};
+      throw Failure{kSystemError,
+                    "timed out after " + std::to_string(limit.count()) + " s waiting for " + what};
     }
     std::this_thread::sleep_for(kNap);
   }

@@ -86,8 +86,8 @@ bool run_compiler(const std::vector<std::string>& arguments, const Workplace& pl
   posix_spawn_file_actions_addopen(&actions, 1, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   pid_t child = 0;
-  int error =
-      posix_spawnp(&child, words[0], &actions, nullptr, words.data(), compiler_environment().data());
+  int error = posix_spawnp(&child, words[0], &actions, nullptr, words.data(),
+                           compiler_environment().data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     log += "cannot run " + command[0] + ": " + std::strerror(error) + "\n";
@@ -145,7 +145,8 @@ Compilation compile_for_host(const std::string& source, const std::string& name,
   if (!run_compiler(with({mark, "-E", "-o", preprocessed}), place, result.log)) return result;
   std::string text = read_file(preprocessed);
   if (std::string word = unsupported_word(text); !word.empty()) {
-    result.log += name + ": error: the fake NVRTC runs threads one after the other and does not do " +
+    result.log += name +
+                  ": error: the fake NVRTC runs threads one after the other and does not do " +
                   word + "\n";
     return result;
   }
@@ -154,8 +155,8 @@ Compilation compile_for_host(const std::string& source, const std::string& name,
   write_file(kernel, named);
   std::string object = place.file("kernel.so");
   // Kernels reinterpret memory as CUDA allows it; symbols of their own win over the process's.
-  std::vector<std::string> flags = {"-O2", "-fPIC", "-shared", "-fno-strict-aliasing",
-                                    "-Wl,-Bsymbolic,-z,defs", "-o", object};
+  std::vector<std::string> flags = {
+      "-O2", "-fPIC", "-shared", "-fno-strict-aliasing", "-Wl,-Bsymbolic,-z,defs", "-o", object};
   result.succeeded = run_compiler(with(flags), place, result.log);
   if (result.succeeded) result.object = read_file(object);
   return result;

@@ -74,8 +74,8 @@ struct Launcher<kernel> {
 }  // namespace cclmark_fake
 
 /// Stands behind the text of a kernel, once for each kernel in it.
-#define CCLMARK_FAKE_ENTRY(name)                                                         \
-  extern "C" __attribute__((visibility("default"))) const FakeKernelEntry                \
-      cclmark_fake_entry_##name = {cclmark_fake::Launcher<&name>::kCount,                \
-                                   cclmark_fake::Launcher<&name>::kBytes,                \
-                                   &cclmark_fake::Launcher<&name>::run};
+#define CCLMARK_FAKE_ENTRY(name)                                                            \
+  extern "C" __attribute__((visibility("default")))                                         \
+  const FakeKernelEntry cclmark_fake_entry_##name = {cclmark_fake::Launcher<&name>::kCount, \
+                                                     cclmark_fake::Launcher<&name>::kBytes, \
+                                                     &cclmark_fake::Launcher<&name>::run};

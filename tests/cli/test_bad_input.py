@@ -1,0 +1,343 @@
+"""What makes no sense or is not there: one message, the right exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+USAGE, MISSING = 2, 3
+HOST = ("--devices", "host:2")
+TINY = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
+
+
+def refused(cclmark, *arguments, code=USAGE, env=None, **options):
+    """Runs what must be refused: a short message and no file but those that were there."""
+    run = cclmark(*arguments, code=code, env=env, **options)
+    assert run.out == ""
+    assert run.err.strip(), "there is no message"
+    assert "\n\n" not in run.err.strip(), "the message is more than one paragraph"
+    assert len(run.err) < 1500
+    return run.err
+
+
+@pytest.fixture(autouse=True)
+def nothing_written(tmp_path, request):
+    """Whatever is refused leaves no journal and no empty output."""
+    yield
+    kept = getattr(request.node, "kept_files", set())
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert written <= kept, "something was left behind"
+
+
+@pytest.fixture
+def keep(request, tmp_path):
+    """Makes a file that may be there at the end."""
+    request.node.kept_files = set()
+
+    def write(name: str, content: bytes) -> Path:
+        (tmp_path / name).write_bytes(content)
+        request.node.kept_files.add(name)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--nonsense",), "--nonsense"),
+        (("-d", "float31"), "float31"),
+        (("-d", ","), "dtype"),
+        (("-o", "median"), "median"),
+        (("--format", "yaml"), "yaml"),
+        (("--timing", "guess"), "guess"),
+        (("--placement", "upside-down"), "upside-down"),
+        (("--ccl", "mpx"), "mpx"),
+        (("--register", "twice"), "twice"),
+        (("-b", "1M", "-e", "1K"), "-b"),
+        (("-b", "32M", "-e", "16M"), "-b"),
+        (("-f", "1"), "-f"),
+        (("-f", "0.5"), "-f"),
+        (("-f", "-2"), "-f"),
+        (("-f", "nan"), "-f"),
+        (("-f", "inf"), "-f"),
+        (("-f", "two"), "two"),
+        (("-b", "0"), "0"),
+        (("-b", "-8"), "-8"),
+        (("-b", "8X"), "8X"),
+        (("-b", "1.3"), "1.3"),
+        (("-b", "nan"), "nan"),
+        (("-b", "1", "-e", "9999999T"), "9999999T"),
+        (("-b", "9" * 400), "size"),
+        (("-e", "999999999999999999999999"), "absurd"),
+        (("-i", "0"), "0"),
+        (("-i", "-4"), "-4"),
+        (("-i", "4", "-f", "2"), "-i"),
+        (("-b", "1", "-e", "1G", "-i", "1"), "sizes"),
+        (("-b", "1", "-e", "2", "-d", "float64"), "float64"),
+        (("-r", "2"), "'2'"),
+        (("-r", "-2"), "-2"),
+        (("-r", "first"), "first"),
+        (("-r", "²"), "²"),
+        (("-n", "0"), "-n"),
+        (("-n", "-1"), "-n"),
+        (("-n", "many"), "many"),
+        (("-w", "-1"), "-w"),
+        (("-m", "0"), "-m"),
+        (("-c", "-1"), "-c"),
+        (("-N", "-1"), "-N"),
+        (("-R", "3"), "-R"),
+        (("-R", "1", "--register", "symmetric"), "-R"),
+        (("-m", "2", "-z", "1"), "-m"),
+        (("-z", "1", "--timing", "per-op"), "--timing"),
+        (("--seed", "-1"), "--seed"),
+        (("--precision", "0"), "--precision"),
+        (("--precision", "nan"), "--precision"),
+        (("--max-time", "-1"), "--max-time"),
+        (("--max-time", "nan"), "--max-time"),
+        (("--timeout", "0"), "--timeout"),
+        (("--timeout", "nan"), "--timeout"),
+        (("--pattern", "skew:4"), "--pattern"),
+        (("--inject", "explode:rank=1"), "explode"),
+        (("--inject", "corrupt:rank=1"), "corrupt"),
+        (("--inject", "corrupt:rank=2,index=0"), "rank 2"),
+        (("--inject", "corrupt:rank=0,index=nan"), "nan"),
+        (("--inject", "corrupt:rank=0,index=inf"), "inf"),
+        (("--inject", "delay:rank=0,ms=inf"), "inf"),
+        (("--inject", "delay:rank=0,ms=-1"), "-1"),
+        (("--inject", "delay:rank=0.5,ms=1"), "0.5"),
+        (("surplus",), "surplus"),
+    ],
+    ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
+)
+def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
+    assert words in refused(cclmark, "all_reduce", *HOST, *arguments, timeout_s=20)
+
+
+def test_refuses_an_unknown_command(cclmark):
+    assert "all_reduse" in refused(cclmark, "all_reduse", *HOST)
+
+
+def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
+    error = refused(cclmark, "collectives", *HOST, "--only", "all_reduce,all_redoce")
+    assert "all_redoce" in error
+    assert "all_gather" in error, "the message does not say what there is"
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        *(",", "0,,1", "-1", "1-", "0,0", "x9", "host:x", "host:0,0", "host:1-0", "host:3-1"),
+        *("host:²", "²", "host:0", "host:9999", "host:0-9999", "host:0-99999999999", "0-99999999999"),
+        *("gpu", "gpu:0", "cuda:", "host:1:2"),
+    ],
+)
+def test_refuses_devices_that_cannot_be_read(cclmark, fake_cuda, devices):
+    # With an equals sign, or a leading minus would be another flag.
+    arguments = ("all_reduce", *TINY, f"--devices={devices}")
+    run = cclmark(*arguments, env=fake_cuda.env(), code=USAGE, timeout_s=20)
+    assert run.err.strip().startswith("cclmark:")
+
+
+def test_devices_and_count_of_the_host_agree_or_are_refused(cclmark, request):
+    """``host:4`` is four ranks; ``-g 2`` takes two of them, as it does of accelerators."""
+    run = cclmark("all_reduce", *TINY, "--devices", "host:4", "-g", "2")
+    request.node.kept_files = set(run.written())
+    assert len(run.journal.header.devices) == 2
+
+
+class TestMissing:
+    def test_more_devices_than_there_are(self, cclmark, fake_cuda):
+        error = refused(cclmark, "all_reduce", *TINY, "-g", "5", code=MISSING, env=fake_cuda.env())
+        assert "5 devices" in error
+        assert "4 cuda devices" in error
+
+    def test_a_device_that_is_not_there(self, cclmark, fake_cuda):
+        arguments = ("all_reduce", *TINY, "--devices", "cuda:3,4")
+        error = refused(cclmark, *arguments, code=MISSING, env=fake_cuda.env())
+        assert "device 4" in error
+
+    def test_no_driver(self, cclmark):
+        arguments = ("all_reduce", *TINY, "--devices", "cuda")
+        env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
+        error = refused(cclmark, *arguments, code=MISSING, env=env)
+        assert "/nonexistent/libcuda.so.1" in error
+
+    def refused_library(self, cclmark, fake_cuda, path, **extra):
+        run = cclmark(
+            *("all_reduce", "--ccl", "nccl", "--ccl-path", str(path), *TINY, "-g", "2"),
+            code=MISSING,
+            env=fake_cuda.env(**extra),
+        )
+        assert run.out == ""
+        assert str(path) in run.err
+        assert "\n\n" not in run.err.strip()
+        return run.err
+
+    def test_no_library_at_the_path(self, cclmark, fake_cuda):
+        self.refused_library(cclmark, fake_cuda, "/nonexistent/libnccl.so.2")
+
+    def test_a_text_file(self, cclmark, fake_cuda, keep):
+        path = keep("libnccl.so.2", b"GROUP ( /usr/lib/libnccl.so.2.28 )\n" * 100)
+        assert "ELF" in self.refused_library(cclmark, fake_cuda, path)
+
+    def test_an_empty_file(self, cclmark, fake_cuda, keep):
+        self.refused_library(cclmark, fake_cuda, keep("libnccl.so.2", b""))
+
+    def test_a_directory(self, cclmark, fake_cuda, tmp_path):
+        self.refused_library(cclmark, fake_cuda, tmp_path)
+
+    @pytest.mark.parametrize(("elf_class", "machine"), [(1, 3), (2, 21), (2, 8)])
+    def test_a_library_of_another_machine(self, cclmark, fake_cuda, keep, elf_class, machine):
+        """32-bit x86, and 64-bit for processors that are none of ours."""
+        ident = b"\x7fELF" + bytes([elf_class, 1, 1, 0]) + bytes(8)
+        layout = "<HHIIIIIHHHHHH" if elf_class == 1 else "<HHIQQQIHHHHHH"
+        sizes = (52, 32, 0, 0, 0, 0) if elf_class == 1 else (64, 56, 0, 0, 0, 0)
+        content = ident + struct.pack(layout, 3, machine, 1, 0, 0, 0, 0, *sizes)
+        path = keep("libnccl.so.2", content.ljust(4096, b"\0"))
+        self.refused_library(cclmark, fake_cuda, path)
+
+    def test_a_library_that_is_another(self, cclmark, fake_cuda):
+        error = self.refused_library(cclmark, fake_cuda, fake_cuda.nvrtc)
+        assert "ncclGetVersion" in error
+
+    def test_a_version_that_is_too_old(self, cclmark, fake_cuda):
+        path = fake_cuda.nccl
+        error = self.refused_library(cclmark, fake_cuda, path, CCLMARK_FAKE_NCCL_VERSION="21000")
+        assert "2.10.0" in error
+        assert "2.18" in error
+
+    def test_a_library_by_the_environment(self, cclmark, fake_cuda):
+        arguments = ("all_reduce", *TINY, "-g", "2")
+        env = {**fake_cuda.env(), "CCLMARK_NCCL_LIBRARY": "/nonexistent/libnccl.so.2"}
+        error = refused(cclmark, *arguments, code=MISSING, env=env)
+        assert "/nonexistent/libnccl.so.2" in error
+
+    def test_nothing_printed_to_the_output_replaces_what_was_there(self, cclmark, fake_cuda, keep):
+        """A run that cannot start must not wipe the results of the one before."""
+        kept = keep("results.txt", b"of yesterday")
+        cclmark(
+            *("all_reduce", *TINY, "-g", "2", "--ccl-path", "/nonexistent", "-O", str(kept)),
+            code=MISSING,
+            env=fake_cuda.env(),
+        )
+        assert kept.read_bytes() == b"of yesterday"
+
+
+class TestCclOfOtherDevices:
+    def test_nccl_on_the_host(self, cclmark):
+        assert "cuda" in refused(cclmark, "all_reduce", *HOST, *TINY, "--ccl", "nccl")
+
+    def test_shm_on_accelerators(self, cclmark, fake_cuda):
+        arguments = ("all_reduce", *TINY, "--ccl", "shm", "-g", "2")
+        assert "host" in refused(cclmark, *arguments, env=fake_cuda.env())
+
+    def test_a_path_for_what_is_built_in(self, cclmark):
+        arguments = ("all_reduce", *HOST, *TINY, "--ccl-path", "/nonexistent/libshm.so")
+        assert "--ccl-path" in refused(cclmark, *arguments)
+
+    def test_registration_that_the_library_has_not(self, cclmark, fake_cuda):
+        """Refused, or skipped with the reason: no rank died of it."""
+        run = cclmark(
+            *("all_reduce", *TINY, "-g", "2", "--register", "symmetric"),
+            code=MISSING,
+            env=fake_cuda.env(old=True),
+        )
+        assert "symmetric windows" in run.err
+
+
+class TestFiles:
+    def test_output_in_no_directory(self, cclmark, tmp_path):
+        target = tmp_path / "absent" / "out.txt"
+        assert str(target) in refused(cclmark, "barrier", *HOST, *TINY, "-O", target)
+
+    def test_output_is_a_directory(self, cclmark, tmp_path):
+        assert str(tmp_path) in refused(cclmark, "barrier", *HOST, *TINY, "-O", tmp_path)
+
+    def test_output_below_a_file(self, cclmark, keep):
+        target = keep("plain", b"file") / "out.txt"
+        assert str(target) in refused(cclmark, "barrier", *HOST, *TINY, "-O", target)
+
+    def test_journal_below_a_file(self, cclmark, keep):
+        target = keep("plain", b"file") / "deeper" / "run.jsonl"
+        error = refused(cclmark, "barrier", *HOST, *TINY, "--journal", target)
+        assert str(target) in error
+
+    def test_journal_is_a_directory(self, cclmark, tmp_path):
+        refused(cclmark, "barrier", *HOST, *TINY, "--journal", tmp_path)
+
+    def test_no_place_for_the_journal_of_no_name(self, cclmark, keep):
+        keep("cclmark-runs", b"is a file here")
+        assert "--journal" in refused(cclmark, "barrier", *HOST, *TINY)
+
+    def test_a_journal_that_exists_is_kept(self, cclmark, keep):
+        kept = keep("run.jsonl", b"of yesterday")
+        error = refused(cclmark, "barrier", *HOST, *TINY, "--journal", kept)
+        assert "exists" in error
+        assert kept.read_bytes() == b"of yesterday"
+
+    def test_no_journal_no_output(self, cclmark, keep, tmp_path):
+        """When the journal is refused, an earlier output is not wiped and no new one made."""
+        journal, output = keep("run.jsonl", b"old"), keep("out.txt", b"of yesterday")
+        refused(cclmark, "barrier", *HOST, *TINY, "--journal", journal, "-O", output)
+        assert output.read_bytes() == b"of yesterday"
+        refused(cclmark, "barrier", *HOST, *TINY, "--journal", journal, "-O", tmp_path / "new.txt")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+    def test_output_on_a_full_disk(self, cclmark, request):
+        run = cclmark("barrier", *HOST, *TINY, "-O", "/dev/full", code=MISSING)
+        request.node.kept_files = set(run.written())
+        assert "/dev/full" in run.err
+        assert "No space left" in run.err
+
+    def test_a_reader_that_goes_away(self, background, no_leaks, request):
+        run = background("all_reduce", *HOST, "-b", "64", "-e", "64", "-n", "1", "-N", "0")
+        request.node.kept_files = {run.journal_path.name}
+        run.wait_for_ranks()
+        os.close(os.dup(run.process.stdout.fileno()))
+        run.process.stdout.close()
+        run.process.stdout = None
+        ended = run.finish()
+        assert "Traceback" not in ended.err
+        assert "Exception" not in ended.err
+        assert ended.code == 130
+
+
+class TestMatrix:
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"1 1\n1 1\n1 1\n", "2 x 2"),
+            (b"1 1 1\n1 1 1\n", "2 x 2"),
+            (b"1 1\n1\n", "2 x 2"),
+            (b"1 x\n1 1\n", "numbers"),
+            (b"1 -1\n1 1\n", "negative"),
+            (b"1 nan\n1 1\n", "finite"),
+            (b"1 inf\n1 1\n", "finite"),
+            (b"0 0\n0 0\n", "zeros"),
+            (b"", "empty"),
+            (b"# nothing\n", "empty"),
+            (b"\xff\xfe\x00", "read"),
+            (b"1e308 1e308\n1 1\n", "matrix"),
+        ],
+        ids=lambda value: repr(value)[:24] if isinstance(value, bytes) else "",
+    )
+    def test_refuses_what_is_no_matrix_for_these_ranks(self, cclmark, keep, content, words):
+        path = keep("shares.txt", content)
+        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
+        assert words in error
+
+    @pytest.mark.parametrize(
+        "pattern", ["matrix:/nonexistent/shares", "matrix:/", "matrix:", "skew:0", "skew:x"]
+    )
+    def test_refuses_what_is_no_pattern(self, cclmark, pattern):
+        refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern)
+
+    @pytest.mark.parametrize("pattern", ["skew:inf", "skew:nan", "random"])
+    def test_refuses_impossible_patterns(self, cclmark, pattern):
+        assert pattern.split(":")[-1] in refused(
+            cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern
+        )

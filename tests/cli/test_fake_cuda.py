@@ -1,0 +1,201 @@
+"""The way through CUDA and NCCL, on fake libraries that compute in host memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+
+SHORT = ("-n", "2", "-w", "1")
+TWO = ("-g", "2", "-b", "64", "-e", "64", *SHORT)
+
+
+def keys(value):
+    """The shape of a document: the names at every depth."""
+    if isinstance(value, dict):
+        return {(name, *below) for name, inner in value.items() for below in keys(inner) or [()]}
+    if isinstance(value, list):
+        return {below for inner in value for below in keys(inner)}
+    return set()
+
+
+def test_a_journal_has_one_schema_on_host_and_accelerators(cclmark, fake_cuda, tmp_path):
+    on_host = cclmark("all_reduce", "--devices", "host:2", "-b", "64", "-e", "128", *SHORT)
+    on_cuda = cclmark("all_reduce", "-g", "2", "-b", "64", "-e", "128", *SHORT, env=fake_cuda.env())
+    shapes = []
+    for run in (on_host, on_cuda):
+        assert {result.status for result in run.journal.results} == {"ok"}
+        cases = [json.loads(line) for line in run.journal_path.read_text().splitlines()][1:-1]
+        shapes.append([keys(case) - {("summary", "late_rank")} for case in cases])
+        assert len(cases) == 4
+    assert shapes[0] == shapes[1]
+    header = on_cuda.journal.header
+    assert [device.index for device in header.devices] == [0, 1]
+    assert {device.runtime for device in header.devices} == {"cuda"}
+    assert [library.path for library in header.libraries] == [str(fake_cuda.nccl.resolve())]
+
+
+@pytest.fixture(scope="module")
+def everything(cclmark_in, fake_cuda, tmp_path_factory):
+    """All operations in one launch, for each of the two fake NCCLs."""
+    arguments = ("collectives", "-g", "3", "-b", "480", "-e", "480", "-n", "1", "-w", "0")
+    return {
+        old: cclmark_in(tmp_path_factory.mktemp("fake"), *arguments, env=fake_cuda.env(old=old))
+        for old in (False, True)
+    }
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("old", [False, True], ids=["recent", "old"])
+def test_measures_every_operation(everything, operation, old):
+    results = [it for it in everything[old].journal.results if it.case.operation == operation]
+    assert len(results) == (1 if operation == "barrier" else 2)
+    for result in results:
+        assert (result.status, result.reason) == ("ok", "")
+        assert result.verification.where == "device"
+        composed = operation in ("alltoallv", "sendrecv") or (
+            old and operation in ("alltoall", "gather", "scatter")
+        )
+        assert ("grouped send/recv" in result.route) == composed
+
+
+def test_every_dtype_and_reduction(cclmark, fake_cuda):
+    run = cclmark(
+        *("all_reduce", "-g", "2", "-b", "512", "-e", "512", "-d", "all", "-o", "all"),
+        *("-n", "1", "-w", "0", "--placement", "out-of-place"),
+        env=fake_cuda.env(),
+    )
+    measured = {
+        (result.case.dtype, result.case.reduction)
+        for result in run.journal.results
+        if result.status == "ok"
+    }
+    assert measured == {(dtype, name) for dtype in DTYPE_BYTES for name in REDUCTIONS}
+
+
+def test_dtypes_that_the_version_lacks_are_skipped(cclmark, fake_cuda):
+    run = cclmark("all_reduce", *TWO, "-d", "fp8e4m3,int8", env=fake_cuda.env(old=True))
+    statuses = {result.case.dtype: result.status for result in run.journal.results}
+    assert statuses == {"fp8e4m3": "skipped", "int8": "ok"}
+    assert "no 8-bit floats" in run.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--timing", "graph"),
+        ("-G", "3"),
+        ("--register", "local"),
+        ("--register", "symmetric"),
+        ("-R", "2"),
+        ("-m", "4"),
+        ("-z", "1"),
+        ("--timing", "per-op"),
+    ],
+    ids=" ".join,
+)
+def test_ways_to_measure(cclmark, fake_cuda, arguments):
+    run = cclmark("all_reduce", *TWO, *arguments, env=fake_cuda.env())
+    results = run.journal.results
+    assert [result.status for result in results] == ["ok", "ok"]
+    assert all(result.verification.wrong == 0 for result in results)
+    operations = {"-G": 6, "-m": 8, "-z": 1, "--timing": results[0].samples.operations_per_sample}
+    expected = operations.get(arguments[0], 2)
+    assert {result.samples.operations_per_sample for result in results} == {expected}
+
+
+class TestFaults:
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_wrong_data_is_found_and_the_rank_named(self, cclmark, fake_cuda, rank):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_CORRUPT=f"{rank}:AllReduce:7")
+        run = cclmark("all_reduce", *TWO, code=1, env=env)
+        found = [result.verification.findings for result in run.journal.results]
+        assert [[(it.rank, it.wrong, it.first_element) for it in entry] for entry in found] == [
+            [(rank, 1, 7)],
+            [(rank, 1, 7)],
+        ]
+        assert f"rank {rank}: 1 elements, first at index 7" in run.out
+        assert run.journal.footer.exit_code == 1
+
+    @pytest.mark.parametrize("call", ["CommInitRank", "AllReduce"])
+    def test_a_failing_call_is_told_with_the_vendors_words(
+        self, cclmark, fake_cuda, no_leaks, call
+    ):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"1:{call}")
+        run = cclmark("all_reduce", *TWO, code=4, env=env)
+        first, *others = run.message.splitlines()
+        assert first.startswith("cclmark: rank 1 (pid ")
+        assert "failed during" in first
+        assert f"nccl{call} failed" in others[0]
+        assert f"injected failure of {call} on rank 1" in others[0]
+        assert "(code 3)" in others[0]
+        if call == "AllReduce":
+            assert "all_reduce 64 B float32 sum out-of-place" in first
+            assert run.journal.footer.exit_code == 4
+            assert run.journal.footer.message in run.message
+
+    def test_a_hanging_operation_ends_at_the_deadline(self, cclmark, fake_cuda, no_leaks):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
+        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, "--timeout", "3")
+        run = cclmark(*arguments, code=4, env=env, timeout_s=30)
+        assert "waited 3 s" in run.message
+        assert "all_reduce 64 B float32 sum out-of-place" in run.message
+        journal = run.journal
+        assert [result.case.operation for result in journal.results] == ["broadcast"] * 2
+        assert journal.footer.exit_code == 4
+
+
+class TestWithoutNvrtc:
+    def env(self, fake_cuda, tmp_path, **extra):
+        nowhere = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": str(tmp_path)}
+        return {**fake_cuda.env(**extra), **nowhere}
+
+    def test_outputs_are_checked_on_the_host_with_a_notice(self, cclmark, fake_cuda, tmp_path):
+        env = self.env(fake_cuda, tmp_path / "empty")
+        run = cclmark("collectives", *TWO, "-o", "all", env=env)
+        assert {result.status for result in run.journal.results} == {"ok"}
+        assert {result.verification.where for result in run.journal.results} == {"host"}
+        notices = run.message + "".join(run.journal.header.notices)
+        assert "checked on the host" in notices
+        assert "/nonexistent" in notices
+
+    def test_corruption_is_still_caught(self, cclmark, fake_cuda, tmp_path):
+        env = self.env(fake_cuda, tmp_path / "empty", CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
+        run = cclmark("all_reduce", *TWO, code=1, env=env)
+        for result in run.journal.results:
+            (found,) = result.verification.findings
+            assert (found.rank, found.wrong, found.first_element) == (1, 1, 7)
+
+
+class TestMemory:
+    """What does not fit is skipped with the reason and the rest is measured."""
+
+    @pytest.mark.parametrize("register", ["none", "local"])
+    def test_sizes_that_do_not_fit(self, cclmark, fake_cuda, register):
+        env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(16 << 20))
+        run = cclmark(
+            *("all_reduce", "-g", "2", "-b", "1M", "-e", "64M", "-f", "8", "-n", "1", "-w", "0"),
+            *("--placement", "out-of-place", "--register", register),
+            env=env,
+        )
+        statuses = [result.status for result in run.journal.results]
+        assert statuses == ["ok", "skipped", "skipped"][: len(statuses)]
+        reasons = [result.reason for result in run.journal.results if result.reason]
+        assert reasons
+        for reason in reasons:
+            assert "MiB" in reason
+            assert reason in run.out
+
+    def test_in_place_may_fit_where_out_of_place_does_not(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(32 << 20))
+        arguments = ("all_reduce", "-g", "2", "-b", "20M", "-e", "20M", "-n", "1", "-w", "0")
+        run = cclmark(*arguments, env=env)
+        statuses = {result.case.placement: result.status for result in run.journal.results}
+        assert statuses == {"out-of-place": "skipped", "in-place": "ok"}
+
+    def test_nothing_fits(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(8 << 20))
+        run = cclmark("all_reduce", "-g", "2", "-b", "1G", "-e", "1G", *SHORT, env=env)
+        assert {result.status for result in run.journal.results} == {"skipped"}

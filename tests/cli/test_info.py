@@ -1,0 +1,84 @@
+"""``cclmark info``, the help and the version: quick answers that need no devices."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cclmark import __version__
+from cclmark.plan.operations import OPERATIONS
+
+
+class TestInfo:
+    def test_names_the_host_and_what_is_not_there(self, cclmark):
+        run = cclmark("info", env={"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"})
+        assert "host:0" in run.out
+        assert "shm" in run.out
+        assert "/nonexistent/libcuda.so.1" in run.out.partition("Not available")[2]
+        assert run.written() == []
+
+    def test_json_of_the_host(self, cclmark):
+        run = cclmark("info", "--json", env={"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"})
+        document = json.loads(run.out)
+        assert [device["runtime"] for device in document["devices"]] == ["host"]
+        assert "shm" in [library["name"] for library in document["libraries"]]
+        assert "/nonexistent/libcuda.so.1" in document["unavailable"]["runtime cuda"]
+        assert document["machine"]["memory_bytes"] > 0
+
+    def test_lists_accelerators_and_libraries_with_their_paths(self, cclmark, fake_cuda):
+        run = cclmark("info", env=fake_cuda.env())
+        assert [f"cuda:{index}" in run.out for index in range(4)] == [True] * 4
+        assert "cuda:4" not in run.out
+        for path in (fake_cuda.nccl, fake_cuda.nvrtc):
+            assert str(path.resolve()) in run.out
+
+    def test_json_of_accelerators(self, cclmark, fake_cuda):
+        run = cclmark("info", "--json", env=fake_cuda.env(old=True, CCLMARK_FAKE_DEVICES="2"))
+        document = json.loads(run.out)
+        runtimes = [device["runtime"] for device in document["devices"]]
+        assert runtimes == ["cuda", "cuda", "host"]
+        (nccl,) = (library for library in document["libraries"] if library["name"] == "nccl")
+        assert nccl["path"] == str(fake_cuda.old_nccl.resolve())
+        assert {"AlltoAll", "Gather", "Scatter"} <= set(nccl["missing"])
+
+    def test_a_library_that_cannot_be_loaded_is_not_available(self, cclmark, fake_cuda):
+        run = cclmark("info", "--json", "--ccl-path", "/nonexistent", env=fake_cuda.env())
+        assert "/nonexistent" in json.loads(run.out)["unavailable"]["nccl"]
+
+    def test_without_nvrtc(self, cclmark, fake_cuda):
+        env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent"}
+        document = json.loads(cclmark("info", "--json", env=env).out)
+        assert "/nonexistent" in document["unavailable"]["NVRTC"]
+        assert document["nvrtc_path"] == ""
+
+
+class TestHelp:
+    def test_lists_every_command(self, cclmark):
+        out = cclmark("--help").out
+        for name in (*OPERATIONS, "collectives", "info"):
+            assert f"\n  {name} " in out
+
+    @pytest.mark.parametrize("command", ["all_reduce", "collectives", "info"])
+    def test_of_a_command(self, cclmark, command):
+        assert cclmark(command, "--help").out == cclmark(command, "-h").out
+
+    def test_version(self, cclmark):
+        assert cclmark("--version").out == f"cclmark {__version__}\n"
+
+    @pytest.mark.parametrize("arguments", [("--help",), ("all_reduce", "--help"), ("--version",)])
+    def test_imports_neither_engine_nor_control_plane(self, arguments, tmp_path):
+        run = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "cclmark", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+        assert "cclmark.cli.main" in imported
+        heavy = {"cclmark._engine", "zmq", "numpy", "rich", "pynvml", "cclmark.launch.local"}
+        assert not imported & heavy

@@ -1,0 +1,367 @@
+"""Every operation on host devices: what the journal holds is complete and agrees with itself."""
+
+from __future__ import annotations
+
+import statistics
+
+import msgspec
+import pytest
+
+from cclmark.analysis.summary import summarise
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from cclmark.results.schema import CaseResult, Footer, Header
+
+RANKS = 3
+SHORT = ("-n", "2", "-w", "1")
+
+
+@pytest.fixture(scope="module")
+def everything(cclmark_in, tmp_path_factory):
+    """All operations in one launch, sampled until precise or out of time."""
+    directory = tmp_path_factory.mktemp("everything")
+    arguments = ("--devices", f"host:{RANKS}", "-b", "96", "-e", "768", "-f", "8")
+    return cclmark_in(directory, "collectives", *arguments, "--max-time", "0.01", "-w", "1")
+
+
+def of(journal, operation: str):
+    return [result for result in journal.results if result.case.operation == operation]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_measures_and_verifies_both_placements(everything, operation):
+    results = of(everything.journal, operation)
+    sizes = {result.case.size_bytes for result in results}
+    expected = {(size, placed) for size in sizes for placed in (False, True)}
+    if operation == "barrier":
+        expected = {(0, False)}
+    else:
+        assert len(sizes) == 2, "one size for each of 96 and 768 bytes"
+    assert {(result.case.size_bytes, result.case.in_place) for result in results} == expected
+    for result in results:
+        assert result.status == "ok"
+        assert result.verification is not None
+        assert result.verification.wrong == 0
+        assert (result.case.reduction is not None) == OPERATIONS[operation].reduces
+        assert (result.case.root is not None) == OPERATIONS[operation].rooted
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_has_every_sample_of_every_rank(everything, operation):
+    for result in of(everything.journal, operation):
+        samples = result.samples
+        assert samples is not None
+        assert result.summary is not None
+        for clock in (samples.host_s, samples.device_s, samples.enqueue_s):
+            assert len(clock) == result.summary.samples
+            assert all(len(row) == RANKS for row in clock)
+        assert all(time > 0 for row in samples.host_s for time in row)
+        assert samples.operations_per_sample >= 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_summary_follows_from_the_samples(everything, operation):
+    journal = everything.journal
+    for result in of(journal, operation):
+        samples, summary = result.samples, result.summary
+        rows = samples.host_s if summary.clock == "host" else samples.device_s
+        times = [max(row) for row in rows]
+        assert summary.time_s == pytest.approx(statistics.median(times))
+        assert (summary.min_s, summary.max_s) == (min(times), max(times))
+        assert summary.min_s <= summary.time_s <= summary.p95_s <= summary.p99_s <= summary.max_s
+        algbw = result.case.size_bytes / summary.time_s
+        assert summary.algbw_bytes_per_s == pytest.approx(algbw)
+        factor = OPERATIONS[operation].bus_factor(RANKS)
+        assert summary.busbw_bytes_per_s == pytest.approx(algbw * factor)
+        again = summarise(result.case, samples, journal.header.settings.timing, "max")
+        assert again == summary
+
+
+def test_journal_survives_the_round_trip_through_its_schema(everything):
+    for line in everything.journal_path.read_bytes().splitlines():
+        entry = msgspec.json.decode(line, type=Header | CaseResult | Footer)
+        assert msgspec.json.decode(msgspec.json.encode(entry)) == msgspec.json.decode(line)
+
+
+def test_journal_tells_how_it_came_about(everything):
+    journal = everything.journal
+    header = journal.header
+    assert header.command[1:] == everything.command[3:]
+    assert [device.rank for device in header.devices] == list(range(RANKS))
+    assert len({device.pid for device in header.devices}) == RANKS
+    assert {device.runtime for device in header.devices} == {"host"}
+    assert [library.name for library in header.libraries] == ["shm"]
+    assert (header.settings.begin_bytes, header.settings.end_bytes) == (96, 768)
+    assert header.settings.factor == 8
+    assert journal.footer.exit_code == 0
+    assert journal.footer.message == ""
+    assert {"timing", "verification"} <= set(journal.footer.phases_s)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_is_a_command_of_its_own(cclmark, operation):
+    run = cclmark(operation, "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
+    assert {result.case.operation for result in run.journal.results} == {operation}
+    assert operation in run.out
+    assert "0 wrong" in run.out
+
+
+def test_one_rank_is_enough(cclmark):
+    run = cclmark("collectives", "--devices", "host:1", "-b", "64", "-e", "64", *SHORT)
+    assert {result.case.operation for result in run.journal.results} == set(OPERATIONS)
+    assert {result.status for result in run.journal.results} == {"ok"}
+
+
+def test_every_dtype_with_every_reduction_is_exact(cclmark):
+    run = cclmark(
+        *("collectives", "--only", "all_reduce,reduce_scatter", "--devices", f"host:{RANKS}"),
+        *("-d", "all", "-o", "all", "-b", "1200", "-e", "1200", *SHORT),
+    )
+    results = run.journal.results
+    for operation in ("all_reduce", "reduce_scatter"):
+        measured = {
+            (result.case.dtype, result.case.reduction)
+            for result in of(run.journal, operation)
+            if result.status == "ok"
+        }
+        assert measured == {(dtype, name) for dtype in DTYPE_BYTES for name in REDUCTIONS}
+    assert all(result.verification.wrong == 0 for result in results)
+
+
+def test_every_dtype_is_moved(cclmark):
+    run = cclmark(
+        *("collectives", "--only", "all_gather,broadcast,alltoall,gather,scatter,sendrecv"),
+        *("--devices", "host:2", "-d", "all", "-b", "256", "-e", "256", *SHORT),
+    )
+    assert {result.status for result in run.journal.results} == {"ok"}
+    for operation in ("all_gather", "broadcast", "alltoall", "gather", "scatter", "sendrecv"):
+        assert {result.case.dtype for result in of(run.journal, operation)} == set(DTYPE_BYTES)
+
+
+def test_every_rank_can_be_the_root(cclmark):
+    run = cclmark(
+        *("collectives", "--only", "broadcast,reduce,gather,scatter", "-r", "all"),
+        *("--devices", f"host:{RANKS}", "-b", "480", "-e", "480", *SHORT),
+    )
+    for operation in ("broadcast", "reduce", "gather", "scatter"):
+        results = of(run.journal, operation)
+        assert {result.case.root for result in results} == set(range(RANKS))
+        assert {result.status for result in results} == {"ok"}
+
+
+def test_one_root_of_choice(cclmark):
+    run = cclmark("reduce", "-r", "2", "--devices", "host:3", "-b", "64", "-e", "64", *SHORT)
+    assert {result.case.root for result in run.journal.results} == {2}
+
+
+@pytest.mark.parametrize("placement", ["in-place", "out-of-place"])
+def test_one_placement_of_choice(cclmark, placement):
+    run = cclmark(
+        *("all_gather", "--placement", placement, "--devices", "host:2"),
+        *("-b", "64", "-e", "64", *SHORT),
+    )
+    assert [result.case.placement for result in run.journal.results] == [placement]
+
+
+def test_several_checks_and_none(cclmark):
+    short = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
+    unchecked = cclmark(*short, "-c", "0")
+    assert all(result.verification is None for result in unchecked.journal.results)
+    assert "0 of 2 cases checked" in unchecked.out
+    checked = cclmark(*short, "-c", "3")
+    assert all(result.verification.wrong == 0 for result in checked.journal.results)
+
+
+class TestAlltoallv:
+    def rows(self, case):
+        return [
+            case.matrix[rank * case.ranks : (rank + 1) * case.ranks] for rank in range(case.ranks)
+        ]
+
+    def measure(self, cclmark, *arguments):
+        run = cclmark(
+            *("alltoallv", "--devices", f"host:{RANKS}", "-b", "3072", "-e", "3072", *SHORT),
+            *arguments,
+        )
+        results = run.journal.results
+        assert [result.status for result in results] == ["ok", "ok"]
+        return results[0].case
+
+    def test_uniform(self, cclmark):
+        case = self.measure(cclmark)
+        assert set(case.matrix) == {256}
+
+    def test_skew(self, cclmark):
+        case = self.measure(cclmark, "--pattern", "skew:4")
+        for rank, row in enumerate(self.rows(case)):
+            ring = [row[(rank + step) % RANKS] for step in range(RANKS)]
+            assert ring == sorted(ring)
+            assert ring[-1] == pytest.approx(4 * ring[0], rel=0.1)
+
+    def test_matrix(self, cclmark, tmp_path):
+        matrix = tmp_path / "shares.txt"
+        matrix.write_text("# what each rank sends\n0 1 3\n\n1,1,0\n0 0 0\n")
+        case = self.measure(cclmark, "--pattern", f"matrix:{matrix}")
+        assert self.rows(case) == [(0, 192, 576), (192, 192, 0), (0, 0, 0)]
+        assert case.size_bytes == 3072
+
+
+def test_sizes_that_round_to_nothing_have_no_row(cclmark):
+    run = cclmark(
+        *("all_gather", "--devices", "host:2", "-b", "1", "-e", "256", *SHORT, "-d", "float64")
+    )
+    counts = [result.case.count for result in run.journal.results]
+    assert counts == [2, 2, 4, 4, 8, 8, 16, 16], "from 32 bytes on: 16 for each rank, at least"
+    assert not any(line.split()[:2] == ["0", "B"] for line in run.out.splitlines())
+
+
+def test_sizes_that_come_to_the_same_are_measured_once(cclmark):
+    run = cclmark(
+        *("all_reduce", "--devices", "host:2", "-b", "4", "-e", "12", "-i", "1", *SHORT),
+    )
+    assert [result.case.size_bytes for result in run.journal.results] == [4, 4, 8, 8, 12, 12]
+
+
+def test_collectives_of_choice_share_one_launch(cclmark):
+    run = cclmark(
+        *("collectives", "--only", "broadcast, all_reduce", "--devices", "host:2"),
+        *("-b", "64", "-e", "64", *SHORT),
+    )
+    journal = run.journal
+    order = list(dict.fromkeys(result.case.operation for result in journal.results))
+    assert order == ["broadcast", "all_reduce"]
+    assert run.written() == [str(run.journal_path.relative_to(run.directory))]
+    assert len(journal.header.devices) == 2
+    lines = run.journal_path.read_text().splitlines()
+    assert sum('"type":"header"' in line for line in lines) == 1
+
+
+class TestTimings:
+    def measure(self, cclmark, *arguments):
+        return cclmark(
+            *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "128"), *arguments
+        ).journal.results
+
+    @pytest.mark.parametrize("iterations", [1, 5])
+    def test_throughput_with_fixed_counts_has_one_sample(self, cclmark, iterations):
+        for result in self.measure(cclmark, "-n", str(iterations), "-w", "3"):
+            assert result.summary.samples == len(result.samples.host_s) == 1
+            assert result.samples.operations_per_sample == iterations
+            assert result.warmup_batches == 1
+
+    @pytest.mark.parametrize("timing", [("-z", "1"), ("--timing", "blocking")])
+    def test_blocking_has_a_sample_for_each_operation(self, cclmark, timing):
+        for result in self.measure(cclmark, "-n", "5", "-w", "1", *timing):
+            assert result.summary.samples == len(result.samples.host_s) == 5
+            assert result.samples.operations_per_sample == 1
+            assert result.summary.clock == "host"
+
+    def test_per_op_has_a_sample_for_each_operation(self, cclmark):
+        for result in self.measure(cclmark, "-n", "5", "-w", "1", "--timing", "per-op"):
+            assert result.summary.samples == len(result.samples.device_s) == 5
+            assert result.samples.operations_per_sample == 1
+
+    def test_no_warm_up_at_all(self, cclmark):
+        for result in self.measure(cclmark, "-n", "2", "-w", "0"):
+            assert result.warmup_batches == 0
+            assert result.summary.samples == 1
+
+    def test_groups_count_as_operations(self, cclmark):
+        for result in self.measure(cclmark, "-n", "2", "-w", "1", "-m", "3"):
+            assert result.samples.operations_per_sample == 6
+            assert result.status == "ok"
+
+    def test_cycles_repeat_the_sweep(self, cclmark):
+        results = self.measure(cclmark, "-n", "1", "-w", "1", "-N", "3")
+        assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
+
+    @pytest.mark.parametrize("across", ["max", "mean", "min", "rank0"])
+    def test_across_ranks_says_whose_time_counts(self, cclmark, across):
+        combine = {
+            "max": max,
+            "mean": statistics.fmean,
+            "min": min,
+            "rank0": lambda row: row[0],
+        }[across]
+        for result in self.measure(cclmark, "-n", "1", "-w", "1", "--across-ranks", across):
+            rows = result.samples.device_s
+            assert result.summary.time_s == pytest.approx(combine(rows[0]))
+
+    def test_a_graph_on_the_host_is_skipped_with_the_reason(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64"),
+            *("-n", "2", "-w", "1", "--timing", "graph"),
+        )
+        assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
+        assert all("graph" in result.reason for result in run.journal.results)
+        assert run.journal.results[0].reason in run.out
+
+    def test_sampling_ends_at_the_most_samples_time_or_precision(self, cclmark):
+        for result in self.measure(cclmark, "--max-time", "0.01", "-w", "1"):
+            assert result.summary.samples >= 1
+            assert result.summary.samples <= 1000
+
+
+def test_two_runs_at_once_do_not_meet(background):
+    arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-n", "20", "-w", "1")
+    runs = [background(*arguments) for _ in range(2)]
+    ended = [run.finish() for run in runs]
+    for run in ended:
+        assert run.code == 0, run.err
+        assert len(run.journal.results) == 10
+    pids = [{device.pid for device in run.journal.header.devices} for run in ended]
+    assert not pids[0] & pids[1]
+
+
+def test_two_runs_of_one_command_have_journals_of_their_own(cclmark):
+    short = ("barrier", "--devices", "host:1", *SHORT)
+    assert cclmark(*short).journal_path != cclmark(*short).journal_path
+
+
+class TestInjection:
+    @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
+    def test_corruption_is_found_where_it_was_put(self, cclmark, operation):
+        run = cclmark(
+            *(operation, "--devices", "host:2", "-b", "128", "-e", "128", *SHORT),
+            *("--inject", "corrupt:rank=1,index=5"),
+            code=1,
+        )
+        results = run.journal.results
+        assert [result.case.in_place for result in results] == [False, True]
+        for result in results:
+            assert result.status == "wrong"
+            assert result.verification.wrong == 1
+            (found,) = result.verification.findings
+            assert (found.rank, found.wrong, found.first_element) == (1, 1, 5)
+            assert found.expected != found.actual
+            assert f"expected {found.expected}, got {found.actual}" in run.out
+        assert run.journal.footer.exit_code == 1
+        assert "rank 1" in run.out
+        assert "2 wrong" in run.out
+
+    @pytest.mark.parametrize("dtype", DTYPE_BYTES)
+    def test_corruption_is_found_in_every_dtype(self, cclmark, dtype):
+        run = cclmark(
+            *("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", "-d", dtype, *SHORT),
+            *("--placement", "out-of-place", "--inject", "corrupt:rank=0,index=17"),
+            code=1,
+        )
+        (result,) = run.journal.results
+        (found,) = result.verification.findings
+        assert (found.rank, found.first_element, found.wrong) == (0, 17, 1)
+        assert found.expected != found.actual
+
+    def test_corruption_beyond_the_output_changes_nothing(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT),
+            *("--inject", "corrupt:rank=1,index=1000"),
+        )
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    def test_a_late_rank_is_named(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "128", "-n", "3", "-w", "1"),
+            *("--inject", "delay:rank=2,ms=30"),
+        )
+        assert [result.summary.late_rank for result in run.journal.results] == [2] * 4
+        footer = run.out.splitlines()[-4:]
+        assert any("rank 2 comes late" in line for line in footer), run.out

@@ -1,0 +1,358 @@
+"""What tests of the installed program share: running it, finding its journal, its ranks, its leaks.
+
+Every process that a test starts inherits a tag in its environment. So whatever is left behind is
+found, and nobody else's processes are touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PROGRAM = [sys.executable, "-m", "cclmark"]
+_TAG = "TAG_OF_CCLMARK_TEST"
+_FOREIGN = ("CCLMARK_", "NCCL_", "CUDA_", "OMP_")
+_PATIENCE_S = 30.0  # until something must have happened on a machine that is busy with other things
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _PATIENCE_S) -> None:
+    """Looks again and again until ``condition`` holds; fails the test when it never does."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"waited {timeout_s:g} s until {what}")
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended."""
+
+    command: list[str]
+    directory: Path
+    code: int
+    out: str
+    err: str
+
+    @property
+    def journal_path(self) -> Path:
+        """The journal that the run named at its end."""
+        named = re.findall(r"^cclmark: journal (.+)$", self.err, re.MULTILINE)
+        assert len(named) == 1, f"no journal is named in {self.err!r}"
+        return self.directory / named[0]
+
+    @property
+    def journal(self):
+        """That journal, read, and whole."""
+        from cclmark.results.journal import read_journal
+
+        journal = read_journal(self.journal_path)
+        assert journal.damaged_lines == 0
+        return journal
+
+    @property
+    def message(self) -> str:
+        """What stderr says besides where the journal is."""
+        lines = [line for line in self.err.splitlines() if not line.startswith("cclmark: journal")]
+        return "\n".join(lines)
+
+    def written(self) -> list[str]:
+        """Files that there are now in the directory of the run."""
+        return sorted(
+            str(path.relative_to(self.directory))
+            for path in self.directory.rglob("*")
+            if path.is_file()
+        )
+
+
+def tagged_processes(tag: str) -> dict[int, list[str]]:
+    """The living processes that carry ``tag``, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            if f"{_TAG}={tag}".encode() not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            if (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                continue
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            found[int(entry.name)] = [word.decode() for word in words]
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process that is more than a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@dataclass
+class Background:
+    """A run that goes on while the test looks at it."""
+
+    command: list[str]
+    directory: Path
+    journal_path: Path
+    tag: str
+    process: subprocess.Popen[bytes]
+    killed_at_s: float = field(default=0.0)
+
+    def workers(self) -> list[int]:
+        """The processes of the ranks that exist by now, in the order of their start."""
+        return sorted(
+            pid for pid, words in tagged_processes(self.tag).items() if "cclmark.run.worker" in words
+        )
+
+    def wait_for_workers(self, count: int) -> list[int]:
+        """The processes of all ranks, as soon as they exist: they are started in rank order."""
+        wait_until(lambda: len(self.workers()) >= count or self.ended(), f"{count} ranks exist")
+        return self.workers()
+
+    def wait_for_ranks(self, results: int = 0) -> list[int]:
+        """The processes by rank, from the header, once all are up and ``results`` are written."""
+        wait_until(
+            lambda: self._lines() > results or self.ended(), f"the journal has {results} results"
+        )
+        assert not self.ended(), self.finish().err
+        return [device.pid for device in self.read().header.devices]
+
+    def read(self):
+        """The journal as it is now."""
+        from cclmark.results.journal import read_journal
+
+        return read_journal(self.journal_path)
+
+    def board(self):
+        """The status board of the run, as the launcher sees it."""
+        from cclmark.rendezvous.board import Board
+
+        for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(OSError):
+                if "cclmark-board" in str(descriptor.readlink()):
+                    memory = os.open(descriptor, os.O_RDWR)
+                    try:
+                        return Board(memory, os.fstat(memory).st_size // 64)
+                    finally:
+                        os.close(memory)
+        return None
+
+    def wait_for_phase(self, rank: int, phase: str) -> None:
+        """Returns when ``rank`` has said on the status board that it is in ``phase``."""
+        wait_until(lambda: self.board() is not None or self.ended(), "there is a status board")
+        board = self.board()
+        assert board is not None, self.finish().err
+        wait_until(lambda: board.read(rank).phase == phase, f"rank {rank} is in {phase}")
+
+    def signal(self, pid: int, number: int) -> None:
+        """Sends a signal to the launcher or to a rank of this run and keeps the time."""
+        assert pid == self.process.pid or pid in self.workers(), f"{pid} is none of ours"
+        self.killed_at_s = time.monotonic()
+        os.kill(pid, number)
+
+    def ended(self) -> bool:
+        """Whether the launcher is gone."""
+        return self.process.poll() is not None
+
+    def finish(self, timeout_s: float = _PATIENCE_S) -> Run:
+        """The end of the run. Fails the test when it takes longer than ``timeout_s``."""
+        try:
+            out, err = self.process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the run has not ended after {timeout_s:g} s: {self.command}")
+        return Run(
+            self.command, self.directory, self.process.returncode, out.decode(), err.decode()
+        )
+
+    def _lines(self) -> int:
+        try:
+            return self.journal_path.read_bytes().count(b"\n")
+        except OSError:
+            return 0
+
+
+def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
+    """This environment without what would change a run, plus ``extra``."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
+    return {**kept, "COLUMNS": "200", _TAG: tag, **(extra or {})}
+
+
+def launch(
+    tag: str,
+    directory: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    code: int = 0,
+    timeout_s: float = 60,
+) -> Run:
+    """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
+    command = [*PROGRAM, *map(str, arguments)]
+    result = subprocess.run(
+        command,
+        cwd=directory,
+        env=environment(tag, env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    run = Run(command, directory, result.returncode, result.stdout.decode(), result.stderr.decode())
+    assert "Traceback" not in run.err + run.out, run.err
+    assert run.code == code, f"exit code {run.code}, not {code}: {run.err}\n{run.out}"
+    return run
+
+
+@pytest.fixture(scope="session")
+def tag() -> Iterator[str]:
+    """What the processes of this session carry. Whatever is left of them at its end is killed."""
+    text = uuid.uuid4().hex
+    yield text
+    for pid in tagged_processes(text):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def cclmark(tag: str, tmp_path: Path) -> Callable[..., Run]:
+    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0, env={})``."""
+
+    def run(*arguments, **options) -> Run:
+        return launch(tag, tmp_path, *arguments, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cclmark_in(tag: str) -> Callable[..., Run]:
+    """The same in a directory of choice, for runs that several tests look at."""
+
+    def run(directory: Path, *arguments, **options) -> Run:
+        return launch(tag, directory, *arguments, **options)
+
+    return run
+
+
+@pytest.fixture
+def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
+    """Starts the program and returns at once. It is killed with the test if it still runs."""
+    runs: list[Background] = []
+
+    def start(*arguments: str, env: Mapping[str, str] | None = None) -> Background:
+        journal = tmp_path / f"background-{len(runs)}.jsonl"
+        own_tag = f"{tag}-{uuid.uuid4().hex}"
+        command = [*PROGRAM, *arguments, "--journal", str(journal)]
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment(own_tag, env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        runs.append(Background(command, tmp_path, journal, own_tag, process))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        for pid in tagged_processes(run.tag):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        run.process.communicate()
+
+
+def _shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").iterdir()} if Path("/dev/shm").is_dir() else set()
+
+
+def _mapped_files() -> set[str]:
+    """Names in /dev/shm that a living process has mapped: those are in use, not leaked."""
+    names: set[str] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            names.update(re.findall(r"/dev/shm/(\S+)", maps.read_text()))
+    return names
+
+
+@pytest.fixture
+def no_leaks(tag: str, background) -> Iterator[None]:
+    """Fails the test that leaves ranks or shared memory behind. Give ranks two seconds to go."""
+    before = _shared_memory()
+    yield
+
+    def left() -> dict[int, list[str]]:
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with suppress(OSError):
+                if f"{_TAG}={tag}".encode() in (entry / "environ").read_bytes() and is_alive(
+                    int(entry.name)
+                ):
+                    found[int(entry.name)] = (entry / "cmdline").read_text().split("\0")
+        return found
+
+    deadline_s = time.monotonic() + 2.0
+    while left() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert not left(), "the run left processes behind"
+    leaked = _shared_memory() - before - _mapped_files()
+    assert not leaked, "the run left shared memory behind"
+
+
+@dataclass(frozen=True)
+class FakeCuda:
+    """Where the fake vendor libraries are, and the environment that makes cclmark take them."""
+
+    cuda: Path
+    nvrtc: Path
+    nccl: Path
+    old_nccl: Path
+    cache: Path
+
+    def env(self, *, old: bool = False, **extra: str) -> dict[str, str]:
+        """The environment; ``old`` takes the NCCL without its optional functions."""
+        return {
+            "CCLMARK_CUDA_LIBRARY": str(self.cuda),
+            "CCLMARK_NVRTC_LIBRARY": str(self.nvrtc),
+            "CCLMARK_NCCL_LIBRARY": str(self.old_nccl if old else self.nccl),
+            "CCLMARK_CACHE_DIR": str(self.cache),
+            **extra,
+        }
+
+
+def _built(directory: Path, pattern: str, *, old: bool = False) -> Path:
+    found = [path for path in directory.rglob(pattern) if (path.parent.name == "old") == old]
+    if not found:
+        pytest.fail(
+            f"the fake vendor libraries are not built: there is no {pattern} below {directory}. "
+            "Build them with: cmake -S tests/fakes -B build/tests -G Ninja && "
+            "cmake --build build/tests (or set CCLMARK_TEST_BUILD to where they are)"
+        )
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
+    """The fake CUDA driver, NVRTC and NCCL. Fails when they are not built."""
+    directory = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
+    return FakeCuda(
+        cuda=_built(directory, "libcuda.so.1"),
+        nvrtc=_built(directory, "libnvrtc.so*"),
+        nccl=_built(directory, "libnccl.so.2"),
+        old_nccl=_built(directory, "libnccl.so.2", old=True),
+        cache=tmp_path_factory.mktemp("kernels"),
+    )

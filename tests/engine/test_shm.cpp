@@ -1,0 +1,160 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "collective/session.hpp"
+#include "ranks.hpp"
+
+using namespace cclmark;
+
+namespace {
+
+struct Member {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Session> session;
+};
+
+/// Lets `body` run on `ranks` ranks that share a communicator of shm.
+template <typename Body>
+void with_shm(int ranks, size_t buffer_bytes, Body body) {
+  auto ccl = open_ccl("shm", {});
+  std::vector<uint8_t> id = ccl->make_id(ranks);
+  run_ranks(ranks, [&](Team& team) {
+    Member own;
+    own.device = open_host_device(team.rank());
+    own.communicator = ccl->join(*own.device, id, team);
+    own.session = std::make_unique<Session>(*own.device, team, *own.communicator);
+    own.session->reserve(buffer_bytes, buffer_bytes, Registration::none);
+    body(team, *own.session);
+    team.barrier();
+  });
+}
+
+std::string describe(const Operation& op, bool in_place) {
+  return std::string(name(op.collective)) + " " + std::string(name(op.dtype)) + " " +
+         std::string(name(op.reduction)) + " count " + std::to_string(op.count) + " root " +
+         std::to_string(op.root) + (in_place ? " in place" : " out of place");
+}
+
+void expect_right(Session& session, const Operation& op, bool in_place) {
+  session.prepare(op, in_place, 9);
+  session.run({Timing::throughput, 3, 1, 1, 0});
+  for (const Finding& finding : session.verify({})) {
+    if (finding.wrong > 0) throw Error("wrong data from " + describe(op, in_place));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every collective gives right data, in place and not, at any size and root") {
+  for (int ranks : {1, 2, 3, 5}) {
+    with_shm(ranks, size_t{8} << 20, [&](Team& team, Session& session) {
+      int n = team.size();
+      for (size_t c = 0; c < kCollectives.size(); ++c) {
+        for (size_t count : {size_t{1}, size_t{37}, size_t{4096}, size_t{100003}}) {
+          for (int root : {0, n - 1}) {
+            for (bool in_place : {false, true}) {
+              Operation op;
+              op.collective = static_cast<Collective>(c);
+              op.count = op.collective == Collective::barrier ? 0 : count;
+              op.root = root;
+              if (op.collective == Collective::alltoallv) {
+                for (int cell = 0; cell < n * n; ++cell) {
+                  op.matrix.push_back(count * static_cast<size_t>(cell % 3));
+                }
+              }
+              expect_right(session, op, in_place);
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("every type and reduction gives right data") {
+  with_shm(3, size_t{4} << 20, [&](Team&, Session& session) {
+    for (size_t dtype = 0; dtype < kDtypes.size(); ++dtype) {
+      for (size_t reduction = 0; reduction < kReductions.size(); ++reduction) {
+        for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
+          Operation op;
+          op.collective = collective;
+          op.dtype = static_cast<Dtype>(dtype);
+          op.reduction = static_cast<Reduction>(reduction);
+          op.count = 5003;
+          expect_right(session, op, false);
+          op.count = 16;
+          expect_right(session, op, true);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a corrupted element is found on its rank, at its index") {
+  with_shm(2, size_t{1} << 20, [&](Team& team, Session& session) {
+    Operation op;
+    op.count = 1000;
+    session.prepare(op, false, 9);
+    auto corrupt = team.rank() == 1 ? std::optional<size_t>(5) : std::nullopt;
+    std::vector<Finding> findings = session.verify(corrupt);
+    if (findings[0].wrong != 0 || findings[1].wrong != 1) throw Error("not found");
+    if (findings[1].first_element != 5) throw Error("found elsewhere");
+    if ((findings[1].expected_bits ^ findings[1].actual_bits) != 0xffffffffu) {
+      throw Error("expected and actual value are not the flipped ones");
+    }
+  });
+}
+
+TEST_CASE("samples of every timing come from every rank") {
+  with_shm(2, size_t{1} << 20, [&](Team&, Session& session) {
+    Operation op;
+    op.count = 1000;
+    session.prepare(op, false, 9);
+    for (Timing timing : {Timing::throughput, Timing::blocking, Timing::per_op}) {
+      Samples samples = session.run({timing, 4, 1, 1, 0});
+      size_t expected = timing == Timing::throughput ? 1 : 4;
+      if (samples.count != expected || samples.host_s.size() != 2 * expected) {
+        throw Error("wrong number of samples");
+      }
+      for (double time_s : samples.host_s) {
+        if (!(time_s > 0)) throw Error("no time passed");
+      }
+    }
+    bool refused = false;
+    try {
+      session.run({Timing::graph, 4, 1, 1, 0});
+    } catch (const UnsupportedError&) {
+      refused = true;
+    }
+    if (!refused) throw Error("the host has no graphs");
+  });
+}
+
+TEST_CASE("a peer that never comes ends the operation, not the patience of the user") {
+  CHECK_THROWS_AS(with_shm(2, size_t{1} << 20,
+                           [&](Team& team, Session& session) {
+                             Operation op;
+                             op.count = 100000;
+                             session.prepare(op, false, 9);
+                             team.expect_within(0.2, "timing");
+                             if (team.rank() == 0) session.run({Timing::throughput, 1, 1, 1, 0});
+                             if (team.rank() == 1) throw TimeoutError("away");
+                           }),
+                  std::exception);
+}
+
+TEST_CASE("buffers that are too small are refused before anything is written") {
+  with_shm(1, 1024, [&](Team&, Session& session) {
+    Operation op;
+    op.count = size_t{1} << 32;
+    bool refused = false;
+    try {
+      session.prepare(op, false, 9);
+    } catch (const Error&) {
+      refused = true;
+    }
+    if (!refused) throw Error("accepted");
+  });
+}

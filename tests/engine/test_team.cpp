@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <numeric>
+#include <string>
+
+#include "core/error.hpp"
+#include "ranks.hpp"
+
+using namespace cclmark;
+
+TEST_CASE("nobody passes a barrier before everybody came") {
+  std::atomic<int> arrived = 0;
+  run_ranks(4, [&](Team& team) {
+    for (int round = 1; round <= 200; ++round) {
+      ++arrived;
+      team.barrier();
+      if (arrived.load() < 4 * round) throw Error("passed too early");
+      team.barrier();
+    }
+  });
+}
+
+TEST_CASE("gather gives everybody everything, also more than fits at once") {
+  run_ranks(3, [](Team& team) {
+    for (size_t count : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{2000}}) {
+      std::vector<double> own(count);
+      std::iota(own.begin(), own.end(), 10000.0 * team.rank());
+      std::vector<double> all = team.gather(own);
+      for (size_t rank = 0; rank < 3; ++rank) {
+        for (size_t i = 0; i < count; ++i) {
+          if (all[rank * count + i] != 10000.0 * static_cast<double>(rank) + static_cast<double>(i))
+            throw Error("wrong value");
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a rank that does not come is named") {
+  std::string message;
+  CHECK_THROWS_AS(run_ranks(2,
+                            [&](Team& team) {
+                              if (team.rank() == 1) return;
+                              team.expect_within(0.1, "timing of all_reduce");
+                              try {
+                                team.barrier();
+                              } catch (const TimeoutError& error) {
+                                message = error.what();
+                                throw;
+                              }
+                            }),
+                  TimeoutError);
+  CHECK(message.find("rank 1") != std::string::npos);
+  CHECK(message.find("timing of all_reduce") != std::string::npos);
+}
+
+TEST_CASE("when one rank gives up the others stop waiting") {
+  std::atomic<int> released = 0;
+  CHECK_THROWS(run_ranks(3, [&](Team& team) {
+    if (team.rank() == 2) throw Error("broken");
+    try {
+      team.barrier();
+    } catch (const AbortedError&) {
+      ++released;
+    }
+  }));
+  CHECK(released == 2);
+}
+
+TEST_CASE("impossible ranks are refused") {
+  CHECK_THROWS_AS(Team(-1, 0, 1, false), Error);
+  CHECK_THROWS_AS(Team(0, 3, 2, false), Error);
+}

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace selftest {
+
+void number_checks();
+void cuda_checks();
+void kernel_checks();
+void collective_checks();
+void fault_checks();
+
+}  // namespace selftest
