@@ -201,18 +201,23 @@ def launch(
 ) -> Run:
     """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
     command = [*PROGRAM, *map(str, arguments)]
-    result = subprocess.run(
-        command,
-        cwd=directory,
-        env=environment(tag, env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    try:
+        result = subprocess.run(
+            command,
+            cwd=directory,
+            env=environment(tag, env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"still running after {timeout_s:g} s: {' '.join(command)}")
     run = Run(command, directory, result.returncode, result.stdout.decode(), result.stderr.decode())
-    assert "Traceback" not in run.err + run.out, run.err
-    assert run.code == code, f"exit code {run.code}, not {code}: {run.err}\n{run.out}"
+    if "Traceback" in run.err + run.out:
+        pytest.fail(f"fell over: {run.err[-1500:]}")
+    if run.code != code:
+        pytest.fail(f"exit code {run.code}, not {code}: {run.err[-1500:]}\n{run.out[-1500:]}")
     return run
 
 

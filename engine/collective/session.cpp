@@ -265,8 +265,7 @@ void Session::drop_graph() noexcept {
   graph_ = nullptr;
 }
 
-std::vector<Finding> Session::verify(std::optional<size_t> corrupt) {
-  size_t width = size_bytes(operation_.dtype);
+Verdict Session::verify(std::optional<size_t> corrupt) {
   auto segments = row_->expected(operation_, team_.rank(), team_.size());
   Region from = input(), to = output();
   checker_.begin();
@@ -274,36 +273,50 @@ std::vector<Finding> Session::verify(std::optional<size_t> corrupt) {
   checker_.fill_input(from.data, from.bytes);
   issue(0);
   wait_until_idle();
-  if (corrupt && *corrupt < to.bytes / width) {
-    std::array<std::byte, 8> element{};
-    device_.copy_to_host(element.data(), to.data + *corrupt * width, width);
-    for (std::byte& byte : element) byte = ~byte;
-    device_.copy_from_host(to.data + *corrupt * width, element.data(), width);
-  }
+  if (corrupt) flip(to, *corrupt);
+  device_.record(start_.get(), stream_.get());
   for (const Segment& segment : segments) checker_.check(to.data, segment);
+  device_.record(end_.get(), stream_.get());
   wait_until_idle();
+  Finding own = describe(checker_.result(), to, segments);
 
-  Finding own;
-  Checker::Count count = checker_.result();
-  own.wrong = count.wrong;
-  if (own.wrong > 0) {
-    own.first_element = count.first_element;
-    device_.copy_to_host(&own.actual_bits, to.data + own.first_element * width, width);
-    for (const Segment& segment : segments) {
-      size_t offset = own.first_element - segment.output_element;
-      if (own.first_element < segment.output_element || offset >= segment.count) continue;
-      own.expected_bits = checker_.expected_bits(segment, offset);
-    }
-  }
   auto pack = [](uint64_t bits) { return std::bit_cast<double>(bits); };
-  std::vector<double> all = team_.gather(std::vector<double>{
-      pack(own.wrong), pack(own.first_element), pack(own.expected_bits), pack(own.actual_bits)});
-  std::vector<Finding> findings;
-  for (size_t i = 0; i < all.size(); i += 4) {
+  constexpr size_t kWords = 5;
+  std::vector<double> all = team_.gather(std::array<double, kWords>{
+      pack(own.wrong), pack(own.first_element), pack(own.expected_bits), pack(own.actual_bits),
+      device_.elapsed_s(start_.get(), end_.get())});
+  Verdict verdict;
+  for (size_t i = 0; i < all.size(); i += kWords) {
     auto unpack = [&](size_t k) { return std::bit_cast<uint64_t>(all[i + k]); };
-    findings.push_back({unpack(0), unpack(1), unpack(2), unpack(3)});
+    verdict.findings.push_back({unpack(0), unpack(1), unpack(2), unpack(3)});
+    verdict.compare_s = std::max(verdict.compare_s, all[i + 4]);
   }
-  return findings;
+  return verdict;
+}
+
+/// Inverts the bits of one element of the output, if it has so many.
+void Session::flip(const Region& output, size_t index) {
+  size_t width = size_bytes(operation_.dtype);
+  if (index >= output.bytes / width) return;
+  std::array<std::byte, 8> element{};
+  device_.copy_to_host(element.data(), output.data + index * width, width);
+  for (std::byte& byte : element) byte = ~byte;
+  device_.copy_from_host(output.data + index * width, element.data(), width);
+}
+
+/// What the first wrong element should be and what it is.
+Finding Session::describe(const Checker::Count& count, const Region& output,
+                          const std::vector<Segment>& segments) {
+  if (count.wrong == 0) return {};
+  Finding finding{count.wrong, count.first_element, 0, 0};
+  size_t width = size_bytes(operation_.dtype);
+  device_.copy_to_host(&finding.actual_bits, output.data + count.first_element * width, width);
+  for (const Segment& segment : segments) {
+    if (count.first_element < segment.output_element) continue;
+    size_t offset = count.first_element - segment.output_element;
+    if (offset < segment.count) finding.expected_bits = checker_.expected_bits(segment, offset);
+  }
+  return finding;
 }
 
 }  // namespace cclmark

@@ -48,6 +48,13 @@ struct Finding {
   uint64_t actual_bits = 0;
 };
 
+/// The outcome of a check: one finding per rank, and how long the comparison of the outputs with the
+/// expected values took on the slowest device.
+struct Verdict {
+  std::vector<Finding> findings;
+  double compare_s = 0;
+};
+
 /// Bytes that an operation needs in the send and in the receive buffer, the same on every rank.
 struct Room {
   size_t send_bytes;
@@ -77,8 +84,8 @@ class Session {
   Samples run(const Batch& batch);
 
   /// Runs the operation once on fresh inputs and a poisoned output and checks that output in full.
-  /// `corrupt`: flip the bits of this element of this rank's output first. Findings of all ranks.
-  std::vector<Finding> verify(std::optional<size_t> corrupt);
+  /// `corrupt`: flip the bits of this element of this rank's output first.
+  Verdict verify(std::optional<size_t> corrupt);
 
   int ranks() const { return team_.size(); }
   /// How the library does the prepared operation: "native", or what it is composed of.
@@ -105,6 +112,9 @@ class Session {
   void drop_graph() noexcept;
   Region input() const;
   Region output() const;
+  void flip(const Region& output, size_t index);
+  Finding describe(const Checker::Count& count, const Region& output,
+                   const std::vector<Segment>& segments);
 
   Device& device_;
   Team& team_;

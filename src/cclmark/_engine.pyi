@@ -77,6 +77,10 @@ class Finding:
     expected_bits: int
     actual_bits: int
 
+class Verdict:
+    findings: list[Finding]
+    compare_s: float
+
 class Timing:
     throughput: Timing
     blocking: Timing
@@ -112,6 +116,6 @@ class Session:
         graph_launches: int,
         delay_s: float,
     ) -> Samples: ...
-    def verify(self, corrupt: int | None) -> list[Finding]: ...
+    def verify(self, corrupt: int | None) -> Verdict: ...
     @property
     def checked_on_host(self) -> str: ...

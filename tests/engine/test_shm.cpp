@@ -40,7 +40,7 @@ std::string describe(const Operation& op, bool in_place) {
 void expect_right(Session& session, const Operation& op, bool in_place) {
   session.prepare(op, in_place, 9);
   session.run({Timing::throughput, 3, 1, 1, 0});
-  for (const Finding& finding : session.verify({})) {
+  for (const Finding& finding : session.verify({}).findings) {
     if (finding.wrong > 0) throw Error("wrong data from " + describe(op, in_place));
   }
 }
@@ -98,7 +98,7 @@ TEST_CASE("a corrupted element is found on its rank, at its index") {
     op.count = 1000;
     session.prepare(op, false, 9);
     auto corrupt = team.rank() == 1 ? std::optional<size_t>(5) : std::nullopt;
-    std::vector<Finding> findings = session.verify(corrupt);
+    std::vector<Finding> findings = session.verify(corrupt).findings;
     if (findings[0].wrong != 0 || findings[1].wrong != 1) throw Error("not found");
     if (findings[1].first_element != 5) throw Error("found elsewhere");
     if ((findings[1].expected_bits ^ findings[1].actual_bits) != 0xffffffffu) {

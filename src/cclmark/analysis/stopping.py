@@ -8,15 +8,21 @@ from dataclasses import dataclass
 
 from cclmark.analysis.statistics import median_half_width
 
-_BATCH_S = 1e-3  # long enough that starting together and stopping to look weigh little
+# Operations that follow each other overlap at their ends, so the time of one depends on how many
+# are timed together. nccl-tests times 20 by default; with as many the figures compare.
+_OPERATIONS = 20
+_LEAST_BATCH_S = 100e-6  # shorter ones would show how the ranks start, not how they go on
+_MOST_BATCH_S = 10e-3  # of operations that long, the ends are a small part
 _MOST_OPERATIONS = 1000
 
 
 def operations_per_batch(time_s: float) -> int:
-    """How many operations of ``time_s`` seconds make a batch of about a millisecond."""
+    """How many operations of ``time_s`` seconds are timed together."""
     if time_s <= 0:
         return _MOST_OPERATIONS
-    return min(_MOST_OPERATIONS, max(1, math.ceil(_BATCH_S / time_s)))
+    least = math.ceil(_LEAST_BATCH_S / time_s)
+    most = math.ceil(_MOST_BATCH_S / time_s)
+    return min(max(_OPERATIONS, least), most, _MOST_OPERATIONS)
 
 
 @dataclass(frozen=True)

@@ -144,12 +144,17 @@ class Finding(msgspec.Struct):
 
 
 class Verification(msgspec.Struct, omit_defaults=True):
-    """The outcome of checking every element of every rank's output."""
+    """The outcome of checking every element of every rank's output.
+
+    ``time_s`` is all of it: filling inputs, poisoning the output, one operation, the comparison;
+    ``compare_s`` the comparison alone, on the slowest device.
+    """
 
     wrong: int
     findings: list[Finding] = []
     where: str = "device"
     time_s: float = 0.0
+    compare_s: float = 0.0
 
 
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):

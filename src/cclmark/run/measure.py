@@ -161,9 +161,10 @@ class CaseRunner:
         begin_s = time.monotonic()
         findings: list[Finding] = []
         wrong = 0
+        compare_s = 0.0
         for _ in range(self._settings.check):
-            found = self._session.verify(self._corrupt)
-            wrong = sum(entry.wrong for entry in found)
+            verdict = self._session.verify(self._corrupt)
+            wrong = sum(entry.wrong for entry in verdict.findings)
             findings = [
                 Finding(
                     rank=rank,
@@ -172,13 +173,14 @@ class CaseRunner:
                     expected=engine.format_value(case.dtype, entry.expected_bits),
                     actual=engine.format_value(case.dtype, entry.actual_bits),
                 )
-                for rank, entry in enumerate(found)
+                for rank, entry in enumerate(verdict.findings)
                 if entry.wrong
             ]
+            compare_s = max(compare_s, verdict.compare_s)
             if wrong:
                 break
         where = "host" if self._session.checked_on_host else "device"
-        return Verification(wrong, findings, where, time.monotonic() - begin_s)
+        return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
 
 def _by_sample(by_rank: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -13,7 +13,7 @@ constexpr unsigned kEventDisableTiming = 0x2;
 constexpr unsigned long long kInstantiateFlags = 0xf;
 /// Callers poll without a pause, more of them than there are processors: a query that finds work
 /// pending lets that work run.
-constexpr std::chrono::microseconds kQueryPatience{50};
+constexpr std::chrono::microseconds kQueryPatience{200};
 
 template <typename T>
 std::shared_ptr<T> own(const fake_common::HandleTable<T>& table, const void* handle) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "nccl/collectives.hpp"
 #include "nccl/last_error.hpp"
@@ -53,6 +54,7 @@ void Communicator::take_seat() {
           "another process has joined as this rank");
   seat(rank_).device = device_;
   seat(rank_).seated = true;
+  tell();
 }
 
 void Communicator::require_different_devices() {
@@ -80,6 +82,7 @@ void Communicator::wait_for_phase(std::atomic<uint64_t> Seat::* phase, uint64_t 
 
 void Communicator::barrier() {
   seat(rank_).stream_phase = ++stream_phase_;
+  tell();
   wait_for_phase(&Seat::stream_phase, stream_phase_, "a peer in a collective");
 }
 
@@ -94,10 +97,12 @@ std::vector<Message> Communicator::meet(const Message& own) {
   try {
     seat(rank_).message = own;
     seat(rank_).host_phase = ++host_phase_;
+    tell();
     wait_for_phase(&Seat::host_phase, host_phase_, "a peer in a call of the host");
     for (int peer = 0; peer < ranks_; ++peer) messages.push_back(seat(peer).message);
     // Nobody may write the next message before everybody has read this one.
     seat(rank_).host_phase = ++host_phase_;
+    tell();
     wait_for_phase(&Seat::host_phase, host_phase_, "a peer in a call of the host");
   } catch (const Stopped&) {
     throw Failure{kInvalidUsage, "the communicator was aborted during the call"};
@@ -143,6 +148,7 @@ void Communicator::destroy() {
 
 void Communicator::abort() {
   stop_ = true;
+  tell();
   std::lock_guard lock(running_);
 }
 

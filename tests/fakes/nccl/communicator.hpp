@@ -9,7 +9,6 @@
 #include "common/handle_table.hpp"
 #include "nccl/control.hpp"
 #include "nccl/peer_memory.hpp"
-#include "nccl/waiting.hpp"
 
 namespace fake_nccl {
 
@@ -42,6 +41,8 @@ class Communicator {
   Mailbox& mail(int from, int to) {
     return control_->mail[static_cast<size_t>(from)][static_cast<size_t>(to)];
   }
+  /// To be called after a change that others may wait for.
+  void tell() { control_->bell.ring(); }
   /// Waits until all ranks are here. Raises Stopped or Failure.
   void barrier();
   /// Waits until the communicator is aborted.
@@ -49,7 +50,7 @@ class Communicator {
   std::byte* memory(int rank, const Place& place) { return peers_.at(seat(rank).pid, place); }
   template <typename Predicate>
   void wait(Predicate done, const char* what) {
-    wait_until(done, stop_, limit_, what);
+    wait_until(done, control_->bell, stop_, limit_, what);
   }
 
  private:

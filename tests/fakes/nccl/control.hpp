@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "nccl/operation.hpp"
+#include "nccl/waiting.hpp"
 
 namespace fake_nccl {
 
@@ -54,6 +55,7 @@ struct alignas(64) Mailbox {
 struct Control {
   uint64_t nonce = 0;
   std::atomic<int> ranks{0};  ///< 0: nobody came yet
+  Bell bell;                  ///< rings after each change
   std::array<Seat, kMostRanks> seats;
   std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  ///< [from][to]
 };

@@ -52,6 +52,7 @@ class Exchange {
       mail.place = lane.waiting.front()->send_place;
       mail.bytes = bytes(*lane.waiting.front());
       ++mail.posted;
+      communicator_.tell();
       lane.posted = true;
     }
     return false;
@@ -70,6 +71,7 @@ class Exchange {
     }
     std::memmove(operation.receive, communicator_.memory(peer, mail.place), mail.bytes);
     ++mail.taken;
+    communicator_.tell();
     lane.waiting.pop_front();
     return lane.waiting.empty();
   }

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <string>
-#include <thread>
 
 #include "common/environment.hpp"
 #include "nccl/abi.hpp"
@@ -20,26 +18,35 @@ inline std::chrono::seconds wait_limit() {
   return std::chrono::seconds(fake_common::environment_number("CCLMARK_FAKE_TIMEOUT_S", kSeconds));
 }
 
-/// Looks until `done()`. Ranks outnumber processors, so it gives up the processor at once and
-/// sleeps soon. Raises Stopped, or Failure when `limit` has passed.
+/// A word in shared memory that rings when something has changed. Ranks outnumber processors, so
+/// those that wait sleep: one that looked again and again would keep away the one it waits for.
+class Bell {
+ public:
+  void ring();
+  uint32_t rings() const { return rings_; }
+  /// Sleeps until there are more rings than `heard`, or for a moment.
+  void listen(uint32_t heard);
+
+ private:
+  std::atomic<uint32_t> rings_{0};
+};
+
+/// Looks until `done()`, each time `bell` rings. Raises Stopped, or Failure when `limit` has
+/// passed.
 template <typename Predicate>
-void wait_until(Predicate done, const std::atomic<bool>& stop, std::chrono::seconds limit,
-                const char* what) {
-  constexpr int kYields = 200;
-  constexpr std::chrono::microseconds kNap{50};
+void wait_until(Predicate done, Bell& bell, const std::atomic<bool>& stop,
+                std::chrono::seconds limit, const char* what) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point deadline = Clock::now() + limit;
-  for (int looks = 0; !done(); ++looks) {
+  for (;;) {
+    uint32_t heard = bell.rings();
+    if (done()) return;
     if (stop) throw Stopped{};
-    if (looks < kYields) {
-      sched_yield();
-      continue;
-    }
     if (Clock::now() > deadline) {
       throw Failure{kSystemError,
                     "timed out after " + std::to_string(limit.count()) + " s waiting for " + what};
     }
-    std::this_thread::sleep_for(kNap);
+    bell.listen(heard);
   }
 }
 

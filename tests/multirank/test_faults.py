@@ -1,0 +1,233 @@
+"""Ranks and launchers that die, stop or are interrupted: the run ends soon, says why, leaves nothing.
+
+Bounds on time are wide: they tell an end from a hang, not fast from slow.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+
+import pytest
+
+from cclmark.rendezvous.board import PHASES
+
+RANKS = 3
+ENDLESS = (
+    *("all_reduce", "--devices", f"host:{RANKS}", "-b", "64", "-e", "1K"),
+    *("-n", "5", "-w", "1", "-N", "0"),
+)
+SOON_S = 15.0
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+def blamed(run, rank: int, pid: int, how: str) -> re.Match[str]:
+    """The first line of the message: which rank, what happened to it, in which phase."""
+    first = run.message.splitlines()[0]
+    phases = "|".join(PHASES)
+    found = re.fullmatch(
+        rf"cclmark: rank {rank} \(pid {pid}\) {re.escape(how)} ({phases})( of all_reduce .+)?",
+        first,
+    )
+    assert found, run.err
+    others = run.message.splitlines()[1:]
+    assert [line.split(" (")[0].strip() for line in others] == [
+        f"rank {other}" for other in range(RANKS) if other != rank
+    ]
+    return found
+
+
+def kept(run) -> None:
+    """What was measured before is in the journal, with a footer that tells how it ended."""
+    journal = run.journal
+    assert journal.results
+    assert all(result.status == "ok" for result in journal.results)
+    assert journal.footer is not None
+    assert journal.footer.exit_code == run.code
+    assert journal.footer.message == run.message.removeprefix("cclmark: ")
+
+
+@pytest.mark.parametrize("rank", range(RANKS))
+def test_a_rank_killed_at_once(background, rank):
+    run = background(*ENDLESS)
+    run.wait_for_workers(RANKS)
+    pid = run.workers()[rank]
+    run.signal(pid, signal.SIGKILL)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    blamed(ended, rank, pid, "was killed by SIGKILL during")
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_killed_while_it_waits_for_the_communicator(background, rank):
+    """Rank 1 is held back before it has begun, so the others cannot get any further."""
+    run = background(*ENDLESS)
+    workers = run.wait_for_workers(RANKS)
+    run.signal(workers[1], signal.SIGSTOP)
+    run.wait_for_phase(rank, "communicator creation")
+    run.signal(workers[rank], signal.SIGKILL)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    blamed(ended, rank, workers[rank], "was killed by SIGKILL during")
+
+
+@pytest.mark.parametrize("rank", range(RANKS))
+def test_a_rank_killed_while_it_measures(background, rank):
+    run = background(*ENDLESS)
+    pids = run.wait_for_ranks(results=4)
+    run.signal(pids[rank], signal.SIGKILL)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    assert blamed(ended, rank, pids[rank], "was killed by SIGKILL during")[2]
+    kept(ended)
+
+
+def test_a_rank_that_crashes(background):
+    run = background(*ENDLESS)
+    pids = run.wait_for_ranks(results=1)
+    run.signal(pids[1], signal.SIGSEGV)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    blamed(ended, 1, pids[1], "was killed by SIGSEGV during")
+    kept(ended)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_stops(background, rank):
+    run = background(*ENDLESS, "--timeout", "3")
+    pids = run.wait_for_ranks(results=1)
+    run.signal(pids[rank], signal.SIGSTOP)
+    ended = run.finish(3 + SOON_S)
+    assert time.monotonic() - run.killed_at_s > 1, "it was not even given its time"
+    assert ended.code == 4
+    found = blamed(ended, rank, pids[rank], "is stopped (SIGSTOP or a debugger) in")
+    assert found[2], "the case is not named"
+    kept(ended)
+    assert "3 s" in ended.message, "the message does not say what was waited for"
+
+
+def test_a_rank_that_stops_at_once(background):
+    run = background(*ENDLESS, "--timeout", "3")
+    pid = run.wait_for_workers(RANKS)[1]
+    run.signal(pid, signal.SIGSTOP)
+    ended = run.finish(3 + SOON_S)
+    assert ended.code == 4
+    blamed(ended, 1, pid, "is stopped (SIGSTOP or a debugger) in")
+
+
+def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
+    run = background(
+        *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
+        *("-N", "400"),
+    )
+    pids = run.wait_for_ranks(results=1)
+    run.signal(pids[1], signal.SIGSTOP)
+    time.sleep(0.3)
+    run.signal(pids[1], signal.SIGCONT)
+    ended = run.finish(60)
+    assert ended.code == 0, ended.err
+    assert len(ended.journal.results) == 800
+
+
+def gone(run) -> bool:
+    return not run.workers()
+
+
+def wait_until_gone(run, within_s: float) -> None:
+    deadline_s = run.killed_at_s + within_s
+    while not gone(run):
+        assert time.monotonic() < deadline_s, "ranks outlive their launcher"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("up", [False, True], ids=["start-up", "measuring"])
+def test_killing_the_launcher_takes_the_ranks_with_it(background, up):
+    run = background(*ENDLESS)
+    if up:
+        run.wait_for_ranks(results=4)
+    else:
+        run.wait_for_workers(RANKS)
+    run.signal(run.process.pid, signal.SIGKILL)
+    run.process.wait(5)
+    wait_until_gone(run, 2.0)
+    if up:
+        journal = run.read()
+        assert len(journal.results) >= 4
+        assert journal.footer is None
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_an_interrupted_run_keeps_what_it_has(background, number, code):
+    """Ctrl-C, a job scheduler's SIGTERM, a closed terminal: a footer, and no rank left.
+
+    130 is the design's; for the others the shell's custom of 128 + signal, or death by the signal.
+    """
+    run = background(*ENDLESS)
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, number)
+    ended = run.finish(SOON_S)
+    wait_until_gone(run, SOON_S)
+    assert ended.code in (code, 130, *((-number,) if number != signal.SIGINT else ()))
+    assert "Traceback" not in ended.err
+    journal = run.read()
+    assert len(journal.results) >= 4
+    assert journal.damaged_lines == 0
+    assert journal.footer is not None, "the journal does not say how the run ended"
+    assert journal.footer.exit_code == ended.code
+    assert "interrupted" in ended.err
+    assert str(run.journal_path) in ended.err
+
+
+def test_interrupted_at_start_up(background):
+    run = background(*ENDLESS)
+    run.wait_for_workers(1)
+    run.signal(run.process.pid, signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
+    assert not run.journal_path.exists() or run.read().footer is not None
+
+
+def test_interrupted_twice(background):
+    """An impatient user's second Ctrl-C must not leave ranks or a traceback."""
+    run = background(*ENDLESS)
+    run.wait_for_ranks(results=1)
+    run.signal(run.process.pid, signal.SIGINT)
+    time.sleep(0.02)
+    if not run.ended():
+        run.process.send_signal(signal.SIGINT)
+    ended = run.finish(SOON_S)
+    wait_until_gone(run, SOON_S)
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
+
+
+def test_a_launcher_that_is_suspended_still_hears_of_success(background):
+    """Ctrl-Z and fg: the ranks ended well in the meantime, and their last words are in the socket.
+
+    The same happens without any signal when a rank exits between two looks of the launcher.
+    """
+    run = background(
+        *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0"),
+        *("-N", "100"),
+    )
+    workers = run.wait_for_ranks(results=1)
+    run.signal(run.process.pid, signal.SIGSTOP)
+    from_then = time.monotonic()
+    while run.workers() and time.monotonic() - from_then < SOON_S:
+        time.sleep(0.02)
+    assert not run.workers(), f"the ranks {workers} do not end while the launcher is suspended"
+    run.signal(run.process.pid, signal.SIGCONT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 0, ended.err
+    assert len(ended.journal.results) == 200
+
+
+def test_runs_that_end_well_say_so(cclmark):
+    """A rank may exit at any moment after its last word: that is no death. Once was not enough."""
+    for _ in range(8):
+        cclmark("barrier", "--devices", "host:4", "-n", "1", "-w", "0")

@@ -1,0 +1,308 @@
+"""The control plane in one process: only who has the run's secrets is heard, and the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+
+import msgspec
+import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cclmark.errors import RankError
+from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
+from cclmark.rendezvous.server import Server
+from cclmark.results.schema import Settings
+
+SETTINGS = Settings(
+    begin_bytes=8,
+    end_bytes=8,
+    step_bytes=0,
+    factor=2,
+    timing="throughput",
+    across_ranks="max",
+    precision=0.02,
+    max_time_s=1,
+    timeout_s=5,
+    iterations=None,
+    warmup=None,
+    group=1,
+    graph_launches=1,
+    check=1,
+    cycles=1,
+    registration="none",
+    seed=1,
+)
+
+
+def job_for(server: Server, **changes) -> Job:
+    """What a rank of ``server`` is told."""
+    job = Job(
+        rank=0,
+        ranks=2,
+        parent_pid=1,
+        runtime="host",
+        device_index=0,
+        processors=[],
+        oversubscribed=True,
+        team_fd=-1,
+        board_fd=-1,
+        endpoint=server.endpoint,
+        server_key=server.public_key,
+        client_public_key=server.client_public_key,
+        client_secret_key=server.client_secret_key,
+        token=server.token,
+        cases=[],
+        settings=SETTINGS,
+        ccl_path="",
+        ccl_wheels={},
+    )
+    return msgspec.structs.replace(job, **changes)
+
+
+@pytest.fixture
+def server():
+    with contextlib.closing(Server()) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def connected(job: Job):
+    """A client that does not wait for a server that refuses it."""
+    client = Client(job)
+    try:
+        yield client
+    finally:
+        client._socket.setsockopt(zmq.LINGER, 0)
+        client.close()
+
+
+def hear(server: Server, enough, timeout_s: float = 10.0) -> list:
+    """Receives until ``enough(messages)`` or the time is over."""
+    messages: list = []
+    deadline_s = time.monotonic() + timeout_s
+    while not enough(messages) and time.monotonic() < deadline_s:
+        messages += server.receive(0.02)
+    return messages
+
+
+def still_works(server: Server) -> None:
+    """A rank with the right secrets is heard."""
+    with connected(job_for(server)) as client:
+        client.send(Notice(0, server.token, "all is well"))
+        heard = hear(server, bool)
+    assert [message.text for message in heard] == ["all is well"]
+
+
+def refuses(server: Server, timeout_s: float = 10.0) -> None:
+    """Nothing was heard, and the attempt was counted."""
+    assert hear(server, lambda _: server.refused > 0, timeout_s) == []
+    assert server.refused > 0, "the attempt was not counted"
+    still_works(server)
+
+
+def test_listens_on_loopback_only(server):
+    assert server.endpoint.startswith("tcp://127.0.0.1:")
+
+
+def test_secrets_are_new_for_every_run(server):
+    with contextlib.closing(Server()) as other:
+        for name in ("token", "public_key", "client_public_key", "client_secret_key"):
+            assert getattr(server, name) != getattr(other, name)
+    assert len(server.token) >= 16
+
+
+def test_hears_ranks_in_the_order_of_their_words(server):
+    with connected(job_for(server)) as client:
+        client.send(Notice(0, server.token, "first"))
+        client.send(Failed(0, server.token, "error", "no", "timing", 3))
+        client.send(Finished(0, server.token, {"timing": 1.0}))
+        heard = hear(server, lambda messages: len(messages) == 3)
+    assert [type(message) for message in heard] == [Notice, Failed, Finished]
+    assert server.refused == 0
+
+
+@pytest.mark.parametrize("first", ["put", "want"])
+def test_a_value_reaches_all_who_want_it(server, first):
+    stop = threading.Event()
+    serving = threading.Thread(target=lambda: [server.receive(0.01) for _ in iter(stop.is_set, True)])
+    values: list[bytes] = []
+
+    def want(rank: int) -> None:
+        with connected(job_for(server, rank=rank)) as client:
+            values.append(client.get("id", 10))
+
+    waiting = [threading.Thread(target=want, args=(rank,)) for rank in (1, 2)]
+    serving.start()
+    try:
+        if first == "want":
+            for thread in waiting:
+                thread.start()
+            time.sleep(0.05)
+        with connected(job_for(server)) as client:
+            client.put("id", b"\0\xff")
+            if first == "put":
+                for thread in waiting:
+                    thread.start()
+            for thread in waiting:
+                thread.join(20)
+    finally:
+        stop.set()
+        serving.join(10)
+    assert values == [b"\0\xff"] * 2
+
+
+def test_who_waits_in_vain_is_told_for_what(server):
+    with connected(job_for(server)) as client, pytest.raises(RankError, match="id of nccl"):
+        client.get("id of nccl", 0.1)
+
+
+def test_a_client_that_takes_another_for_the_server_is_refused(server):
+    """It encrypts for somebody else: the server cannot even read its greeting."""
+    wrong_key, _ = zmq.curve_keypair()
+    with connected(job_for(server, server_key=wrong_key)) as client:
+        client.send(Notice(0, server.token, "let me in"))
+        refuses(server, 3.0)
+
+
+def test_a_client_with_keys_of_its_own_is_refused(server):
+    """The server's public key is no secret of the run; the client's keys are."""
+    public, secret = zmq.curve_keypair()
+    job = job_for(server, client_public_key=public, client_secret_key=secret)
+    with connected(job) as client:
+        client.send(Notice(0, b"x" * 32, "let me in"))
+        refuses(server)
+
+
+@pytest.mark.parametrize("token", [b"", b"x" * 32, b"x" * 100_000])
+def test_a_wrong_token_is_refused(server, token):
+    with connected(job_for(server)) as client:
+        client.send(Notice(0, token, "let me in"))
+        refuses(server)
+
+
+def test_a_wrong_token_neither_puts_nor_gets(server):
+    with connected(job_for(server)) as client:
+        client.put("id", b"right")
+        client.send(Put(0, b"wrong", "id", b"wrong"))
+        client.send(Want(0, b"wrong", "id"))
+        hear(server, lambda _: server.refused == 2)
+        assert server.refused == 2
+        assert not client._socket.poll(200), "the value went to a stranger"
+        client.send(Want(0, server.token, "id"))
+        hear(server, lambda _: client._socket.poll(0))
+        assert client.get("id", 5) == b"right"
+
+
+def test_a_socket_without_encryption_is_refused(server):
+    context = zmq.Context()
+    plain = context.socket(zmq.DEALER)
+    plain.setsockopt(zmq.LINGER, 0)
+    try:
+        plain.connect(server.endpoint)
+        plain.send(msgspec.msgpack.encode(Notice(0, server.token, "let me in")))
+        refuses(server, 3.0)
+    finally:
+        plain.close()
+        context.term()
+
+
+GARBAGE = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def greeting() -> st.SearchStrategy[bytes]:
+    """Bytes at random, and bytes that begin like ZeroMQ's greeting."""
+    zmtp = b"\xff" + bytes(8) + b"\x7f\x03\x00CURVE" + bytes(15)
+    return st.one_of(
+        st.binary(max_size=300),
+        st.binary(max_size=300).map(lambda tail: zmtp + bytes(32) + tail),
+        st.integers(0, len(zmtp)).map(lambda length: zmtp[:length]),
+        st.just(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    )
+
+
+@GARBAGE
+@given(content=greeting())
+def test_noise_on_the_port_does_not_disturb(server, content):
+    port = int(server.endpoint.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+        with contextlib.suppress(OSError):
+            stranger.sendall(content)
+        assert server.receive(0.002) == []
+
+
+def test_noise_on_the_port_is_counted_and_the_run_goes_on(server):
+    port = int(server.endpoint.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+        refuses(server, 3.0)
+
+
+@GARBAGE
+@given(
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.recursive(
+            st.one_of(st.none(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text()),
+            lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+            max_leaves=20,
+        ).map(msgspec.msgpack.encode),
+        st.sampled_from(["hello", "put", "want", "measured", "notice", "failed", "finished"]).map(
+            lambda kind: msgspec.msgpack.encode({"type": kind, "rank": 0, "token": "text"})
+        ),
+        st.integers(1, 5000).map(lambda depth: b"\x91" * depth),
+    )
+)
+def test_words_that_make_no_sense_are_refused(server, content):
+    before = server.refused
+    with connected(job_for(server)) as client:
+        client._socket.send(content)
+        heard = hear(server, lambda _: server.refused > before)
+    assert heard == []
+    assert server.refused == before + 1
+
+
+def test_a_message_of_many_or_no_parts_is_refused(server):
+    with connected(job_for(server)) as client:
+        client._socket.send_multipart([b"", b"", b"nonsense"])
+        client._socket.send(b"")
+        assert hear(server, lambda _: server.refused == 2) == []
+    still_works(server)
+
+
+def test_a_message_larger_than_any_of_ours_is_not_read(server):
+    with connected(job_for(server)) as client:
+        client._socket.send(bytes(65 << 20))
+        assert hear(server, bool, 0.5) == []
+    still_works(server)
+
+
+def test_a_run_counts_and_outlives_strangers(background, no_leaks):
+    """On the port of a real run, found as anybody on the machine finds it."""
+    run = background(
+        *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
+        *("-N", "300"),
+    )
+    run.wait_for_ranks(results=1)
+    psutil = pytest.importorskip("psutil")
+    ports = [
+        entry.laddr.port
+        for entry in psutil.Process(run.process.pid).net_connections("tcp")
+        if entry.status == psutil.CONN_LISTEN
+    ]
+    assert len(ports) == 1
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", ports[0]), timeout=5) as stranger:
+            stranger.sendall(b"\xff" * 100)
+    ended = run.finish(60)
+    assert ended.code == 0, ended.err
+    assert len(ended.journal.results) == 600
