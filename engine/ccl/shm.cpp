@@ -6,8 +6,12 @@
 // the announcement itself.
 //
 // Every operation has a sequence number. A rank *publishes* number s when its announcement for s is
-// readable, and is *done* with s when it will not touch any peer's memory for s any more.
-// Announcements lie in a ring of kDepth, so a rank may run that far ahead of the slowest reader.
+// readable, and is *done* with s when it will not touch any peer's memory for s any more, be it the
+// announcement or a buffer. Announcements lie in a ring of kDepth, so a rank may run that far ahead
+// of the slowest one.
+//
+// What ranks wait for crosses between cores one cache line at a time, so an announcement carries
+// its own number: a small payload arrives in the very line that says that it is there.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,7 +49,7 @@ const ShmKernels& shm_kernels() {
 
 namespace {
 
-constexpr uint64_t kDepth = 4;
+constexpr uint64_t kDepth = 32;
 constexpr size_t kInlineBytes = 2048;
 /// From here on results go past the cache: larger ones would push everything else out of it.
 constexpr size_t kStreamBytes = size_t{2} << 20;
@@ -59,14 +63,22 @@ struct Location {
   size_t offset = 0;
 };
 
-struct Announcement {
+struct Buffers {
   Location send;
   Location receive;
-  alignas(64) std::byte payload[kInlineBytes];
 };
 
+/// What a rank tells for one operation: its buffers, or the input itself.
+struct alignas(64) Announcement {
+  std::atomic<uint64_t> sequence;  // the operation that this is for; written last
+  union {
+    Buffers buffers;
+    std::byte payload[kInlineBytes];
+  };
+};
+static_assert(offsetof(Announcement, buffers) + sizeof(Buffers) <= 64);
+
 struct Slot {
-  alignas(64) std::atomic<uint64_t> published;
   alignas(64) std::atomic<uint64_t> done;
   alignas(64) std::atomic<int> pid;
   alignas(64) Announcement ring[kDepth];
@@ -156,6 +168,7 @@ class ShmCommunicator final : public Communicator {
         size_(team.size()),
         common_(id.pid, id.fd, bytes_for(size_)),
         peers_(static_cast<size_t>(size_)),
+        known_done_(static_cast<size_t>(size_)),
         send_(static_cast<size_t>(size_)),
         receive_(static_cast<size_t>(size_)) {
     slot(rank_).pid.store(getpid(), std::memory_order_release);
@@ -192,33 +205,35 @@ class ShmCommunicator final : public Communicator {
     }
   }
 
-  template <typename Ready>
-  void wait_for_peers(Ready ready) const {
-    for (int step = 1; step < size_; ++step) {
-      int peer = (rank_ + step) % size_;
-      wait_for(peer, [&] { return ready(slot(peer)); });
+  /// Begins the next operation: waits until the ring has room for its announcement.
+  Announcement& next_announcement() {
+    ++sequence_;
+    if (sequence_ > kDepth) {
+      for (int step = 1; step < size_; ++step) {
+        await_done((rank_ + step) % size_, sequence_ - kDepth);
+      }
     }
+    return announcement(rank_);
+  }
+  void publish() { announcement(rank_).sequence.store(sequence_, std::memory_order_release); }
+  void done() { slot(rank_).done.store(sequence_, std::memory_order_release); }
+
+  Announcement& announcement(int rank) const { return slot(rank).ring[sequence_ % kDepth]; }
+
+  const Announcement& await_published(int peer) const {
+    const Announcement& theirs = announcement(peer);
+    wait_for(peer, [&] { return theirs.sequence.load(std::memory_order_acquire) == sequence_; });
+    return theirs;
   }
 
-  /// Waits until the ring has room for operation `sequence`.
-  Announcement& next_announcement() {
-    uint64_t sequence = ++sequence_;
-    if (sequence > kDepth) {
-      wait_for_peers([&](const Slot& peer) {
-        return peer.done.load(std::memory_order_acquire) >= sequence - kDepth;
-      });
-    }
-    return slot(rank_).ring[sequence % kDepth];
-  }
-  void publish() { slot(rank_).published.store(sequence_, std::memory_order_release); }
-  void done() { slot(rank_).done.store(sequence_, std::memory_order_release); }
-  void await_published(int peer) const {
-    wait_for(peer,
-             [&] { return slot(peer).published.load(std::memory_order_acquire) >= sequence_; });
-  }
-  void await_all_done() const {
-    wait_for_peers(
-        [&](const Slot& peer) { return peer.done.load(std::memory_order_acquire) >= sequence_; });
+  /// Looks at the peer's memory only if what was last seen there does not answer the question yet.
+  void await_done(int peer, uint64_t sequence) {
+    uint64_t& known = known_done_[static_cast<size_t>(peer)];
+    if (known >= sequence) return;
+    wait_for(peer, [&] {
+      known = slot(peer).done.load(std::memory_order_acquire);
+      return known >= sequence;
+    });
   }
 
   static Location locate(const void* memory) {
@@ -227,23 +242,19 @@ class ShmCommunicator final : public Communicator {
     return {allocation.fd, allocation.serial, allocation.bytes, offset};
   }
 
-  /// Announces this rank's buffers, waits for the peers' and maps them: send_ and receive_ then
-  /// hold every rank's addresses. Empty buffers (of ranks that only send or only receive) may be
-  /// null.
-  void exchange_buffers(const void* send, void* receive) {
+  /// Announces this rank's buffers and maps those of `sources`, once they have announced theirs:
+  /// send_ and receive_ then hold the addresses of these ranks and of this one. Empty buffers (of
+  /// ranks that only send or only receive) may be null.
+  void exchange_buffers(const void* send, void* receive, std::span<const int> sources) {
     Announcement& own = next_announcement();
-    own.send = send != nullptr ? locate(send) : Location{};
-    own.receive = receive != nullptr ? locate(receive) : Location{};
+    own.buffers.send = send != nullptr ? locate(send) : Location{};
+    own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
     publish();
-    for (int peer = 0; peer < size_; ++peer) {
+    send_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(send);
+    receive_[static_cast<size_t>(rank_)] = static_cast<std::byte*>(receive);
+    for (int peer : sources) {
       auto i = static_cast<size_t>(peer);
-      if (peer == rank_) {
-        send_[i] = static_cast<const std::byte*>(send);
-        receive_[i] = static_cast<std::byte*>(receive);
-        continue;
-      }
-      await_published(peer);
-      const Announcement& theirs = slot(peer).ring[sequence_ % kDepth];
+      const Buffers& theirs = await_published(peer).buffers;
       int pid = slot(peer).pid.load(std::memory_order_relaxed);
       send_[i] = theirs.send.fd >= 0 ? peers_[i].resolve(pid, theirs.send) : nullptr;
       receive_[i] = theirs.receive.fd >= 0 ? peers_[i].resolve(pid, theirs.receive) : nullptr;
@@ -257,6 +268,7 @@ class ShmCommunicator final : public Communicator {
   int size_;
   Mapping common_;
   std::vector<PeerMemory> peers_;
+  std::vector<uint64_t> known_done_;  // what was last seen in the peers' slots
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> receive_;
   uint64_t sequence_ = 0;
@@ -278,6 +290,13 @@ class ShmCall final : public Call {
     for (int rank = 0; rank < comm.size_; ++rank) {
       largest = std::max(largest, row.send_count(operation, rank, comm.size_) * width_);
     }
+    for (int step = 1; step < comm.size_; ++step) {
+      int peer = (comm.rank_ + step) % comm.size_;
+      if (row.reduces || reads_from(segments_, peer)) sources_.push_back(peer);
+      if (row.reduces || reads_from(row.expected(operation, peer, comm.size_), comm.rank_)) {
+        users_.push_back(peer);
+      }
+    }
     inline_ = largest <= kInlineBytes;
     stream_ = largest >= kStreamBytes;
   }
@@ -285,8 +304,8 @@ class ShmCall final : public Call {
   void enqueue(const void* send, void* receive) override {
     if (op_.collective == Collective::barrier) return barrier();
     if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
-    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr,
-                           receive_bytes_ > 0 ? receive : nullptr);
+    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, receive_bytes_ > 0 ? receive : nullptr,
+                           sources_);
     switch (op_.collective) {
       case Collective::all_reduce:
         reduce_slice(comm_.receive_);
@@ -303,10 +322,16 @@ class ShmCall final : public Call {
         pull(static_cast<std::byte*>(receive));
     }
     comm_.done();
-    comm_.await_all_done();
+    for (int peer : users_) comm_.await_done(peer, comm_.sequence_);
   }
 
  private:
+  static bool reads_from(const std::vector<Segment>& segments, int peer) {
+    return std::any_of(segments.begin(), segments.end(), [peer](const Segment& segment) {
+      return segment.source == peer && segment.count > 0;
+    });
+  }
+
   void barrier() {
     comm_.next_announcement();
     comm_.publish();
@@ -321,20 +346,16 @@ class ShmCall final : public Call {
     Announcement& own = comm_.next_announcement();
     if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
     comm_.publish();
-    size_t ring = comm_.sequence_ % kDepth;
     for (const Segment& segment : segments_) {
       std::byte* to = receive + segment.output_element * width_;
       if (segment.source != Segment::kReduced) {
-        comm_.await_published(segment.source);
-        std::memcpy(to,
-                    comm_.slot(segment.source).ring[ring].payload + segment.source_element * width_,
-                    segment.count * width_);
+        const std::byte* from = comm_.await_published(segment.source).payload;
+        std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
         continue;
       }
       for (int peer = 0; peer < comm_.size_; ++peer) {
-        if (peer != comm_.rank_) comm_.await_published(peer);
         comm_.send_[static_cast<size_t>(peer)] =
-            comm_.slot(peer).ring[ring].payload + segment.source_element * width_;
+            comm_.await_published(peer).payload + segment.source_element * width_;
       }
       comm_.kernels_.reduce({&to, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction, false);
     }
@@ -375,6 +396,8 @@ class ShmCall final : public Call {
   Operation op_;
   size_t width_;
   std::vector<Segment> segments_;
+  std::vector<int> sources_;  // whose memory this rank touches
+  std::vector<int> users_;    // who touches this rank's memory
   size_t send_bytes_ = 0;
   size_t receive_bytes_ = 0;
   bool inline_ = false;

@@ -5,6 +5,8 @@
 #include <link.h>
 #include <stdlib.h>
 
+#include <map>
+
 namespace cclmark {
 namespace {
 
@@ -21,14 +23,20 @@ std::string mapped_path(void* handle, const std::string& requested) {
 
 Library Library::open(const std::string& what, const std::vector<std::string>& candidates,
                       const std::string& variable) {
-  std::string tried;
+  // The reasons, and the candidates that each applies to: mostly there is one for all.
+  std::map<std::string, std::string> tried;
   for (const std::string& candidate : candidates) {
     void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return Library(handle, mapped_path(handle, candidate));
-    const char* reason = dlerror();
-    tried += "\n  " + candidate + ": " + (reason != nullptr ? reason : "no reason given");
+    const char* text = dlerror();
+    std::string reason = text != nullptr ? text : "no reason given";
+    if (reason.rfind(candidate + ": ", 0) == 0) reason.erase(0, candidate.size() + 2);
+    std::string& names = tried[reason];
+    names += (names.empty() ? "" : ", ") + candidate;
   }
-  throw MissingError(what + " was not found. Tried:" + tried + "\nSet " + variable +
+  std::string message = what + " was not found.";
+  for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
+  throw MissingError(message + "\n  Set " + variable +
                      " to the path of the library if it lies elsewhere.");
 }
 

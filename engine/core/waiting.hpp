@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sched.h>
+#include <time.h>
 
 #include <cstdint>
 
@@ -14,27 +15,35 @@ inline void relax_cpu() {
 #endif
 }
 
-/// How a wait on another rank's memory behaves between looks: it spins while that pays, yields the
-/// processor when ranks outnumber processors or the wait grows long, and only then looks at clocks.
+/// How a wait on another rank's memory behaves between looks, and when it looks at clocks.
+///
+/// A rank with a processor of its own spins, and after a while yields between looks. Ranks that
+/// share processors yield at once, so that the one awaited gets to run, and soon sleep: the
+/// scheduler books every yield as a whole turn used up, and a rank that yielded often comes last,
+/// by milliseconds, once anything else wants to run.
 class Patience {
  public:
-  explicit Patience(bool oversubscribed) : spins_(oversubscribed ? 0 : kSpins) {}
+  explicit Patience(bool oversubscribed) : oversubscribed_(oversubscribed) {}
 
   /// To be called after each unsuccessful look. True when it is time to check flags and deadline.
   bool pause() {
     ++looks_;
-    if (looks_ <= spins_) {
+    if (!oversubscribed_ && looks_ <= kSpins) {
       relax_cpu();
-    } else {
+    } else if (!oversubscribed_ || looks_ <= kYields) {
       sched_yield();
+    } else {
+      timespec shortest{0, 1};  // some 50 us, the timer's slack
+      nanosleep(&shortest, nullptr);
     }
     return looks_ % kLooksPerCheck == 0;
   }
 
  private:
   static constexpr uint32_t kSpins = 4096;
+  static constexpr uint32_t kYields = 64;
   static constexpr uint32_t kLooksPerCheck = 256;
-  uint32_t spins_;
+  bool oversubscribed_;
   uint32_t looks_ = 0;
 };
 

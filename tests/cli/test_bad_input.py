@@ -134,7 +134,7 @@ def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
     [
         *(",", "0,,1", "-1", "1-", "0,0", "x9", "host:x", "host:0,0", "host:1-0", "host:3-1"),
         *("host:²", "²", "host:0", "host:9999", "host:0-1024", "host:0-9999999", "0-9999999"),
-        *("gpu", "gpu:0", "cuda:", "host:1:2"),
+        *("gpu", "gpu:0", "host:1:2"),
     ],
 )
 def test_refuses_devices_that_cannot_be_read(cclmark, fake_cuda, devices):
@@ -323,7 +323,6 @@ class TestMatrix:
             (b"", "empty"),
             (b"# nothing\n", "empty"),
             (b"\xff\xfe\x00", "read"),
-            (b"1e308 1e308\n1 1\n", "matrix"),
         ],
         ids=lambda value: repr(value)[:24] if isinstance(value, bytes) else "",
     )

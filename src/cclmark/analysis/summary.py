@@ -26,6 +26,7 @@ ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
 _SYMMETRIC = {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"}
 _SLOWER = 1.05
 _LATE = 0.10
+_LEAST_SAMPLES = 6  # before a rank is blamed
 
 
 def algorithm_bandwidth(size_bytes: int, time_s: float) -> float:
@@ -92,7 +93,7 @@ def _medians_by_rank(rows: Sequence[Sequence[float]]) -> list[float]:
 
 def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
     """The rank that takes longer than the others by more than they differ among themselves."""
-    if case.operation not in _SYMMETRIC or case.ranks < 3:
+    if case.operation not in _SYMMETRIC or case.ranks < 3 or len(rows) < _LEAST_SAMPLES:
         return None
     by_rank = _medians_by_rank(rows)
     slowest = max(range(len(by_rank)), key=by_rank.__getitem__)
@@ -102,9 +103,9 @@ def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
 
 def _late_rank(case: Case, samples: Samples) -> int | None:
     """The rank that the others wait for: it starts last, so its device is busy for less time."""
-    if case.operation not in _SYMMETRIC or case.ranks < 2:
+    if case.operation not in _SYMMETRIC or len(samples.host_s) < _LEAST_SAMPLES:
         return None
-    if any(time is None for row in samples.device_s for time in row):
+    if case.ranks < 2 or any(time is None for row in samples.device_s for time in row):
         return None
     by_rank = _medians_by_rank(chosen_times(samples, "device"))
     late = min(range(len(by_rank)), key=by_rank.__getitem__)

@@ -32,7 +32,7 @@ def commands() -> Iterator[click.Command]:
         yield _command_for(operation)
     yield command(
         "collectives",
-        "All of them in one launch: communicators and buffers are made once.",
+        "All of them in one launch.",
         CollectivesFlags,
         lambda flags: _measure(_chosen(flags.only), flags),
     )

@@ -18,9 +18,7 @@ class InfoFlags(LibraryFlags):
 
 def info_command() -> click.Command:
     """The command."""
-    return command(
-        "info", "Devices, links and libraries, and why others are not available.", InfoFlags, _info
-    )
+    return command("info", "What this machine has, and why not more.", InfoFlags, _info)
 
 
 def _info(flags: InfoFlags) -> None:

@@ -14,9 +14,9 @@ from cclmark.cli.recording import Recorder
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
 from cclmark.launch.local import LocalLaunch, Request
-from cclmark.plan.cases import Sweep, UnevenPattern
+from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
-from cclmark.plan.operations import parse_dtypes, parse_reductions
+from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Settings
@@ -34,7 +34,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = choose_devices(flags.devices, flags.count, _count_devices)
+    devices = choose_devices(flags.devices, _device_count(flags), _count_devices)
     settings = _settings(flags, devices.runtime)
     plan = _plan(operations, flags, devices, settings)
     cases = list(plan.cases())
@@ -43,8 +43,7 @@ def measure(operations: list[str], flags: Flags) -> int:
             f"no size of that sweep has a single element of {flags.dtype} for each of "
             f"{plan.ranks} ranks: raise -e"
         )
-    for text in settings.inject:
-        Injection.parse(text, plan.ranks)
+    _check_faults(settings, cases)
     request = Request(
         devices=devices,
         cases=cases,
@@ -62,6 +61,30 @@ def measure(operations: list[str], flags: Flags) -> int:
     finally:
         if output is not sys.stdout:
             output.close()
+
+
+def _device_count(flags: Flags) -> int | None:
+    """How many devices ``-g`` or hccl_test's ``-p`` asks for."""
+    if flags.npus is None or flags.npus > 1:
+        if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
+            raise UsageError("-g and -p ask for different numbers of devices")
+        return flags.count if flags.count is not None else flags.npus
+    print(
+        f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output is "
+        "checked. For one device write -g 1.",
+        file=sys.stderr,
+    )
+    return flags.count
+
+
+def _check_faults(settings: Settings, cases: list[Case]) -> None:
+    most = max(case.size_bytes // DTYPE_BYTES[case.dtype] for case in cases)
+    for text in settings.inject:
+        fault = Injection.parse(text, cases[0].ranks)
+        if fault.kind == "corrupt" and fault.value >= most:
+            raise UsageError(f"{text!r}: no output of this run has so many elements")
+        if fault.kind == "corrupt" and not settings.check:
+            raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
 def _count_devices(runtime: str) -> int:
@@ -100,6 +123,8 @@ def _plan(operations: list[str], flags: Flags, devices: DeviceChoice, settings: 
 
 
 def _ccls(flags: Flags, runtime: str) -> list[str]:
+    if flags.ccl_path and runtime == "host":
+        raise UsageError("--ccl-path: the host's own library is built in")
     if not flags.ccl:
         return [_NATIVE_CCL[runtime]]
     from cclmark.run.probe import known_ccls, runtime_of
@@ -132,6 +157,8 @@ def _settings(flags: Flags, runtime: str) -> Settings:
         if flags.register and registration != _REGISTRATIONS[flags.register_number]:
             raise UsageError("-R and --register contradict each other")
         registration = _REGISTRATIONS[flags.register_number]
+    if registration != "none" and runtime == "host":
+        raise UsageError("buffers of the host need no registration: leave out -R and --register")
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")

@@ -114,11 +114,18 @@ class Flags(LibraryFlags):
         WHERE,
         "-g",
         "--ngpus",
-        "-p",
         "--npus",
         type=click.IntRange(min=1),
         metavar="N",
         help="How many devices, one rank each [all].",
+    )
+    npus: int | None = option(
+        WHERE,
+        "-p",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="The same for hccl_test's users, from 2 on; 0 and 1 switch something else in other "
+        "tools and are ignored here.",
     )
     register: str | None = option(
         WHERE,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 
+RUNTIMES = ("cuda", "host")
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 
@@ -32,6 +33,8 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
     runtime, _, part = text.partition(":")
     if runtime and not runtime.isalpha():
         runtime, part = "", text
+    if runtime and runtime not in RUNTIMES:
+        raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
     if not runtime:
         runtime = "cuda" if part or _any_accelerator(probe) else "host"
     if runtime == "host":
@@ -77,8 +80,8 @@ def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
 def _parse_indices(text: str) -> tuple[int, ...]:
     indices: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
             raise UsageError(f"cannot read the devices {text!r}: write 0,2,3 or cuda:0-3 or host:4")
         indices += range(int(first), int(last or first) + 1)
     if len(set(indices)) != len(indices):

@@ -30,6 +30,7 @@ from cclmark.results.schema import (
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
+_LAST_WORDS_S = 5.0
 _OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher does
 
 
@@ -95,6 +96,7 @@ class LocalLaunch:
         self._surroundings: Surroundings | None = None
         self._describing: threading.Thread | None = None
         self._started = False
+        self._left_s: dict[int, float] = {}
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
@@ -132,6 +134,11 @@ class LocalLaunch:
         processors = sorted(os.sched_getaffinity(0))
         on_host = request.devices.runtime == "host"
         oversubscribed = self._size > len(processors)
+        if on_host and oversubscribed:
+            self._listener.notice(
+                f"{self._size} ranks share {len(processors)} processors: they take "
+                "turns, and their times say little"
+            )
         return [
             Job(
                 rank=rank,
@@ -169,9 +176,7 @@ class LocalLaunch:
             elif isinstance(message, Finished):
                 self._finished[message.rank] = message
         if self._started:
-            for result in self._held_back:
-                self._listener.result(result)
-            self._held_back.clear()
+            self._pass_on_results()
 
     def _introduce(self) -> None:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
@@ -183,9 +188,9 @@ class LocalLaunch:
         if self._surroundings is not None:
             self._started = True
             self._listener.started(self._surroundings)
-            self._hear_held_back()
+            self._pass_on_results()
 
-    def _hear_held_back(self) -> None:
+    def _pass_on_results(self) -> None:
         for result in self._held_back:
             self._listener.result(result)
         self._held_back.clear()
@@ -204,10 +209,18 @@ class LocalLaunch:
         self._introduce()
 
     def _dead(self) -> bool:
-        return any(
-            rank.exit_status() is not None and rank.rank not in self._finished
-            for rank in self._ranks
-        )
+        """Whether a rank ended that should not have. One that left in order gets a moment for its
+        last message to arrive.
+        """
+        now_s = time.monotonic()
+        for rank in self._ranks:
+            status = rank.exit_status()
+            if status is None or rank.rank in self._finished:
+                continue
+            left_s = self._left_s.setdefault(rank.rank, now_s)
+            if status != 0 or now_s > left_s + _LAST_WORDS_S:
+                return True
+        return False
 
     def _overdue(self) -> bool:
         now_s = time.monotonic()

@@ -95,7 +95,7 @@ class TableExporter:
             lines += self._found(found)
         lines += self._checked()
         if footer is not None and footer.message:
-            lines.append(self._paint(footer.message, "red"))
+            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
         return text + "\n".join(lines) + "\n"
 
     def _line(self, row: Row) -> str:
@@ -161,7 +161,7 @@ class TableExporter:
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
-                    f"elements, first at index {found.first_element}: expected "
+                    f"element{'s' * (found.wrong > 1)}, first at index {found.first_element}: expected "
                     f"{plain(found.expected)}, got {plain(found.actual)}",
                     "red",
                 )
@@ -212,7 +212,19 @@ class TableExporter:
             text += f", {wrong} wrong"
         if skipped:
             text += f", {skipped} skipped"
-        return [f"  {self._if_bad(text, wrong > 0, 'red')}"]
+        return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
+
+    def _unsettled(self) -> list[str]:
+        """How many medians are known less well than asked for."""
+        number = sum(not result.converged for result in self._results)
+        if number == 0 or self._header is None:
+            return []
+        settings = self._header.settings
+        text = (
+            f"  {number} case{'s' * (number > 1)} did not get to ±{settings.precision:.1%} within "
+            f"--max-time {settings.max_time_s:g} s"
+        )
+        return [self._paint(text, "yellow")]
 
 
 def format_time_us(time_s: float) -> str:

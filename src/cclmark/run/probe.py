@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from cclmark import _engine as engine
@@ -43,6 +44,7 @@ def known_ccls() -> list[str]:
 def take_inventory(ccl_path: str) -> Inventory:
     """Opens every device and every library of this machine."""
     inventory = Inventory()
+    os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(wheel_files("nvrtc")))
     for runtime in dict.fromkeys(runtime for _, runtime in engine.known_ccls()):
         try:
             for index in range(engine.device_count(runtime) if runtime != "host" else 1):

@@ -1,0 +1,124 @@
+import pytest
+
+from cclmark.errors import MissingError, UsageError
+from cclmark.launch.devices import choose_devices, quick_cuda_count
+from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.board import PHASES, Board, Status
+from cclmark.rendezvous.messages import Failed
+
+CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
+
+
+def four(runtime):
+    return 4
+
+
+def none(runtime):
+    raise MissingError("no driver")
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "runtime", "indices"),
+    [
+        ("", None, "cuda", (0, 1, 2, 3)),
+        ("", 2, "cuda", (0, 1)),
+        ("0,2,3", None, "cuda", (0, 2, 3)),
+        ("cuda:1-2", None, "cuda", (1, 2)),
+        ("host:3", None, "host", (0, 1, 2)),
+        ("host", 5, "host", (0, 1, 2, 3, 4)),
+    ],
+)
+def test_devices_are_chosen(text, count, runtime, indices):
+    choice = choose_devices(text, count, four)
+    assert (choice.runtime, choice.indices) == (runtime, indices)
+
+
+def test_without_accelerators_the_host_is_taken():
+    assert choose_devices("", None, none).runtime == "host"
+
+
+@pytest.mark.parametrize("text", ["0,0", "x:1:2", "1-", "cuda:a", "host:0"])
+def test_devices_that_cannot_be_read_are_refused(text):
+    with pytest.raises((UsageError, MissingError)):
+        choose_devices(text, None, four)
+
+
+def test_devices_that_are_not_there_are_missing():
+    with pytest.raises(MissingError, match="4 cuda devices"):
+        choose_devices("0,4", None, four)
+    with pytest.raises(MissingError, match="5 devices asked for"):
+        choose_devices("", 5, four)
+    with pytest.raises(MissingError):
+        choose_devices("0", None, none)
+
+
+def test_the_quick_count_never_guesses(monkeypatch):
+    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
+    assert quick_cuda_count() is None
+    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
+    assert quick_cuda_count() is None
+
+
+def state(rank, **changes):
+    values = {
+        "rank": rank,
+        "pid": 100 + rank,
+        "status": Status("timing", 0, 3, 10.0, 70.0),
+        "exit_status": None,
+        "stopped": False,
+        "failure": None,
+    }
+    return RankState(**{**values, **changes})
+
+
+def failed(rank, kind, message="text"):
+    return Failed(rank, b"", kind, message, "timing", 0)
+
+
+def test_a_killed_rank_is_named_with_phase_and_case():
+    states = [state(0, failure=failed(0, "aborted")), state(1, exit_status=-9)]
+    text = diagnose(states, [CASE])
+    assert text.startswith("rank 1 (pid 101) was killed by SIGKILL during timing of all_reduce")
+    assert "rank 0 (pid 100): timing" in text
+    assert exit_kind(states) == "died"
+
+
+def test_a_stopped_rank_is_blamed_and_not_those_that_waited_for_it():
+    states = [state(0, failure=failed(0, "timeout", "waited 3 s")), state(1, stopped=True)]
+    assert diagnose(states, [CASE]).startswith("rank 1 (pid 101) is stopped")
+
+
+def test_a_rank_that_reports_an_error_is_quoted():
+    states = [state(0, failure=failed(0, "aborted")), state(1, failure=failed(1, "error", "ECC"))]
+    text = diagnose(states, [CASE])
+    assert text.startswith("rank 1")
+    assert "ECC" in text
+    assert exit_kind(states) == "error"
+
+
+def test_the_rank_that_is_furthest_behind_is_blamed_for_a_hang():
+    behind = Status("preparing", 0, 0, 5.0, 65.0)
+    states = [state(0, failure=failed(0, "timeout")), state(1, status=behind)]
+    assert diagnose(states, [CASE]).startswith("rank 1 (pid 101) did not get any further than")
+
+
+def test_a_missing_library_is_reported_as_such():
+    assert exit_kind([state(0, failure=failed(0, "missing"))]) == "missing"
+
+
+def test_the_board_says_where_a_rank_is():
+    import os
+
+    fd = os.memfd_create("board")
+    try:
+        writer, reader = Board(fd, 3), Board(fd, 3)
+        assert reader.read(2).phase == PHASES[0]
+        writer.enter(2, "timing", 7, 5, 60.0)
+        status = reader.read(2)
+        assert (status.phase, status.case_index, status.batches) == ("timing", 7, 5)
+        assert status.deadline_s == pytest.approx(status.since_s + 60)
+        assert reader.read(1).phase == PHASES[0]
+    finally:
+        os.close(fd)
