@@ -115,7 +115,9 @@ class Background:
     def workers(self) -> list[int]:
         """The processes of the ranks that exist by now, in the order of their start."""
         return sorted(
-            pid for pid, words in tagged_processes(self.tag).items() if "cclmark.run.worker" in words
+            pid
+            for pid, words in tagged_processes(self.tag).items()
+            if "cclmark.run.worker" in words
         )
 
     def wait_for_workers(self, count: int) -> list[int]:
@@ -175,7 +177,11 @@ class Background:
         except subprocess.TimeoutExpired:
             pytest.fail(f"the run has not ended after {timeout_s:g} s: {self.command}")
         return Run(
-            self.command, self.directory, self.process.returncode, out.decode(), err.decode()
+            self.command,
+            self.directory,
+            self.process.returncode,
+            (out or b"").decode(),
+            err.decode(),
         )
 
     def _lines(self) -> int:
@@ -233,7 +239,7 @@ def tag() -> Iterator[str]:
 
 @pytest.fixture
 def cclmark(tag: str, tmp_path: Path) -> Callable[..., Run]:
-    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0, env={})``."""
+    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``."""
 
     def run(*arguments, **options) -> Run:
         return launch(tag, tmp_path, *arguments, **options)
@@ -280,7 +286,9 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
 
 
 def _shared_memory() -> set[str]:
-    return {path.name for path in Path("/dev/shm").iterdir()} if Path("/dev/shm").is_dir() else set()
+    return (
+        {path.name for path in Path("/dev/shm").iterdir()} if Path("/dev/shm").is_dir() else set()
+    )
 
 
 def _mapped_files() -> set[str]:

@@ -148,6 +148,7 @@ def measure(args: argparse.Namespace, program: Path) -> dict[str, dict[str, list
                 else:
                     found[name].append(loop(mpi if name == "mpi" else gloo, args, operation))
             print(f"round {number + 1}: {operation}", file=sys.stderr)
+            write(args, rounds)
     return rounds
 
 
@@ -203,6 +204,20 @@ def machine() -> dict[str, object]:
     }
 
 
+def write(args: argparse.Namespace, rounds: dict[str, dict[str, list[Times]]]) -> None:
+    """Writes what was measured so far."""
+    document = {
+        "ranks": args.ranks,
+        "machine": machine(),
+        "peers": sorted(args.versions),
+        "mpirun": mpi_flags(args.ranks),
+        "runs_begun_while_others_worked": args.disturbed,
+        "rounds": rounds,
+    }
+    out = args.out or HERE / f"results-{args.ranks}ranks.json"
+    out.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def main() -> None:
     """Measures, prints the table and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -219,18 +234,7 @@ def main() -> None:
     args.versions, args.disturbed = set(), 0
     with tempfile.TemporaryDirectory() as directory:
         rounds = measure(args, build_mpi_loop(args.mpirun, directory))
-    text = table(rounds)
-    print(text)
-    document = {
-        "ranks": args.ranks,
-        "machine": machine(),
-        "peers": sorted(args.versions),
-        "mpirun": mpi_flags(args.ranks),
-        "runs_begun_while_others_worked": args.disturbed,
-        "rounds": rounds,
-    }
-    out = args.out or HERE / f"results-{args.ranks}ranks.json"
-    out.write_text(json.dumps(document, indent=1) + "\n")
+    print(table(rounds))
 
 
 if __name__ == "__main__":

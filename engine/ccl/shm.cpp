@@ -49,7 +49,7 @@ const ShmKernels& shm_kernels() {
 
 namespace {
 
-constexpr uint64_t kDepth = 32;
+constexpr uint64_t kDepth = 64;
 constexpr size_t kInlineBytes = 2048;
 /// From here on results go past the cache: larger ones would push everything else out of it.
 constexpr size_t kStreamBytes = size_t{2} << 20;

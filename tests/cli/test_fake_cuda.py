@@ -106,6 +106,17 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
     assert {result.samples.operations_per_sample for result in results} == {expected}
 
 
+@pytest.mark.parametrize(
+    ("register", "words"), [("local", "CommRegister"), ("symmetric", "symmetric windows")]
+)
+def test_registration_that_the_version_lacks_is_skipped(cclmark, fake_cuda, register, words):
+    """As anything else that a library cannot do: no rank has died of it."""
+    run = cclmark("all_reduce", *TWO, "--register", register, env=fake_cuda.env(old=True))
+    assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
+    assert all(words in result.reason for result in run.journal.results)
+    assert words in run.out
+
+
 class TestFaults:
     @pytest.mark.parametrize("rank", [0, 1])
     def test_wrong_data_is_found_and_the_rank_named(self, cclmark, fake_cuda, rank):

@@ -95,7 +95,9 @@ def test_many_bits_flipped(whole, hits):
 
 
 @MANY
-@given(begin=st.integers(0, 2**32), length=st.integers(1, 4096), filler=st.sampled_from([b"", b"\0"]))
+@given(
+    begin=st.integers(0, 2**32), length=st.integers(1, 4096), filler=st.sampled_from([b"", b"\0"])
+)
 def test_a_hole(whole, begin, length, filler):
     """Bytes lost, or zeroed as file systems do after a crash."""
     content, journal = whole

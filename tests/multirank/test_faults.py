@@ -1,4 +1,4 @@
-"""Ranks and launchers that die, stop or are interrupted: the run ends soon, says why, leaves nothing.
+"""Ranks and launchers that die, stop or are interrupted: the run ends, says why, leaves nothing.
 
 Bounds on time are wide: they tell an end from a hang, not fast from slow.
 """
@@ -182,9 +182,10 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     assert str(run.journal_path) in ended.err
 
 
-def test_interrupted_at_start_up(background):
+@pytest.mark.parametrize("workers", [1, 2, RANKS])
+def test_interrupted_at_start_up(background, workers):
     run = background(*ENDLESS)
-    run.wait_for_workers(1)
+    run.wait_for_workers(workers)
     run.signal(run.process.pid, signal.SIGINT)
     ended = run.finish(SOON_S)
     assert ended.code == 130

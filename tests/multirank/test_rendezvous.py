@@ -1,4 +1,4 @@
-"""The control plane in one process: only who has the run's secrets is heard, and the run goes on."""
+"""The control plane in one process: only who has the run's secrets is heard; the run goes on."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ def test_hears_ranks_in_the_order_of_their_words(server):
 @pytest.mark.parametrize("first", ["put", "want"])
 def test_a_value_reaches_all_who_want_it(server, first):
     stop = threading.Event()
-    serving = threading.Thread(target=lambda: [server.receive(0.01) for _ in iter(stop.is_set, True)])
+    serving = threading.Thread(
+        target=lambda: [server.receive(0.01) for _ in iter(stop.is_set, True)]
+    )
     values: list[bytes] = []
 
     def want(rank: int) -> None:

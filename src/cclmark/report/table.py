@@ -161,8 +161,8 @@ class TableExporter:
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
-                    f"element{'s' * (found.wrong > 1)}, first at index {found.first_element}: expected "
-                    f"{plain(found.expected)}, got {plain(found.actual)}",
+                    f"element{'s' * (found.wrong > 1)}, first at index {found.first_element}: "
+                    f"expected {plain(found.expected)}, got {plain(found.actual)}",
                     "red",
                 )
         return text
@@ -177,7 +177,8 @@ class TableExporter:
         lines = [
             f"  {self._paint(found.operation, 'bold')}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
-            f"{format_size(peak.case.size_bytes)} {peak.case.placement}{self._share(peak.summary)}; "
+            f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
+            f"{self._share(peak.summary)}; "
             f"{format_time_us(latency.summary.time_s)} µs at "
             f"{format_size(latency.case.size_bytes)}"
         ]

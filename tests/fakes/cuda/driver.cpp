@@ -23,11 +23,16 @@ Driver& Driver::instance() {
 }
 
 Driver::Driver()
-    : device_count_(static_cast<int>(environment_number("CCLMARK_FAKE_DEVICES", kDevices))),
+    : device_count_(static_cast<int>(environment_number("CCLMARK_FAKE_DEVICES", kDevices, 0))),
       memory_bytes_(environment_number("CCLMARK_FAKE_MEMORY", kMemoryBytes)),
       architecture_(
           static_cast<int>(environment_number("CCLMARK_FAKE_ARCHITECTURE", kArchitecture))),
       primaries_(static_cast<size_t>(device_count_)) {}
+
+void Driver::initialize() {
+  require(device_count_ > 0, kNoDevice);
+  initialized_ = true;
+}
 
 void Driver::require_device(int device) const {
   require_initialized();

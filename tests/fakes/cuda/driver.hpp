@@ -26,7 +26,8 @@ class Driver {
  public:
   static Driver& instance();
 
-  void initialize() { initialized_ = true; }
+  /// Raises Refusal when there is no device.
+  void initialize();
   void require_initialized() const { require(initialized_, kNotInitialized); }
   void require_device(int device) const;
 

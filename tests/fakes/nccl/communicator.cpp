@@ -141,7 +141,12 @@ void Communicator::fail(const Failure& failure) {
 }
 
 void Communicator::destroy() {
-  std::unique_lock lock(running_, limit_);
+  auto deadline = std::chrono::steady_clock::now() + limit_;
+  std::unique_lock lock(running_, std::try_to_lock);
+  while (!lock.owns_lock() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.try_lock();
+  }
   stop_ = true;
   require(lock.owns_lock(), kSystemError, "an operation of the communicator does not end");
 }

@@ -68,7 +68,7 @@ class Communicator {
   std::atomic<bool> stop_{false};
   std::atomic<Result> async_error_{kSuccess};
 
-  std::timed_mutex running_;
+  std::mutex running_;
   PeerMemory peers_;
   uint64_t stream_phase_ = 0;
 

@@ -1,91 +1,18 @@
 // Collectives of the fake NCCL over three processes, against results worked out here.
 
-#include <array>
+#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "selftest/checks.hpp"
+#include "selftest/elements.hpp"
 #include "selftest/rank.hpp"
 
 namespace selftest {
 namespace {
 
-constexpr int kInt8 = 0, kUint8 = 1, kInt32 = 2, kUint32 = 3, kInt64 = 4, kUint64 = 5, kFloat16 = 6,
-              kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9, kFp8e4m3 = 10, kFp8e5m2 = 11;
 constexpr int kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4;
-constexpr std::array<size_t, 12> kBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
-/// The bits of a small whole number as a binary float with `mantissa` bits.
-uint64_t float_bits(int value, int mantissa, int bias, int sign_bit) {
-  if (value == 0) return 0;
-  int magnitude = std::abs(value), exponent = 0;
-  while (magnitude >> (exponent + 1) != 0) ++exponent;
-  auto fraction = static_cast<uint64_t>(magnitude - (1 << exponent));
-  uint64_t shifted =
-      exponent > mantissa ? fraction >> (exponent - mantissa) : fraction << (mantissa - exponent);
-  return static_cast<uint64_t>(value < 0) << sign_bit |
-         static_cast<uint64_t>(exponent + bias) << mantissa | shifted;
-}
-
-uint64_t bits_of(int value, int dtype) {
-  switch (dtype) {
-    case kFloat16:
-      return float_bits(value, 10, 15, 15);
-    case kFloat32:
-      return float_bits(value, 23, 127, 31);
-    case kFloat64:
-      return float_bits(value, 52, 1023, 63);
-    case kBfloat16:
-      return float_bits(value, 7, 127, 15);
-    case kFp8e4m3:
-      return float_bits(value, 3, 7, 7);
-    case kFp8e5m2:
-      return float_bits(value, 2, 15, 7);
-    default:
-      return static_cast<uint64_t>(static_cast<int64_t>(value));
-  }
-}
-
-/// Whole numbers as elements of a dtype, in device memory.
-class Elements {
- public:
-  Elements(const Rank& rank, int dtype, const std::vector<int>& values)
-      : rank_(rank), dtype_(dtype), count_(values.size()) {
-    memory_ = rank.gpu.allocate(count_ * width());
-    set(values);
-  }
-  void set(const std::vector<int>& values) {
-    std::vector<unsigned char> bytes = encode(values);
-    rank_.gpu.write(memory_, bytes.data(), bytes.size());
-  }
-  bool holds(const std::vector<int>& values, size_t first = 0) const {
-    std::vector<unsigned char> bytes(values.size() * width());
-    rank_.gpu.read(bytes.data(), at(first), bytes.size());
-    return bytes == encode(values);
-  }
-  void* at(size_t element) const { return static_cast<char*>(memory_) + element * width(); }
-  const void* from(size_t element) const { return at(element); }
-
- private:
-  size_t width() const { return kBytes[static_cast<size_t>(dtype_)]; }
-  std::vector<unsigned char> encode(const std::vector<int>& values) const {
-    std::vector<unsigned char> bytes(values.size() * width());
-    for (size_t i = 0; i < values.size(); ++i) {
-      uint64_t bits = bits_of(values[i], dtype_);
-      std::memcpy(bytes.data() + i * width(), &bits, width());  // the machine is little-endian
-    }
-    return bytes;
-  }
-
-  const Rank& rank_;
-  const int dtype_;
-  const size_t count_;
-  void* memory_;
-};
 
 constexpr int kRanks = 3;
 constexpr size_t kCount = 7;
@@ -128,7 +55,7 @@ std::vector<int> zeros(size_t count) {
 }
 
 void check_reductions(Rank& rank) {
-  for (int dtype = 0; dtype < 12; ++dtype) {
+  for (int dtype = 0; dtype < kDtypes; ++dtype) {
     Elements send(rank, dtype, inputs(rank.rank, 0, kCount * kRanks));
     Elements receive(rank, dtype, zeros(kCount * kRanks));
     bool whole = dtype < kFloat16;
@@ -168,11 +95,11 @@ void check_reductions(Rank& rank) {
 /// Averages: of integers, the truncated quotient; of floats, with the rounded factor.
 void check_averages(Rank& rank) {
   Elements integers(rank, kInt32, {-1 - rank.rank, 5});
-  rank("ncclAllReduce", integers.from(0), integers.at(0), size_t{2}, kInt32, kAvg);
+  rank("ncclAllReduce", integers.from(0), integers.at(0), size_t{2}, int{kInt32}, kAvg);
   std::vector<float> floats = {3.0f * static_cast<float>(rank.rank), 1.5f};
   void* memory = rank.gpu.allocate(8);
   rank.gpu.write(memory, floats.data(), 8);
-  rank("ncclAllReduce", static_cast<const void*>(memory), memory, size_t{2}, kFloat32, kAvg);
+  rank("ncclAllReduce", static_cast<const void*>(memory), memory, size_t{2}, int{kFloat32}, kAvg);
   rank.gpu.wait();
   CHECK(integers.holds({-2, 5}));
   rank.gpu.read(floats.data(), memory, 8);
@@ -185,7 +112,8 @@ void check_movements(Rank& rank) {
   auto part = [](int r) { return kCount * static_cast<size_t>(r); };
   size_t own = part(rank.rank);
   void* nothing = nullptr;
-  for (int dtype : {kUint8, kFloat16, kInt64}) {
+  for (Dtype type : {kUint8, kFloat16, kInt64}) {
+    int dtype = type;
     Elements send(rank, dtype, inputs(rank.rank, 0, kCount * kRanks));
     Elements receive(rank, dtype, zeros(kCount * kRanks));
     std::vector<int> gathered, exchanged;
@@ -228,7 +156,7 @@ void check_movements(Rank& rank) {
 void check_alltoall_in_place(Rank& rank) {
   std::vector<int> values = {rank.rank * 10, rank.rank * 10 + 1, rank.rank * 10 + 2};
   Elements buffer(rank, kInt32, values);
-  rank("ncclAlltoAll", buffer.from(0), buffer.at(0), size_t{1}, kInt32);
+  rank("ncclAlltoAll", buffer.from(0), buffer.at(0), size_t{1}, int{kInt32});
   rank.gpu.wait();
   std::vector<int> right = {rank.rank, rank.rank + 10, rank.rank + 20};
   CHECK(buffer.holds(right) == (rank.rank == 0));
@@ -242,14 +170,14 @@ void check_exchange(Rank& rank) {
   Elements sum(rank, kInt32, {1});
   CHECK_EQUAL(rank.nccl("ncclGroupStart"), 0);
   CHECK_EQUAL(rank.nccl("ncclGroupStart"), 0);
-  rank("ncclSend", send.from(0), size_t{1}, kInt32, right);
-  rank("ncclSend", send.from(1), size_t{2}, kInt32, right);
-  rank("ncclSend", send.from(0), size_t{1}, kInt32, rank.rank);
+  rank("ncclSend", send.from(0), size_t{1}, int{kInt32}, right);
+  rank("ncclSend", send.from(1), size_t{2}, int{kInt32}, right);
+  rank("ncclSend", send.from(0), size_t{1}, int{kInt32}, rank.rank);
   CHECK_EQUAL(rank.nccl("ncclGroupEnd"), 0);
-  rank("ncclAllReduce", sum.from(0), sum.at(0), size_t{1}, kInt32, kSum);
-  rank("ncclRecv", receive.at(0), size_t{1}, kInt32, left);
-  rank("ncclRecv", receive.at(1), size_t{2}, kInt32, left);
-  rank("ncclRecv", receive.at(3), size_t{1}, kInt32, rank.rank);
+  rank("ncclAllReduce", sum.from(0), sum.at(0), size_t{1}, int{kInt32}, kSum);
+  rank("ncclRecv", receive.at(0), size_t{1}, int{kInt32}, left);
+  rank("ncclRecv", receive.at(1), size_t{2}, int{kInt32}, left);
+  rank("ncclRecv", receive.at(3), size_t{1}, int{kInt32}, rank.rank);
   rank.gpu.wait();
   CHECK(receive.holds(zeros(4)));
   CHECK_EQUAL(rank.nccl("ncclGroupEnd"), 0);
@@ -257,8 +185,8 @@ void check_exchange(Rank& rank) {
   CHECK(receive.holds({left, 10 + left, 20 + left, rank.rank}));
   CHECK(sum.holds({kRanks}));
   // Outside a group, down the line.
-  if (rank.rank > 0) rank("ncclRecv", send.at(0), size_t{3}, kInt32, left);
-  if (rank.rank < kRanks - 1) rank("ncclSend", send.from(0), size_t{3}, kInt32, right);
+  if (rank.rank > 0) rank("ncclRecv", send.at(0), size_t{3}, int{kInt32}, left);
+  if (rank.rank < kRanks - 1) rank("ncclSend", send.from(0), size_t{3}, int{kInt32}, right);
   rank.gpu.wait();
   CHECK(send.holds({0, 10, 20}));
 }
@@ -268,7 +196,7 @@ void check_captured(Rank& rank) {
   void *graph = nullptr, *executable = nullptr;
   CHECK_EQUAL(rank.gpu.cuda("cuStreamBeginCapture_v2", rank.gpu.stream, 1), 0);
   for (int i = 0; i < 2; ++i) {
-    rank("ncclAllReduce", buffer.from(0), buffer.at(0), size_t{2}, kInt64, kSum);
+    rank("ncclAllReduce", buffer.from(0), buffer.at(0), size_t{2}, int{kInt64}, kSum);
   }
   CHECK_EQUAL(rank.gpu.cuda("cuStreamEndCapture", rank.gpu.stream, &graph), 0);
   CHECK_EQUAL(rank.gpu.cuda("cuGraphInstantiateWithFlags", &executable, graph, 0ull), 0);
@@ -294,7 +222,7 @@ void check_split(Rank& rank) {
   Elements own(rank, kInt32, {rank.rank});
   Elements all(rank, kInt32, zeros(2));
   if (half != nullptr) {
-    CHECK_EQUAL(rank.nccl("ncclAllGather", own.from(0), all.at(0), size_t{1}, kInt32, half,
+    CHECK_EQUAL(rank.nccl("ncclAllGather", own.from(0), all.at(0), size_t{1}, int{kInt32}, half,
                           rank.gpu.stream),
                 0);
     rank.gpu.wait();
@@ -309,8 +237,9 @@ void measure(Rank& rank) {
   constexpr size_t kFloats = (1 << 20) / 4;
   constexpr int kTurns = 50;
   void* memory = rank.gpu.allocate(kFloats * 4);
-  for (int dtype : {kFloat32, kBfloat16}) {
-    size_t count = (1 << 20) / kBytes[static_cast<size_t>(dtype)];
+  for (Dtype type : {kFloat32, kBfloat16}) {
+    int dtype = type;
+    size_t count = (1 << 20) / element_bytes(dtype);
     rank.meet();
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kTurns; ++i) {

@@ -18,9 +18,10 @@
 namespace selftest {
 namespace {
 
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101,
-              kInvalidContext = 201, kInvalidHandle = 400, kIllegalState = 401, kNotReady = 600,
-              kCaptureUnsupported = 900, kCaptureInvalidated = 901;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kNoDevice = 100,
+              kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400,
+              kIllegalState = 401, kNotReady = 600, kCaptureUnsupported = 900,
+              kCaptureInvalidated = 901;
 
 /// Work that holds a stream up until told.
 struct Gate {
@@ -35,6 +36,11 @@ void close_gate(const Gpu& gpu, Gate& gate) {
   CHECK_EQUAL(gpu.cuda("cclmark_fake_enqueue", gpu.stream, &Gate::pass, static_cast<void*>(&gate),
                        &Gate::keep),
               0);
+}
+
+void check_no_devices() {
+  setenv("CCLMARK_FAKE_DEVICES", "0", 1);
+  CHECK_EQUAL(Library(cuda_path())("cuInit", 0u), kNoDevice);
 }
 
 void check_devices() {
@@ -228,6 +234,7 @@ void check_graphs() {
 }  // namespace
 
 void cuda_checks() {
+  run("a machine without devices", 1, [](int) { check_no_devices(); });
   run("devices and contexts", 1, [](int) { check_devices(); });
   run("memory", 1, [](int) { check_memory(); });
   run("memory behind allocations", 1, [](int) { check_guard(); });

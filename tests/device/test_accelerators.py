@@ -1,0 +1,138 @@
+"""The main job on real accelerators: ``pytest -m device tests/device``."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+pytestmark = pytest.mark.device
+
+
+def cclmark(tmp_path, *arguments, environment=None):
+    journal = tmp_path / f"{time.monotonic_ns()}.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "cclmark", *arguments, "--journal", str(journal)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=tmp_path,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+    return done, read_journal(journal) if journal.exists() else None
+
+
+def test_every_operation_is_right_in_both_placements(tmp_path):
+    done, journal = cclmark(tmp_path, "collectives", "-b", "1K", "-e", "16M", "-f", "128")
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+    assert len({result.case.operation for result in journal.results}) == 11
+    assert {result.verification.where for result in journal.results} == {"device"}
+
+
+def test_every_type_and_reduction_is_right(tmp_path):
+    flags = ["-b", "64K", "-e", "64K", "-d", "all", "-o", "all"]
+    done, journal = cclmark(tmp_path, "collectives", *flags, "--only", "reduce_scatter,all_reduce")
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+    assert len(journal.results) == 2 * 12 * 5 * 2
+
+
+def test_every_root_and_uneven_parts_are_right(tmp_path):
+    flags = ["-b", "1M", "-e", "1M", "-r", "all", "--pattern", "skew:5", "-d", "bfloat16"]
+    names = "broadcast,reduce,gather,scatter,alltoallv"
+    done, journal = cclmark(tmp_path, "collectives", *flags, "--only", names)
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
+def test_one_corrupted_element_is_caught(tmp_path, operation):
+    flags = ["-b", "64M", "-e", "64M", "--inject", "corrupt:rank=1,index=1000003"]
+    done, journal = cclmark(tmp_path, operation, *flags)
+    assert done.returncode == 1
+    for result in journal.results:
+        (finding,) = result.verification.findings
+        assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 1000003)
+        assert finding.expected != finding.actual
+
+
+@pytest.mark.parametrize(
+    "flags", [["--timing", "graph"], ["--timing", "per-op"], ["-z", "1"], ["-m", "4"], ["-R", "1"],
+              ["-R", "2"], ["-n", "20", "-w", "5"]]
+)  # fmt: skip
+def test_every_way_of_timing_and_registering_works(tmp_path, flags):
+    done, journal = cclmark(tmp_path, "all_reduce", "-b", "8", "-e", "8M", "-f", "64", *flags)
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+
+
+def test_without_a_compiler_the_host_checks(tmp_path):
+    environment = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": str(tmp_path)}
+    flags = ["all_reduce", "-b", "1M", "-e", "1M"]
+    done, journal = cclmark(tmp_path, *flags, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert {result.verification.where for result in journal.results} == {"host"}
+    fault = ["--inject", "corrupt:rank=0,index=77"]
+    done, _ = cclmark(tmp_path, *flags, *fault, environment=environment)
+    assert done.returncode == 1
+
+
+def test_what_does_not_fit_is_skipped_and_the_rest_runs(tmp_path):
+    done, journal = cclmark(tmp_path, "all_reduce", "-b", "1G", "-e", "1T", "-f", "1024", "-n", "1")
+    assert done.returncode == 0, done.stderr
+    assert [result.status for result in journal.results] == ["ok", "ok", "skipped", "skipped"]
+
+
+def start_endless(tmp_path, *flags):
+    journal = tmp_path / "endless.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cclmark", "all_reduce", "-b", "1M", "-e", "1M", "-N", "0", *flags,
+         "--journal", str(journal)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        if journal.exists() and len(journal.read_bytes().splitlines()) > 5:
+            return process, journal, [d.pid for d in read_journal(journal).header.devices]
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "is stopped")]
+)
+def test_a_rank_that_dies_or_hangs_ends_the_run_and_is_named(tmp_path, number, word):
+    process, journal, pids = start_endless(tmp_path, "--timeout", "5")
+    os.kill(pids[1], number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert f"rank 1 (pid {pids[1]})" in errors
+    assert word in errors
+    assert "all_reduce 1 MiB" in errors
+    assert all(gone(pid) for pid in pids)
+    assert read_journal(journal).footer.exit_code == 4
+    assert len(read_journal(journal).results) > 3
+
+
+def test_ctrl_c_ends_everything(tmp_path):
+    process, journal, pids = start_endless(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert all(gone(pid) for pid in pids)
+    assert read_journal(journal).footer.exit_code == 130
