@@ -5,8 +5,8 @@
 
 Each round runs every operation through cclmark, mpi_loop.c and gloo_loop.py on the same sizes, one
 after the other. Two figures for each: the best round's median, and the best batch of all rounds,
-which says more on a machine that others use too. The ratios are the peer's figure over ours: above 1
-we are faster. Writes results-<ranks>ranks.json beside this file and prints the table as Markdown.
+which says more on a machine that others use too. The ratios are the peer's figure over ours: above
+1 we are faster. Writes results-<ranks>ranks.json beside this file and prints the table as Markdown.
 """
 
 from __future__ import annotations

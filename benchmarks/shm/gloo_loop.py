@@ -25,7 +25,6 @@ ALIGNMENT = 512
 MOST_OPERATIONS = 1000
 WARM_UP_BATCHES = 2
 LEAST_BATCHES = 3
-BATCH_S = 1e-3
 MOST_S = 1.0
 WIDTH = 4
 SPANS_RANKS = ("all_gather", "reduce_scatter", "alltoall")
@@ -48,6 +47,11 @@ def operation(name: str) -> Run:
 def aligned(size: int) -> int:
     """``size`` rounded up as cclmark rounds what a message takes up in a buffer."""
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+def operations_per_batch(time_s: float) -> int:
+    """As cclmark.analysis.stopping has it."""
+    return min(max(20, math.ceil(100e-6 / time_s)), math.ceil(10e-3 / time_s), MOST_OPERATIONS)
 
 
 def slots(buffer: torch.Tensor, count: int, stride: int, number: int) -> list[torch.Tensor]:
@@ -89,7 +93,7 @@ def rank_main(
         length = 1
         for _ in range(WARM_UP_BATCHES):
             time_s = batch(run, inputs, outputs, length)
-            length = min(MOST_OPERATIONS, max(1, math.ceil(BATCH_S / time_s)))
+            length = operations_per_batch(time_s)
         measured: list[float] = []
         while len(measured) < batches:
             if len(measured) >= LEAST_BATCHES and sum(measured) * length > MOST_S:

@@ -4,11 +4,12 @@
  *
  * Sizes count as nccl-tests counts them: all ranks' parts together for all_gather, reduce_scatter
  * and alltoall. Buffers come from malloc, the elements are floats, reductions are sums. As in
- * engine/collective/session.cpp, operations run back to back in batches of about a millisecond after
- * a barrier, and each operation of a batch uses other memory than the one before; a send and a
- * receive buffer have room for the largest size, and for SPARE_BYTES at least. A batch's figure is
- * its slowest rank's time; the output has the median and the least of the batches, in seconds an
- * operation. There are BATCHES of them, or fewer where they take longer than a second together. */
+ * engine/measure/session.cpp, operations run back to back in batches after a barrier, as many as
+ * in src/cclmark/analysis/stopping.py, and each operation of a batch uses other memory than the one
+ * before; a send and a receive buffer have room for the largest size, and for SPARE_BYTES at least.
+ * A batch's figure is its slowest rank's time; the output has the median and the least of the
+ * batches, in seconds an operation. There are BATCHES of them, or fewer where they take longer than
+ * a second together. */
 
 #include <math.h>
 #include <mpi.h>
@@ -16,58 +17,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kAlignment = 512, kMostOperations = 1000, kWarmUpBatches = 4, kLeastBatches = 5 };
-static const double kBatchSeconds = 1e-3, kMostSeconds = 1;
+enum { kAlignment = 512, kWarmUpBatches = 4, kLeastBatches = 5 };
+static const double kMostSeconds = 1;
 
 typedef struct {
-  const char *name;
+  const char* name;
   int send_parts, receive_parts; /* 1: `count` elements; 0: that for every rank */
   int spans_ranks;               /* the size counts the parts of all ranks together */
-  void (*run)(const void *send, void *receive, int count);
+  void (*run)(const void* send, void* receive, int count);
 } Collective;
 
-static void all_reduce(const void *send, void *receive, int count) {
+static void all_reduce(const void* send, void* receive, int count) {
   MPI_Allreduce(send, receive, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
-static void all_gather(const void *send, void *receive, int count) {
+static void all_gather(const void* send, void* receive, int count) {
   MPI_Allgather(send, count, MPI_FLOAT, receive, count, MPI_FLOAT, MPI_COMM_WORLD);
 }
-static void reduce_scatter(const void *send, void *receive, int count) {
+static void reduce_scatter(const void* send, void* receive, int count) {
   MPI_Reduce_scatter_block(send, receive, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
-static void broadcast(const void *send, void *receive, int count) {
+static void broadcast(const void* send, void* receive, int count) {
   (void)send; /* MPI's broadcast is in place; its one buffer is the one that rotates */
   MPI_Bcast(receive, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
 }
-static void reduce(const void *send, void *receive, int count) {
+static void reduce(const void* send, void* receive, int count) {
   MPI_Reduce(send, receive, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
 }
-static void alltoall(const void *send, void *receive, int count) {
+static void alltoall(const void* send, void* receive, int count) {
   MPI_Alltoall(send, count, MPI_FLOAT, receive, count, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
 static const Collective kCollectives[] = {
-    {"all_reduce", 1, 1, 0, all_reduce},         {"all_gather", 1, 0, 1, all_gather},
-    {"reduce_scatter", 0, 1, 1, reduce_scatter}, {"broadcast", 1, 1, 0, broadcast},
-    {"reduce", 1, 1, 0, reduce},                 {"alltoall", 0, 0, 1, alltoall},
+    {"all_reduce", 1, 1, 0, all_reduce},
+    {"all_gather", 1, 0, 1, all_gather},
+    {"reduce_scatter", 0, 1, 1, reduce_scatter},
+    {"broadcast", 1, 1, 0, broadcast},
+    {"reduce", 1, 1, 0, reduce},
+    {"alltoall", 0, 0, 1, alltoall},
 };
 
-static size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+static size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-static void *filled(size_t bytes) {
-  float *memory = malloc(bytes);
+static void* filled(size_t bytes) {
+  float* memory = malloc(bytes);
   if (memory == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
   for (size_t i = 0; i < bytes / sizeof(float); ++i) memory[i] = (float)(i % 7);
   return memory;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
+static int ascending(const void* a, const void* b) {
+  double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
+static int operations_per_batch(double time) {
+  return (int)fmin(fmin(fmax(20, ceil(100e-6 / time)), ceil(10e-3 / time)), 1000);
+}
+
 /* Runs one batch and returns the slowest rank's seconds an operation. */
-static double batch(const Collective *collective, char *send, size_t send_stride, char *receive,
+static double batch(const Collective* collective, char* send, size_t send_stride, char* receive,
                     size_t receive_stride, size_t slots, int count, int operations) {
   MPI_Barrier(MPI_COMM_WORLD);
   double begin = MPI_Wtime();
@@ -80,12 +90,12 @@ static double batch(const Collective *collective, char *send, size_t send_stride
   return slowest;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const Collective *collective = NULL;
+  const Collective* collective = NULL;
   for (size_t i = 0; argc > 4 && i < sizeof(kCollectives) / sizeof(kCollectives[0]); ++i) {
     if (strcmp(kCollectives[i].name, argv[1]) == 0) collective = &kCollectives[i];
   }
@@ -102,7 +112,7 @@ int main(int argc, char **argv) {
   }
   capacity = aligned(capacity);
   char *send = filled(capacity), *receive = filled(capacity);
-  double *times = malloc((size_t)batches * sizeof(double));
+  double* times = malloc((size_t)batches * sizeof(double));
 
   if (rank == 0) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -123,10 +133,9 @@ int main(int argc, char **argv) {
     for (int b = -kWarmUpBatches; b < batches; ++b) {
       if (elapsed > kMostSeconds && measured >= kLeastBatches) break;
       double time = batch(collective, send, send_stride, receive, receive_stride, slots, (int)count,
-                   operations);
+                          operations);
       if (b < 0) {
-        double wanted = ceil(kBatchSeconds / time);
-        operations = wanted > kMostOperations ? kMostOperations : wanted < 1 ? 1 : (int)wanted;
+        operations = operations_per_batch(time);
       } else {
         times[measured++] = time;
         elapsed += time * operations; /* the same on every rank, as the time is */

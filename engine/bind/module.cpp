@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "ccl/communicator.hpp"
-#include "collective/session.hpp"
 #include "collective/values.hpp"
 #include "device/device.hpp"
 #include "device/nvrtc.hpp"
+#include "measure/session.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -98,7 +98,7 @@ NB_MODULE(_engine, m) {
   m.def(
       "compile_for_cuda",
       [](int architecture) {
-        std::string image = compile_for_cuda(architecture);
+        std::string image = compile_for_cuda(architecture, KernelCache::renew);
         return nb::bytes(image.data(), image.size());
       },
       "architecture"_a);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ccl/communicator.hpp"
+#include "collective/table.hpp"
 #include "core/library.hpp"
 
 namespace cclmark {
@@ -276,13 +277,22 @@ class NcclCommunicator final : public Communicator {
     if (registration == Registration::none) return device_.allocate(bytes);
     require_registration(registration);
     void* memory = nullptr;
-    api_.check(api_.mem_alloc(&memory, bytes), "MemAlloc", comm_);
+    try {
+      api_.check(api_.mem_alloc(&memory, bytes), "MemAlloc", comm_);
+    } catch (const Error& error) {
+      throw OutOfMemoryError(error.what());
+    }
     void* handle = nullptr;
-    if (registration == Registration::local) {
-      api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
-    } else {
-      api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
-                 "CommWindowRegister", comm_);
+    try {
+      if (registration == Registration::local) {
+        api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
+      } else {
+        api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
+                   "CommWindowRegister", comm_);
+      }
+    } catch (...) {
+      api_.mem_free(memory);
+      throw;
     }
     registered_.emplace_back(memory, handle);
     return memory;
@@ -325,8 +335,10 @@ class NcclCommunicator final : public Communicator {
       if (api_.version < api_.family.fp8_version) {
         throw UnsupportedError(what + " has no 8-bit floats (2.24 or newer has)");
       }
-      if (device_.info().architecture < api_.family.fp8_architecture) {
-        throw UnsupportedError(what + " has 8-bit floats from compute capability 9.0 on; this is " +
+      if (info(op.collective).reduces &&
+          device_.info().architecture < api_.family.fp8_architecture) {
+        throw UnsupportedError(what +
+                               " reduces 8-bit floats from compute capability 9.0 on; this is " +
                                std::to_string(device_.info().architecture / 10) + "." +
                                std::to_string(device_.info().architecture % 10));
       }

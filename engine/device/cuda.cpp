@@ -120,9 +120,8 @@ CUdeviceptr address(const void* memory) {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index) : cu_(driver()) {
-    cu_.check(cu_.device_get(&device_, index), "cuDeviceGet");
-    cu_.check(cu_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+  /// Delegates, so that the context is released when what comes after it fails.
+  explicit CudaDevice(int index) : CudaDevice(driver(), index) {
     activate();
     describe(index);
   }
@@ -201,6 +200,11 @@ class CudaDevice final : public Device {
     cu_.check(code, "cuGraphInstantiate");
     return executable;
   }
+  void abandon_capture(void* stream) noexcept override {
+    void* graph = nullptr;
+    cu_.end_capture(stream, &graph);
+    if (graph != nullptr) cu_.destroy_graph(graph);
+  }
   void launch_graph(void* graph, void* stream) override {
     cu_.check(cu_.launch_graph(graph, stream), "cuGraphLaunch");
   }
@@ -209,10 +213,7 @@ class CudaDevice final : public Device {
   const Kernel& kernel(const char* name) override {
     auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
-    if (module_ == nullptr) {
-      std::string image = compile_for_cuda(info_.architecture);
-      cu_.check(cu_.load_module(&module_, image.data()), "cuModuleLoadData");
-    }
+    if (module_ == nullptr) load_module();
     Kernel kernel{};
     cu_.check(cu_.get_function(&kernel.function, module_, name), "cuModuleGetFunction");
     return kernels_.emplace(name, kernel).first->second;
@@ -229,6 +230,19 @@ class CudaDevice final : public Device {
   }
 
  private:
+  CudaDevice(Driver& cu, int index) : cu_(cu) {
+    cu_.check(cu_.device_get(&device_, index), "cuDeviceGet");
+    cu_.check(cu_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+  }
+
+  /// A file of the cache may be damaged: then the kernels are compiled again.
+  void load_module() {
+    std::string image = compile_for_cuda(info_.architecture, KernelCache::use);
+    if (cu_.load_module(&module_, image.data()) == 0) return;
+    image = compile_for_cuda(info_.architecture, KernelCache::renew);
+    cu_.check(cu_.load_module(&module_, image.data()), "cuModuleLoadData");
+  }
+
   int attribute(int which) const {
     int value = 0;
     cu_.check(cu_.device_attribute(&value, which, device_), "cuDeviceGetAttribute");

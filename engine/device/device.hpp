@@ -63,6 +63,8 @@ class Device {
 
   virtual void begin_capture(void* stream) = 0;
   virtual void* end_capture(void* stream) = 0;
+  /// Ends a capture whose calls failed.
+  virtual void abandon_capture(void* stream) noexcept = 0;
   virtual void launch_graph(void* graph, void* stream) = 0;
   virtual void destroy_graph(void* graph) noexcept = 0;
 

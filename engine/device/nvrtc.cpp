@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -79,6 +80,7 @@ std::string compile(const Nvrtc& compiler, int architecture) {
     compiler.log_size(program, &size);
     output.resize(size);
     compiler.log(program, output.data());
+    output.resize(std::strlen(output.c_str()));  // the size counts the final NUL
   } else {
     compiler.check(compiler.cubin_size(program, &size), "nvrtcGetCUBINSize");
     output.resize(size);
@@ -139,11 +141,11 @@ std::string nvrtc_path() {
   return nvrtc().library.path();
 }
 
-std::string compile_for_cuda(int architecture) {
+std::string compile_for_cuda(int architecture, KernelCache cache) {
   fs::path directory = cache_directory();
   if (directory.empty()) return compile(nvrtc(), architecture);
   fs::path path = directory / cache_name(architecture);
-  std::string image = read_file(path);
+  std::string image = cache == KernelCache::use ? read_file(path) : "";
   if (image.empty()) {
     image = compile(nvrtc(), architecture);
     store(path, image);

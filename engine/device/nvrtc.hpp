@@ -7,9 +7,12 @@ namespace cclmark {
 /// The path of NVRTC. Raises MissingError that says where it was looked for.
 std::string nvrtc_path();
 
+/// Whether what was compiled before will do.
+enum class KernelCache { use, renew };
+
 /// The kernels of engine/kernels as a cubin for `architecture` (90 for compute capability 9.0),
 /// from the cache on disk when they were compiled before.
 /// Raises MissingError without NVRTC, Error with the compiler's log.
-std::string compile_for_cuda(int architecture);
+std::string compile_for_cuda(int architecture, KernelCache cache);
 
 }  // namespace cclmark

@@ -26,6 +26,12 @@ class MissingError(CclmarkError):
     exit_code = EXIT_MISSING
 
 
+class OutputError(CclmarkError):
+    """Results cannot be written any more."""
+
+    exit_code = EXIT_MISSING
+
+
 class RankError(CclmarkError):
     """A rank died, failed or did not answer in time."""
 

@@ -350,18 +350,19 @@ class TestInjection:
         assert (found.rank, found.first_element, found.wrong) == (0, 17, 1)
         assert found.expected != found.actual
 
-    def test_corruption_beyond_the_output_changes_nothing(self, cclmark):
+    def test_corruption_beyond_every_output_is_refused(self, cclmark):
         run = cclmark(
             *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT),
-            *("--inject", "corrupt:rank=1,index=1000"),
+            *("--inject", "corrupt:rank=1,index=16"),
+            code=2,
         )
-        assert {result.status for result in run.journal.results} == {"ok"}
+        assert "index=16" in run.err
 
     def test_a_late_rank_is_named(self, cclmark):
         run = cclmark(
-            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "128", "-n", "3", "-w", "1"),
-            *("--inject", "delay:rank=2,ms=30"),
+            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-n", "8", "-w", "1"),
+            *("--timing", "blocking", "--inject", "delay:rank=2,ms=30"),
         )
-        assert [result.summary.late_rank for result in run.journal.results] == [2] * 4
+        assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
         footer = run.out.splitlines()[-4:]
         assert any("rank 2 comes late" in line for line in footer), run.out

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "collective/session.hpp"
+#include "measure/session.hpp"
 
 using namespace cclmark;
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collective/checker.hpp"
+#include "measure/checker.hpp"
 
 using namespace cclmark;
 

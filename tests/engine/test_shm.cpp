@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "collective/session.hpp"
+#include "measure/session.hpp"
 #include "ranks.hpp"
 
 using namespace cclmark;

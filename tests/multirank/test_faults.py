@@ -228,6 +228,44 @@ def test_a_launcher_that_is_suspended_still_hears_of_success(background):
     assert len(ended.journal.results) == 200
 
 
+def suspended_while_rank_1_fails(background, fake_cuda):
+    """A run whose launcher was stopped before rank 1 failed, and the processes by rank."""
+    run = background(
+        *("collectives", "--only", "broadcast,all_reduce", "-d", "all", "-g", "2"),
+        *("-b", "64", "-e", "64", "-n", "20", "-w", "1"),
+        env=fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce"),
+    )
+    pids = run.wait_for_ranks(results=1)
+    run.signal(run.process.pid, signal.SIGSTOP)
+    return run, pids
+
+
+def test_a_launcher_that_is_suspended_still_hears_why_a_rank_failed(background, fake_cuda):
+    """The rank said what went wrong and left; what it said must not be lost for its exit code."""
+    run, pids = suspended_while_rank_1_fails(background, fake_cuda)
+    deadline_s = time.monotonic() + SOON_S
+    while pids[1] in run.workers() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    run.signal(run.process.pid, signal.SIGCONT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    first, second = ended.message.splitlines()[:2]
+    assert first.startswith("cclmark: rank 1 (pid ")
+    assert " failed during " in first, ended.err
+    assert "injected failure of AllReduce on rank 1" in second
+    assert len(ended.journal.results) == 24, "the results before it are lost"
+
+
+def test_a_rank_whose_peer_failed_leaves_by_itself(background, fake_cuda):
+    """Its operation never completes: it must not wait for that when it takes its objects down."""
+    run, _ = suspended_while_rank_1_fails(background, fake_cuda)
+    try:
+        wait_until_gone(run, SOON_S)
+    finally:
+        run.signal(run.process.pid, signal.SIGCONT)
+        run.finish(SOON_S)
+
+
 def test_runs_that_end_well_say_so(cclmark):
     """A rank may exit at any moment after its last word: that is no death. Once was not enough."""
     for _ in range(8):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -34,8 +35,15 @@ for _command in (*commands(), info_command()):
     app.add_command(_command)
 
 
+def _end(number: int, frame: object) -> None:
+    """A scheduler or a closed terminal ends a run as Ctrl-C does: with everything kept."""
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     try:
         app(prog_name="cclmark", standalone_mode=False)
     except click.ClickException as error:
@@ -46,8 +54,4 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         print("cclmark: interrupted", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone: nothing more to say, and nobody to say it to.
-        sys.stderr.close()
         sys.exit(EXIT_INTERRUPTED)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TextIO
 
 from cclmark.cli.options import Flags
+from cclmark.cli.output import Output
 from cclmark.cli.recording import Recorder
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
@@ -25,6 +26,7 @@ from cclmark.run import locate
 _NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
 _DEFAULT_END = {"cuda": "128M", "host": "16M"}
 _DEFAULT_FACTOR = 2.0
+_LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -51,16 +53,15 @@ def measure(operations: list[str], flags: Flags) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
     )
-    output = _open_output(flags.output)
+    output = Output(flags.output)
     try:
         name = operations[0] if len(operations) == 1 else "collectives"
         journal = JournalWriter(flags.journal or _new_journal(name, plan))
-        recorder = Recorder(journal, output, flags.format, settings, plan, sys.argv, began_s)
-        outcome = LocalLaunch(request, recorder).run()
-        return recorder.finish(outcome)
+        recorder = Recorder(journal, output, flags.format, settings, plan, began_s)
+        with contextlib.closing(recorder):
+            return recorder.finish(LocalLaunch(request, recorder).run())
     finally:
-        if output is not sys.stdout:
-            output.close()
+        output.close()
 
 
 def _device_count(flags: Flags) -> int | None:
@@ -142,16 +143,19 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
 def _roots(text: str, ranks: int) -> list[int]:
     if text in ("all", "-1"):
         return list(range(ranks))
-    if not text.isdigit() or int(text) >= ranks:
+    if not (text.isascii() and text.isdecimal()) or int(text) >= ranks:
         raise UsageError(f"there is no root {text!r}: choose from 0 to {ranks - 1}, or all")
     return [int(text)]
 
 
 def _settings(flags: Flags, runtime: str) -> Settings:
-    if flags.precision_percent <= 0:
-        raise UsageError("--precision must be above 0 percent")
-    if flags.max_time_s <= 0 or flags.timeout_s <= 0:
-        raise UsageError("--max-time and --timeout must be above 0 seconds")
+    for name, value in (
+        ("--precision", flags.precision_percent),
+        ("--max-time", flags.max_time_s),
+        ("--timeout", flags.timeout_s),
+    ):
+        if not 0 < value < _LONGEST_S:
+            raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
     registration = flags.register or _REGISTRATIONS[0]
     if flags.register_number is not None:
         if flags.register and registration != _REGISTRATIONS[flags.register_number]:
@@ -208,12 +212,3 @@ def _new_journal(name: str, plan: Sweep) -> Path:
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{name}-{'-'.join(plan.ccls)}-{plan.ranks}"
     return Path("cclmark-runs") / f"{stem}-{os.getpid()}.jsonl"
-
-
-def _open_output(path: Path | None) -> TextIO:
-    if path is None:
-        return sys.stdout
-    try:
-        return path.open("w")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TextIO
 
 from cclmark import __version__
+from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
-from cclmark.errors import EXIT_OK, EXIT_WRONG
+from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.launch.local import Outcome, Surroundings
 from cclmark.plan.cases import Sweep
 from cclmark.rendezvous.board import Status
@@ -28,17 +28,15 @@ class Recorder:
     def __init__(
         self,
         journal: JournalWriter,
-        output: TextIO,
+        output: Output,
         format_name: str,
         settings: Settings,
         plan: Sweep,
-        command: Sequence[str],
         began_s: float,
     ) -> None:
         self._journal = journal
         self._output = output
         self._settings = settings
-        self._command = list(command)
         self._exporter = _exporter(format_name, plan, output)
         self._began_s = began_s
         self._started_at = _now()
@@ -49,13 +47,11 @@ class Recorder:
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header."""
-        import os
-
         header = Header(
             schema_version=SCHEMA_VERSION,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=self._command,
+            command=sys.argv,
             machine=surroundings.machine,
             devices=surroundings.devices,
             links=surroundings.links,
@@ -91,6 +87,8 @@ class Recorder:
         code = outcome.exit_code
         if code == EXIT_OK and self._wrong:
             code = EXIT_WRONG
+        if code == EXIT_OK and self._output.failure:
+            code = EXIT_MISSING
         footer = Footer(
             ended_at=_now(),
             exit_code=code,
@@ -102,25 +100,28 @@ class Recorder:
         if self._introduced:
             self._journal.write(footer)
             self._print(self._exporter.end(footer))
-        self._journal.close(keep=self._introduced)
-        if outcome.message:
-            print(f"cclmark: {outcome.message}", file=sys.stderr)
+        for message in dict.fromkeys((outcome.message, self._output.failure)):
+            if message:
+                print(f"cclmark: {message}", file=sys.stderr)
         if self._introduced:
             print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
         return code
+
+    def close(self) -> None:
+        """Closes the journal; one that no rank got to is taken away."""
+        self._journal.close(keep=self._introduced)
 
     def _print(self, text: str) -> None:
         if text:
             self._progress.clear()
             self._output.write(text)
-            self._output.flush()
 
 
-def _exporter(format_name: str, plan: Sweep, output: TextIO) -> Exporter:
+def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
     if format_name != "table":
         return FORMATS[format_name]()
     return TableExporter(
-        paint=ansi if output.isatty() else unpainted,
+        paint=ansi if output.is_terminal else unpainted,
         out_of_place=False in plan.placements,
         in_place=True in plan.placements,
     )

@@ -66,10 +66,12 @@ def _any_accelerator(probe: Callable[[str], int]) -> bool:
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
-    if part.isdigit() and count is None:
-        count = int(part)
-    elif part:
-        return _parse_indices(part)
+    if _is_number(part):
+        part, number = "", int(part)
+        count = number if count is None else min(number, count)
+    if part:
+        indices = _parse_indices(part)
+        return indices[:count]
     if count is None:
         count = max(2, min(_DEFAULT_HOST_RANKS, len(os.sched_getaffinity(0))))
     if not 1 <= count <= _MOST_HOST_RANKS:
@@ -81,12 +83,19 @@ def _parse_indices(text: str) -> tuple[int, ...]:
     indices: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        last = last if dash else first
+        if not _is_number(first) or not _is_number(last) or int(last) < int(first):
             raise UsageError(f"cannot read the devices {text!r}: write 0,2,3 or cuda:0-3 or host:4")
-        indices += range(int(first), int(last or first) + 1)
+        if int(last) >= _MOST_HOST_RANKS:
+            raise UsageError(f"device {last} of {text!r}: the limit is {_MOST_HOST_RANKS - 1}")
+        indices += range(int(first), int(last) + 1)
     if len(set(indices)) != len(indices):
         raise UsageError(f"the devices {text!r} name one twice: each rank needs its own")
     return tuple(indices)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def quick_cuda_count() -> int | None:

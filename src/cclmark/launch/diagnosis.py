@@ -31,7 +31,7 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Case]) -> str:
     """Names what went wrong first, where, and what the others were doing."""
     culprit = _culprit(states)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
-    if culprit.failure is not None and culprit.failure.kind in ("error", "missing"):
+    if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
     for state in states:
         if state is not culprit:

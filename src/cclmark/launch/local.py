@@ -29,8 +29,9 @@ from cclmark.results.schema import (
 )
 
 _POLL_S = 0.02
+_DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
-_LAST_WORDS_S = 5.0
+_LAST_WORDS_S = 1.0
 _OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher does
 
 
@@ -106,8 +107,9 @@ class LocalLaunch:
             self._board = Board(self._board_fd, self._size)
             with contextlib.closing(Server()) as server:
                 return self._supervise(server)
-        except KeyboardInterrupt:
-            return Outcome(EXIT_INTERRUPTED, "interrupted")
+        except KeyboardInterrupt as interruption:
+            self._wait_for_description()
+            return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
         finally:
             kill_ranks(self._ranks)
             os.close(self._team_fd)
@@ -115,7 +117,7 @@ class LocalLaunch:
 
     def _supervise(self, server: Server) -> Outcome:
         for job in self._jobs(server):
-            self._ranks.append(start_rank(job))
+            start_rank(job, self._ranks)
         self._machine = describe_machine()
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)
@@ -205,22 +207,30 @@ class LocalLaunch:
 
     def _wait_for_description(self) -> None:
         if self._describing is not None:
-            self._describing.join(10)
+            self._describing.join(_DESCRIPTION_S)
         self._introduce()
 
     def _dead(self) -> bool:
-        """Whether a rank ended that should not have. One that left in order gets a moment for its
-        last message to arrive.
+        """Whether a rank ended without a word. One that left by itself has sent its last message,
+        which gets a moment to arrive.
         """
-        now_s = time.monotonic()
-        for rank in self._ranks:
-            status = rank.exit_status()
-            if status is None or rank.rank in self._finished:
-                continue
-            left_s = self._left_s.setdefault(rank.rank, now_s)
-            if status != 0 or now_s > left_s + _LAST_WORDS_S:
-                return True
-        return False
+        return any(
+            rank.exit_status() is not None
+            and not self._was_heard(rank)
+            and not self._may_be_heard(rank)
+            for rank in self._ranks
+        )
+
+    def _was_heard(self, rank: RankProcess) -> bool:
+        return rank.rank in self._finished or rank.rank in self._failures
+
+    def _may_be_heard(self, rank: RankProcess) -> bool:
+        """Whether a last message can still come: from a rank that runs, or has just left."""
+        status = rank.exit_status()
+        if status is None:
+            return True
+        left_s = self._left_s.setdefault(rank.rank, time.monotonic())
+        return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
         now_s = time.monotonic()
@@ -255,10 +265,7 @@ class LocalLaunch:
 
     def _unheard(self, stopped: set[int]) -> bool:
         return any(
-            rank.rank not in self._failures
-            and rank.rank not in self._finished
-            and rank.rank not in stopped
-            and rank.exit_status() is None
+            rank.rank not in stopped and not self._was_heard(rank) and self._may_be_heard(rank)
             for rank in self._ranks
         )
 

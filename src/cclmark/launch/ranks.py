@@ -48,8 +48,8 @@ class RankProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-def start_rank(job: Job) -> RankProcess:
-    """Starts the rank that ``job`` is for. It dies with this process."""
+def start_rank(job: Job, ranks: list[RankProcess]) -> None:
+    """Starts the rank that ``job`` is for and adds it to ``ranks``. It dies with this process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cclmark.run.worker"],
         stdin=subprocess.PIPE,
@@ -57,11 +57,11 @@ def start_rank(job: Job) -> RankProcess:
         start_new_session=True,
         env=_environment(),
     )
+    ranks.append(RankProcess(job.rank, process))
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it died already: noticed as an exit
         process.stdin.write(msgspec.msgpack.encode(job))
         process.stdin.close()
-    return RankProcess(job.rank, process)
 
 
 def _environment() -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cclmark.errors import UsageError
 
+_MOST = 2.0**50  # also keeps out infinity, and NaN
 _FORMS = "corrupt:rank=1,index=5 or delay:rank=2,ms=50"
 
 
@@ -33,8 +34,10 @@ class Injection:
                 values[key] = float(number)
             except ValueError:
                 raise UsageError(f"cannot read {part!r} in {text!r}: write {_FORMS}") from None
-        if set(values) != {"rank", name} or min(values.values()) < 0:
+        if set(values) != {"rank", name} or not all(0 <= v < _MOST for v in values.values()):
             raise UsageError(f"cannot read the fault {text!r}: write {_FORMS}")
+        if name == "index" and values[name] != int(values[name]):
+            raise UsageError(f"{text!r}: an index is a whole number")
         if values["rank"] not in range(ranks):
             raise UsageError(f"{text!r}: there is no rank {values['rank']:g} among {ranks}")
         return cls(kind, int(values["rank"]), values[name])

@@ -26,8 +26,10 @@ PHASES = (
     "finished",
 )
 
-_SLOT = struct.Struct("<iiQdd")
+# Native alignment: each field is written and read as one word.
+_SLOT = struct.Struct("@iiQdd")
 _SLOT_BYTES = 64
+_MOST_READS = 100  # a rank that was stopped while it wrote never gets further
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,11 @@ class Board:
         )
 
     def read(self, rank: int) -> Status:
-        """Where ``rank`` is now."""
-        phase, case, batches, since_s, deadline_s = _SLOT.unpack_from(
-            self._memory, _SLOT_BYTES * rank
-        )
+        """Where ``rank`` is now, not in the middle of saying so."""
+        slot = _SLOT.unpack_from(self._memory, _SLOT_BYTES * rank)
+        for _ in range(_MOST_READS):
+            before, slot = slot, _SLOT.unpack_from(self._memory, _SLOT_BYTES * rank)
+            if slot == before:
+                break
+        phase, case, batches, since_s, deadline_s = slot
         return Status(PHASES[phase], case - 1, batches, since_s, deadline_s)

@@ -12,6 +12,11 @@ import zmq
 from cclmark.rendezvous.messages import FromRank, Put, Value, Want
 
 _MOST_MESSAGE_BYTES = 64 << 20
+_REFUSALS = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 
 
 @dataclass
@@ -36,6 +41,7 @@ class Server:
         self._socket.curve_server = True
         self._socket.curve_secretkey = secret_key
         self._socket.curve_publickey = self.public_key
+        self._monitor = self._socket.get_monitor_socket(_REFUSALS)
         port = self._socket.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{port}"
         self._decoder = msgspec.msgpack.Decoder(FromRank)
@@ -46,6 +52,7 @@ class Server:
     def receive(self, timeout_s: float) -> list[FromRank]:
         """Messages that came within ``timeout_s``; puts and wants are dealt with on the way."""
         messages: list[FromRank] = []
+        self._count_refusals()
         if not self._socket.poll(int(timeout_s * 1000)):
             return messages
         while True:
@@ -56,6 +63,15 @@ class Server:
             message = self._accept(frames)
             if message is not None and not self._serve(frames[0], message):
                 messages.append(message)
+
+    def _count_refusals(self) -> None:
+        """Counts the connections that were dropped before they could say anything."""
+        while True:
+            try:
+                self._monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self.refused += 1
 
     def _accept(self, frames: list[bytes]) -> FromRank | None:
         try:
@@ -88,5 +104,7 @@ class Server:
 
     def close(self) -> None:
         """Frees the port."""
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
         self._socket.close()
         self._context.term()

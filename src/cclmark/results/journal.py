@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.errors import OutputError, UsageError
 from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Line
 
 _ENCODER = msgspec.json.Encoder()
@@ -32,8 +32,14 @@ class JournalWriter:
         self.path = path
 
     def write(self, line: Line) -> None:
-        """Adds one line. Raises OSError when the disk is full or gone."""
-        self._file.write(_ENCODER.encode(line) + b"\n")
+        """Adds one line. Raises OutputError when the disk is full or gone."""
+        try:
+            self._file.write(_ENCODER.encode(line) + b"\n")
+        except OSError as error:
+            raise OutputError(
+                f"cannot write the journal {self.path}: {error.strerror}. It holds the results so "
+                "far; choose another place with --journal FILE."
+            ) from None
 
     def close(self, *, keep: bool) -> None:
         """Closes the file; ``keep`` False removes one that never got a header."""

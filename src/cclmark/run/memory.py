@@ -47,11 +47,15 @@ def reserve_for(
         receive_bytes = max((room[1] for room in fitting), default=0)
         if send_bytes + receive_bytes > free_bytes:
             continue  # the largest of each do not fit together
+        failed = ""
+        unsupported = False
         try:
             session.reserve(send_bytes, receive_bytes, registration)
-            failed = ""
-        except engine.OutOfMemoryError as error:
+        except (engine.OutOfMemoryError, engine.UnsupportedError) as error:
             failed = str(error)
+            unsupported = isinstance(error, engine.UnsupportedError)
+        if max(team.gather([1.0 if unsupported else 0.0])) > 0:
+            return dict.fromkeys(cases, failed or "another rank's library cannot do this")
         if max(team.gather([1.0 if failed else 0.0])) == 0:
             return {
                 case: f"needs {format_size(sum(room))} of device memory per rank; "

@@ -166,6 +166,13 @@ class Worker:
         """Tells the launcher that all went well."""
         self.client.send(Finished(self.job.rank, self.job.token, self.phases_s))
 
+    def leave(self, status: int) -> None:
+        """Ends the process at once. Called while a caught error still holds the session alive: to
+        destroy one whose operation never completes would wait for it.
+        """
+        self.client.close()
+        os._exit(status)
+
 
 def _kind(error: BaseException) -> str:
     if isinstance(error, engine.AbortedError):
@@ -187,23 +194,24 @@ def _keep_to(processors: set[int]) -> None:
 
 def main() -> None:
     """Runs the job on standard input. Leaves without teardown: vendors' exit handlers may hang."""
-    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    try:
+        job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    except (msgspec.DecodeError, KeyboardInterrupt):
+        os._exit(1)  # the launcher went away while it wrote: it says why itself
     engine.die_with_parent(job.parent_pid)
     worker = Worker(job)
-    status = 0
     try:
         worker.run()
         worker.finish()
+        worker.leave(0)
     except (engine.EngineError, CclmarkError, MemoryError, OSError) as error:
         worker.fail(error)
-        status = 1
+        worker.leave(1)
     except Exception as error:
         import traceback
 
         worker.fail(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
-        status = 1
-    worker.client.close()
-    os._exit(status)
+        worker.leave(1)
 
 
 if __name__ == "__main__":

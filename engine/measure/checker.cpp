@@ -1,4 +1,4 @@
-#include "collective/checker.hpp"
+#include "measure/checker.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -64,11 +64,11 @@ const std::byte* Checker::device_table(int source) const {
   return device_tables_.data() + table_index(operation_, source) * kTableBytes;
 }
 
-void Checker::run(const Kernel* kernel, std::byte* data, size_t bytes, int source,
-                  size_t source_element, size_t first_element) {
+void Checker::run(Task task, std::byte* data, size_t bytes, int source, size_t source_element,
+                  size_t first_element) {
   if (bytes == 0) return;
   if (!no_kernels_.empty()) {
-    return run_on_host(kernel == nullptr, data, bytes, source, source_element, first_element);
+    return run_on_host(task, data, bytes, source, source_element, first_element);
   }
   size_t width = size_bytes(operation_.dtype);
   PatternArguments arguments{};
@@ -81,10 +81,11 @@ void Checker::run(const Kernel* kernel, std::byte* data, size_t bytes, int sourc
   arguments.first_element = first_element;
   arguments.wrong_count = reinterpret_cast<unsigned long long*>(counters_.data());
   arguments.first_wrong = arguments.wrong_count + 1;
-  device_.launch(*kernel, &arguments, std::max<size_t>(1, bytes / kVectorBytes), stream_);
+  device_.launch(task == Task::fill ? *fill_ : *verify_, &arguments,
+                 std::max<size_t>(1, bytes / kVectorBytes), stream_);
 }
 
-void Checker::run_on_host(bool filling, std::byte* data, size_t bytes, int source,
+void Checker::run_on_host(Task task, std::byte* data, size_t bytes, int source,
                           size_t source_element, size_t first_element) {
   size_t width = size_bytes(operation_.dtype);
   std::vector<std::byte> chunk(std::min(bytes, kHostChunkBytes));
@@ -102,7 +103,7 @@ void Checker::run_on_host(bool filling, std::byte* data, size_t bytes, int sourc
     arguments.first_element = first_element + done / width;
     arguments.wrong_count = &wrong;
     arguments.first_wrong = &first;
-    if (filling) {
+    if (task == Task::fill) {
       cclmark_fill(arguments);
       device_.copy_from_host(data + done, chunk.data(), part);
     } else {
@@ -115,7 +116,7 @@ void Checker::run_on_host(bool filling, std::byte* data, size_t bytes, int sourc
 }
 
 void Checker::fill_input(std::byte* data, size_t bytes) {
-  run(fill_, data, bytes, rank_, 0, 0);
+  run(Task::fill, data, bytes, rank_, 0, 0);
 }
 
 void Checker::begin() {
@@ -128,7 +129,7 @@ void Checker::begin() {
 void Checker::check(const std::byte* output, const Segment& segment) {
   size_t width = size_bytes(operation_.dtype);
   auto data = const_cast<std::byte*>(output) + segment.output_element * width;
-  run(verify_, data, segment.count * width, segment.source, segment.source_element,
+  run(Task::compare, data, segment.count * width, segment.source, segment.source_element,
       segment.output_element);
 }
 

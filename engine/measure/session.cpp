@@ -1,4 +1,4 @@
-#include "collective/session.hpp"
+#include "measure/session.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -100,6 +100,7 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
   slots_ = std::min(send_stride_ > 0 ? send_capacity_ / send_stride_ : most,
                     receive_stride_ > 0 ? receive_capacity_ / receive_stride_ : most);
   if (slots_ == most) slots_ = 1;
+  turn_ = 0;
   checker_.choose(operation, seed);
   std::string content = std::string(name(operation.dtype)) + "/" +
                         (row_->reduces ? std::string(name(operation.reduction)) : "copy");
@@ -131,10 +132,8 @@ Session::Region Session::output() const {
   return {receive_ + offset, row_->receive_count(operation_, rank, n) * width};
 }
 
-/// Enqueues the operation on the buffers of its turn: each iteration uses other memory than the one
-/// before, so that no cache holds the data already.
-void Session::issue(size_t iteration) {
-  size_t slot = iteration % slots_;
+/// Enqueues the operation on a slot of the buffers.
+void Session::issue(size_t slot) {
   Region from = input();
   std::byte* to = output().data + slot * receive_stride_;
   const std::byte* source = from.data + slot * (in_place_ ? receive_stride_ : send_stride_);
@@ -146,14 +145,21 @@ void Session::issue(size_t iteration) {
   call_->enqueue(source, to);
 }
 
+/// Enqueues the operation on the slot whose turn it is. Turns go on from batch to batch, so that
+/// the whole of the buffers passes through the caches before any of it is used again.
+void Session::issue_next() {
+  issue(turn_);
+  turn_ = turn_ + 1 < slots_ ? turn_ + 1 : 0;
+}
+
 void Session::issue_all(const Batch& batch) {
   for (size_t i = 0; i < batch.iterations; ++i) {
     if (batch.group <= 1) {
-      issue(i);
+      issue_next();
       continue;
     }
     communicator_.begin_group();
-    for (size_t k = 0; k < batch.group; ++k) issue(i * batch.group + k);
+    for (size_t k = 0; k < batch.group; ++k) issue_next();
     communicator_.end_group();
   }
 }
@@ -164,6 +170,7 @@ void Session::wait_until_idle() {
     communicator_.check();
     team_.check(-1);
   }
+  communicator_.check();
 }
 
 Samples Session::gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
@@ -216,7 +223,7 @@ Samples Session::run_singly(const Batch& batch) {
     auto begin = Clock::now();
     hold_back(batch);
     device_.record(start_.get(), stream_.get());
-    issue(i);
+    issue_next();
     device_.record(end_.get(), stream_.get());
     auto enqueued = Clock::now();
     wait_until_idle();
@@ -234,7 +241,7 @@ Samples Session::run_with_events(const Batch& batch) {
   hold_back(batch);
   device_.record(marks_[0].get(), stream_.get());
   for (size_t i = 0; i < batch.iterations; ++i) {
-    issue(i);
+    issue_next();
     device_.record(marks_[i + 1].get(), stream_.get());
   }
   auto enqueued = Clock::now();
@@ -251,12 +258,18 @@ Samples Session::run_with_events(const Batch& batch) {
 }
 
 void* Session::graph_of(const Batch& batch) {
-  if (graph_ != nullptr && graph_iterations_ == batch.iterations) return graph_;
+  size_t operations = batch.iterations * batch.group;
+  if (graph_ != nullptr && graph_operations_ == operations) return graph_;
   drop_graph();
   device_.begin_capture(stream_.get());
-  issue_all(batch);
+  try {
+    issue_all(batch);
+  } catch (...) {
+    device_.abandon_capture(stream_.get());
+    throw;
+  }
   graph_ = device_.end_capture(stream_.get());
-  graph_iterations_ = batch.iterations;
+  graph_operations_ = operations;
   return graph_;
 }
 

@@ -37,12 +37,12 @@ class Checker {
   const std::string& no_kernels() const { return no_kernels_; }
 
  private:
-  struct Launch;
   const Table& table(int source) const;
   const std::byte* device_table(int source) const;
-  void run(const Kernel* kernel, std::byte* data, size_t bytes, int source, size_t source_element,
+  enum class Task : uint8_t { fill, compare };
+  void run(Task task, std::byte* data, size_t bytes, int source, size_t source_element,
            size_t first_element);
-  void run_on_host(bool filling, std::byte* data, size_t bytes, int source, size_t source_element,
+  void run_on_host(Task task, std::byte* data, size_t bytes, int source, size_t source_element,
                    size_t first_element);
 
   Device& device_;

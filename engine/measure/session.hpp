@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "ccl/communicator.hpp"
-#include "collective/checker.hpp"
 #include "collective/table.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
+#include "measure/checker.hpp"
 
 namespace cclmark {
 
@@ -48,8 +48,8 @@ struct Finding {
   uint64_t actual_bits = 0;
 };
 
-/// The outcome of a check: one finding per rank, and how long the comparison of the outputs with the
-/// expected values took on the slowest device.
+/// The outcome of a check: one finding per rank, and how long the comparison of the outputs with
+/// the expected values took on the slowest device.
 struct Verdict {
   std::vector<Finding> findings;
   double compare_s = 0;
@@ -100,7 +100,8 @@ class Session {
   };
 
   void release() noexcept;
-  void issue(size_t iteration);
+  void issue(size_t slot);
+  void issue_next();
   void issue_all(const Batch& batch);
   void wait_until_idle();
   Samples gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
@@ -135,12 +136,13 @@ class Session {
   bool in_place_ = false;
   std::unique_ptr<Call> call_;
   size_t slots_ = 1;
+  size_t turn_ = 0;
   size_t send_stride_ = 0;
   size_t receive_stride_ = 0;
   std::string filled_with_;
 
   void* graph_ = nullptr;
-  size_t graph_iterations_ = 0;
+  size_t graph_operations_ = 0;
 };
 
 }  // namespace cclmark

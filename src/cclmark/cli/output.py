@@ -1,0 +1,69 @@
+"""Where results are printed: the terminal, a pipe, or the file of ``-O``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from cclmark.errors import UsageError
+
+
+class Output:
+    """Standard output or a file. A file is first touched when there is something to write."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Checks that ``path`` can be written, leaving what it holds. Raises UsageError if not."""
+        self._path = path
+        self._file: TextIO | None = sys.stdout if path is None else None
+        self._made = False
+        self.failure = ""
+        if path is not None:
+            self._made = not path.exists()
+            try:
+                path.open("a").close()
+            except OSError as error:
+                raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return self._path is None and sys.stdout.isatty()
+
+    def write(self, text: str) -> None:
+        """Writes and flushes. Raises KeyboardInterrupt when the reader of a pipe has gone.
+
+        Any other failure is kept in ``failure``: what is measured still goes to the journal.
+        """
+        if self.failure or not text:
+            return
+        try:
+            if self._file is None:
+                assert self._path is not None
+                self._file = self._path.open("w")
+            self._file.write(text)
+            self._file.flush()
+        except BrokenPipeError:
+            self._give_up("nobody reads the output any more")
+            raise KeyboardInterrupt(self.failure) from None
+        except OSError as error:
+            self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
+
+    def _give_up(self, failure: str) -> None:
+        self.failure = failure
+        if self._path is None:
+            # Python flushes standard output once more at exit: let it succeed.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def close(self) -> None:
+        """Closes a file; one that was made and never written to is taken away again."""
+        if self._path is None:
+            return
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as error:
+                self.failure = f"cannot write {self._path}: {error.strerror}"
+        elif self._made:
+            self._path.unlink(missing_ok=True)
