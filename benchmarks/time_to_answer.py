@@ -39,9 +39,7 @@ def ours(command: str, ranks: int) -> tuple[float, dict[str, object]]:
 def theirs(operations: tuple[str, ...], directory: Path, ranks: int) -> float:
     """Seconds of nccl-tests' programs, one after another."""
     flags = [*SIZES, "-c", "1", "-n", "20", "-w", "5"]
-    return sum(
-        run(mpirun(ranks, directory / f"{name}_perf", flags))[1] for name in operations
-    )
+    return sum(run(mpirun(ranks, directory / f"{name}_perf", flags))[1] for name in operations)
 
 
 def main() -> None:

@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cclmark.results.journal import Journal, read_journal
 from fidelity import run
+
+from cclmark.results.journal import Journal, read_journal
 
 
 def measure(*flags: str) -> Journal:

@@ -102,7 +102,8 @@ class Mapping {
           Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
           ". The ranks of shm must run as one user on one host.");
     }
-    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+    // Populated at once: page faults must not fall into the time of the first operations.
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, own, 0);
     int code = errno;
     close(own);
     if (memory_ == MAP_FAILED) {
