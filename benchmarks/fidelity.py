@@ -3,8 +3,8 @@
 
     python benchmarks/fidelity.py --nccl-tests DIR [--rounds 5] [--out FILE.json]
 
-DIR holds nccl-tests' programs built with MPI=1. Each round runs, for each operation, nccl-tests (one
-process per device under mpirun) and cclmark on the same sizes. What counts is the ratio of the
+DIR holds nccl-tests' programs built with MPI=1. Each round runs, for each operation, nccl-tests
+(one process per device under mpirun) and cclmark on the same sizes. What counts is the ratio of the
 medians over the rounds, per size and placement: our time over theirs.
 """
 
