@@ -149,7 +149,13 @@ class CudaDevice final : public Device {
     cu_.check(cu_.copy_to_host(host, address(from), bytes), "cuMemcpyDtoH");
   }
   void copy_from_host(void* to, const void* host, size_t bytes) override {
+    if (bytes == 0) return;
     cu_.check(cu_.copy_from_host(address(to), host, bytes), "cuMemcpyHtoD");
+    // From pageable memory that call may return while the last part is still on its way, and our
+    // streams do not wait for the default stream. A copy back to pageable memory does, and it comes
+    // after the first in the default stream's order.
+    unsigned char last = 0;
+    copy_to_host(&last, static_cast<std::byte*>(to) + bytes - 1, 1);
   }
   void copy_async(void* to, const void* from, size_t bytes, void* stream) override {
     cu_.check(cu_.copy_async(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
