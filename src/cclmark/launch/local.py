@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -108,6 +109,7 @@ class LocalLaunch:
             with contextlib.closing(Server()) as server:
                 return self._supervise(server)
         except KeyboardInterrupt as interruption:
+            _ignore_interruptions()
             self._wait_for_description()
             return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
         finally:
@@ -268,6 +270,12 @@ class LocalLaunch:
             rank.rank not in stopped and not self._was_heard(rank) and self._may_be_heard(rank)
             for rank in self._ranks
         )
+
+
+def _ignore_interruptions() -> None:
+    """Once a run is being ended, impatience must not keep it from ending well."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _differences(hellos: Sequence[Hello]) -> list[str]:

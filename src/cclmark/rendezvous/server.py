@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from cclmark.rendezvous.messages import FromRank, Put, Value, Want
 
 _MOST_MESSAGE_BYTES = 64 << 20
-_REFUSALS = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+_CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 
 
 @dataclass
@@ -41,11 +38,12 @@ class Server:
         self._socket.curve_server = True
         self._socket.curve_secretkey = secret_key
         self._socket.curve_publickey = self.public_key
-        self._monitor = self._socket.get_monitor_socket(_REFUSALS)
+        self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
         port = self._socket.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{port}"
         self._decoder = msgspec.msgpack.Decoder(FromRank)
         self._encoder = msgspec.msgpack.Encoder()
+        self._strangers = 0
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[bytes]] = {}
 
@@ -65,13 +63,20 @@ class Server:
                 messages.append(message)
 
     def _count_refusals(self) -> None:
-        """Counts the connections that were dropped before they could say anything."""
-        while True:
-            try:
-                self._monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self.refused += 1
+        """Counts the connections that were dropped before they could say anything.
+
+        Events of success do not name their connection, so one that closes is taken for a stranger
+        as long as there are any: ranks stay until the end.
+        """
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_ACCEPTED:
+                self._strangers += 1
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._strangers -= 1
+            elif self._strangers > 0:
+                self._strangers -= 1
+                self.refused += 1
 
     def _accept(self, frames: list[bytes]) -> FromRank | None:
         try:
