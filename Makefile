@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# On a machine with NVIDIA devices, NCCL and the run-time compiler come along as wheels.
+EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 hypothesis \
   mypy pre-commit psutil pytest pytest-timeout pytest-xdist ruff
@@ -20,7 +22,7 @@ test: check engine-test sanitize kernels python-test
 # Installs again whenever something that the package is made of has changed.
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check .
+	$(BIN)/pip install --quiet --disable-pip-version-check ".$(EXTRAS)"
 	touch $@
 
 $(VENV)/tools: $(VENV)/installed

@@ -290,6 +290,11 @@ class NcclCommunicator final : public Communicator {
         api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
                    "CommWindowRegister", comm_);
       }
+      if (handle == nullptr) {
+        throw UnsupportedError(
+            "the library did not register the buffers: it accepts the call, but "
+            "lacks what registration needs here (see its own log)");
+      }
     } catch (...) {
       api_.mem_free(memory);
       throw;

@@ -64,6 +64,8 @@ T integer_input(Reduction reduction, const Place& at, int rank) {
       int64_t average = average_of_slot<T>(at);
       bool paired = rank / 2 * 2 + 1 < at.ranks;
       int64_t magnitude = average < 0 ? -average : average;
+      // With more ranks than the type has values the average is 0; the deviations still show.
+      if (average == 0 && std::is_signed_v<T>) magnitude = std::numeric_limits<int8_t>::max();
       auto deviation =
           static_cast<int64_t>(at.random(rank / 2, 1) % (static_cast<uint64_t>(magnitude) + 1));
       if (!paired) return static_cast<T>(average);

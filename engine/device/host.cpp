@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -58,6 +59,14 @@ size_t read_kib(const char* path, const std::string& key) {
   return 0;
 }
 
+/// What the control group of a container leaves, the largest number where it sets no limit.
+size_t free_in_container() {
+  size_t limit = 0, used = 0;
+  std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
+  std::ifstream("/sys/fs/cgroup/memory.current") >> used;
+  return limit > used ? limit - used : std::numeric_limits<size_t>::max();
+}
+
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;
@@ -91,7 +100,9 @@ class HostDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  size_t free_memory_bytes() const override { return read_kib("/proc/meminfo", "MemAvailable:"); }
+  size_t free_memory_bytes() const override {
+    return std::min(read_kib("/proc/meminfo", "MemAvailable:"), free_in_container());
+  }
 
   void activate() override {}
 

@@ -111,7 +111,7 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
 )
 def test_registration_that_the_version_lacks_is_skipped(cclmark, fake_cuda, register, words):
     """As anything else that a library cannot do: no rank has died of it."""
-    run = cclmark("all_reduce", *TWO, "--register", register, env=fake_cuda.env(old=True))
+    run = cclmark("all_reduce", *TWO, "--register", register, code=3, env=fake_cuda.env(old=True))
     assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
     assert all(words in result.reason for result in run.journal.results)
     assert words in run.out
@@ -209,5 +209,6 @@ class TestMemory:
 
     def test_nothing_fits(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(8 << 20))
-        run = cclmark("all_reduce", "-g", "2", "-b", "1G", "-e", "1G", *SHORT, env=env)
+        run = cclmark("all_reduce", "-g", "2", "-b", "1G", "-e", "1G", *SHORT, code=3, env=env)
         assert {result.status for result in run.journal.results} == {"skipped"}
+        assert "nothing was measured" in run.err

@@ -111,7 +111,7 @@ def test_tells_of_wrong_data_in_every_format(cclmark, name):
 
 
 def test_json_of_a_run_with_skipped_cases_is_json(cclmark):
-    run = cclmark(*ARGUMENTS, "--timing", "graph", "--format", "json")
+    run = cclmark(*ARGUMENTS, "--timing", "graph", "--format", "json", code=3)
     cases = json.loads(run.out)["cases"]
     assert {case["status"] for case in cases} == {"skipped"}
     assert all(case["summary"] is None and case["reason"] for case in cases)

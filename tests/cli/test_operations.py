@@ -290,6 +290,7 @@ class TestTimings:
         run = cclmark(
             *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64"),
             *("-n", "2", "-w", "1", "--timing", "graph"),
+            code=3,
         )
         assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
         assert all("graph" in result.reason for result in run.journal.results)
@@ -360,8 +361,8 @@ class TestInjection:
 
     def test_a_late_rank_is_named(self, cclmark):
         run = cclmark(
-            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-n", "8", "-w", "1"),
-            *("--timing", "blocking", "--inject", "delay:rank=2,ms=30"),
+            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-w", "1"),
+            *("--max-time", "0.5", "--inject", "delay:rank=2,ms=30"),
         )
         assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
         footer = run.out.splitlines()[-4:]

@@ -13,7 +13,7 @@ from cclmark.analysis.statistics import (
     quantile,
 )
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
-from cclmark.analysis.summary import algorithm_bandwidth, bus_bandwidth, summarise
+from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, Link, Samples
 
@@ -110,7 +110,17 @@ def test_sampling_stops_by_confidence_or_by_time():
      ("sendrecv", 2, 1), ("all_reduce", 1, 0)],
 )  # fmt: skip
 def test_bus_bandwidth_factors(operation, ranks, factor):
-    assert bus_bandwidth(operation, ranks, 10.0) == pytest.approx(10 * factor)
+    case = Case(operation, "shm", ranks, "float32", 1 << 20, 1 << 10, False)
+    assert bus_factor(case) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "factor"),
+    [((5, 5, 5, 5), 0.5), ((0, 1, 3, 0), 1.0), ((1, 3, 4, 0), 1.0), ((4, 0, 0, 4), 0.0)],
+)
+def test_the_factor_of_uneven_parts_is_that_of_the_busiest_rank(matrix, factor):
+    case = Case("alltoallv", "shm", 2, "int8", 1 << 20, 1, False, matrix=matrix)
+    assert bus_factor(case) == factor
 
 
 def test_no_time_gives_no_bandwidth():

@@ -34,13 +34,21 @@ def algorithm_bandwidth(size_bytes: int, time_s: float) -> float:
     return size_bytes / time_s if time_s > 0 else 0.0
 
 
-def bus_bandwidth(operation: str, ranks: int, algorithm: float) -> float:
-    """Bytes per second over the busiest link, from the algorithm bandwidth.
+def bus_factor(case: Case) -> float:
+    """Bus bandwidth over algorithm bandwidth.
 
-    The factor is that of nccl-tests (doc/PERFORMANCE.md), so that the figure can be compared with
-    the hardware's whatever the number of ranks.
+    That of nccl-tests (doc/PERFORMANCE.md), so that the figure can be compared with the hardware's
+    whatever the number of ranks. For alltoallv it is what the busiest rank sends to or receives
+    from others, over the size; with even parts that is the same (n - 1) / n.
     """
-    return algorithm * OPERATIONS[operation].bus_factor(ranks)
+    n = case.ranks
+    if not case.matrix:
+        return OPERATIONS[case.operation].bus_factor(n)
+    rows = [case.matrix[i * n : (i + 1) * n] for i in range(n)]
+    sent = max(sum(row) - row[i] for i, row in enumerate(rows))
+    received = max(sum(row[i] for row in rows) - rows[i][i] for i in range(n))
+    heaviest = max(sum(row) for row in rows)
+    return max(sent, received) / heaviest if heaviest else 0.0
 
 
 def clock_of(samples: Samples, timing: str) -> str:
@@ -80,7 +88,7 @@ def summarise(case: Case, samples: Samples, timing: str, across_ranks: str) -> S
         cv=coefficient_of_variation(times_s),
         samples=len(times_s),
         algbw_bytes_per_s=algorithm,
-        busbw_bytes_per_s=bus_bandwidth(case.operation, case.ranks, algorithm),
+        busbw_bytes_per_s=algorithm * bus_factor(case),
         half_width=median_half_width(times_s),
         slowest_rank=_slowest_rank(case, rows),
         late_rank=_late_rank(case, samples),
@@ -102,12 +110,18 @@ def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
 
 
 def _late_rank(case: Case, samples: Samples) -> int | None:
-    """The rank that the others wait for: it starts last, so its device is busy for less time."""
-    if case.operation not in _SYMMETRIC or len(samples.host_s) < _LEAST_SAMPLES:
+    """The rank that the others wait for: it starts last, so its device is busy for less time.
+
+    Where there are no device times it is the one whose calls return last.
+    """
+    if case.operation not in _SYMMETRIC or len(samples.host_s) < _LEAST_SAMPLES or case.ranks < 2:
         return None
-    if case.ranks < 2 or any(time is None for row in samples.device_s for time in row):
-        return None
-    by_rank = _medians_by_rank(chosen_times(samples, "device"))
-    late = min(range(len(by_rank)), key=by_rank.__getitem__)
-    second = min(time for rank, time in enumerate(by_rank) if rank != late)
-    return late if second - by_rank[late] > _LATE * max(by_rank) else None
+    if any(time is None for row in samples.device_s for time in row):
+        advance = [-time for time in _medians_by_rank(samples.enqueue_s)]
+        longest = max(_medians_by_rank(samples.host_s))
+    else:
+        advance = _medians_by_rank(chosen_times(samples, "device"))
+        longest = max(advance)
+    late = min(range(len(advance)), key=advance.__getitem__)
+    second = min(time for rank, time in enumerate(advance) if rank != late)
+    return late if second - advance[late] > _LATE * longest else None

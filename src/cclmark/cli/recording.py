@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import uuid
 from datetime import datetime, timezone
 
 from cclmark import __version__
@@ -43,12 +44,15 @@ class Recorder:
         self._notices: list[str] = []
         self._introduced = False
         self._wrong = False
+        self._measured = False
+        self._reasons: dict[str, None] = {}
         self._progress = Progress(list(plan.cases()), sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header."""
         header = Header(
             schema_version=SCHEMA_VERSION,
+            run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
             command=sys.argv,
@@ -68,6 +72,9 @@ class Recorder:
         """Writes one result."""
         self._journal.write(result)
         self._wrong |= result.status == "wrong"
+        self._measured |= result.summary is not None
+        if result.summary is None:
+            self._reasons[result.reason] = None
         self._print(self._exporter.case(result))
 
     def notice(self, text: str) -> None:
@@ -87,7 +94,7 @@ class Recorder:
         code = outcome.exit_code
         if code == EXIT_OK and self._wrong:
             code = EXIT_WRONG
-        if code == EXIT_OK and self._output.failure:
+        if code == EXIT_OK and (self._output.failure or not self._measured):
             code = EXIT_MISSING
         footer = Footer(
             ended_at=_now(),
@@ -100,7 +107,10 @@ class Recorder:
         if self._introduced:
             self._journal.write(footer)
             self._print(self._exporter.end(footer))
-        for message in dict.fromkeys((outcome.message, self._output.failure)):
+        messages = [outcome.message, self._output.failure]
+        if code == EXIT_MISSING and not self._measured:
+            messages += [f"nothing was measured: {reason}" for reason in self._reasons]
+        for message in dict.fromkeys(messages):
             if message:
                 print(f"cclmark: {message}", file=sys.stderr)
         if self._introduced:
@@ -109,6 +119,7 @@ class Recorder:
 
     def close(self) -> None:
         """Closes the journal; one that no rank got to is taken away."""
+        self._progress.clear()
         self._journal.close(keep=self._introduced)
 
     def _print(self, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -96,6 +97,7 @@ class LocalLaunch:
         self._finished: dict[int, Finished] = {}
         self._held_back: list[CaseResult] = []
         self._surroundings: Surroundings | None = None
+        self._plain_surroundings: Surroundings | None = None
         self._describing: threading.Thread | None = None
         self._started = False
         self._left_s: dict[int, float] = {}
@@ -119,8 +121,10 @@ class LocalLaunch:
 
     def _supervise(self, server: Server) -> Outcome:
         for job in self._jobs(server):
+            self._board.enter(job.rank, "start-up", -1, 0, self._request.settings.timeout_s)
             start_rank(job, self._ranks)
         self._machine = describe_machine()
+        self._notice_neighbours()
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)
             self._introduce()
@@ -132,6 +136,19 @@ class LocalLaunch:
         if server.refused:
             self._listener.notice(f"{server.refused} foreign messages were refused")
         return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
+
+    def _notice_neighbours(self) -> None:
+        """Says so when another run is under way on this host: they disturb each other.
+
+        The mark is a name of the kernel's that goes with this process, however it ends.
+        """
+        self._mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._mark.bind(f"\0cclmark-run-{os.getuid()}")
+        except OSError:
+            self._listener.notice(
+                "another cclmark is measuring on this host: the figures of both are disturbed"
+            )
 
     def _jobs(self, server: Server) -> list[Job]:
         request = self._request
@@ -202,14 +219,26 @@ class LocalLaunch:
     def _describe(self) -> None:
         hellos = [self._hellos[rank] for rank in range(self._size)]
         devices = [hello.device for hello in hellos]
-        links, notices = complete_from_nvml(devices, self._machine)
+        libraries, differences = hellos[0].libraries, _differences(hellos)
+        self._plain_surroundings = Surroundings(
+            self._machine,
+            devices,
+            [],
+            libraries,
+            ["links unknown: NVML does not answer", *differences],
+        )
+        try:
+            links, notices = complete_from_nvml(devices, self._machine)
+        except Exception as error:  # whatever is wrong with NVML, the run itself can go on
+            links, notices = [], [f"links unknown: {type(error).__name__}: {error}"]
         self._surroundings = Surroundings(
-            self._machine, devices, links, hellos[0].libraries, notices + _differences(hellos)
+            self._machine, devices, links, libraries, notices + differences
         )
 
     def _wait_for_description(self) -> None:
         if self._describing is not None:
             self._describing.join(_DESCRIPTION_S)
+            self._surroundings = self._surroundings or self._plain_surroundings
         self._introduce()
 
     def _dead(self) -> bool:
@@ -249,7 +278,7 @@ class LocalLaunch:
         deadline_s = time.monotonic() + _GATHER_FAILURES_S
         while time.monotonic() < deadline_s and self._unheard(stopped):
             self._hear(server, _POLL_S)
-        self._introduce()
+        self._wait_for_description()
         states = [
             RankState(
                 rank=rank.rank,

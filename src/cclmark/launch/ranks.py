@@ -50,18 +50,18 @@ class RankProcess:
 
 def start_rank(job: Job, ranks: list[RankProcess]) -> None:
     """Starts the rank that ``job`` is for and adds it to ``ranks``. It dies with this process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cclmark.run.worker"],
-        stdin=subprocess.PIPE,
-        pass_fds=(job.team_fd, job.board_fd),
-        start_new_session=True,
-        env=_environment(),
-    )
+    # A file in memory and not a pipe: a rank that does not read cannot hold up the others.
+    with os.fdopen(os.memfd_create("cclmark-job"), "w+b") as file:
+        file.write(msgspec.msgpack.encode(job))
+        file.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cclmark.run.worker"],
+            stdin=file,
+            pass_fds=(job.team_fd, job.board_fd),
+            start_new_session=True,
+            env=_environment(),
+        )
     ranks.append(RankProcess(job.rank, process))
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it died already: noticed as an exit
-        process.stdin.write(msgspec.msgpack.encode(job))
-        process.stdin.close()
 
 
 def _environment() -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+import msgspec
+
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.plan.cases import Case
@@ -84,7 +86,8 @@ class TableExporter:
 
     def case(self, result: CaseResult) -> str:
         """The rows that the result completes."""
-        self._results.append(result)
+        # Without the raw samples: a run that repeats for a night must not fill the memory.
+        self._results.append(msgspec.structs.replace(result, samples=None))
         return "".join(self._line(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:

@@ -16,6 +16,16 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Header | CaseResult | Footer)
 
 
+class _AnyLine(msgspec.Struct):
+    """What every schema has in its lines, older and newer ones."""
+
+    type: str
+    schema_version: int = 0
+
+
+_ANY_DECODER = msgspec.json.Decoder(_AnyLine)
+
+
 class JournalWriter:
     """Appends lines to a new file. What was written survives the death of this process."""
 
@@ -34,7 +44,9 @@ class JournalWriter:
     def write(self, line: Line) -> None:
         """Adds one line. Raises OutputError when the disk is full or gone."""
         try:
-            self._file.write(_ENCODER.encode(line) + b"\n")
+            rest = memoryview(_ENCODER.encode(line) + b"\n")
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise OutputError(
                 f"cannot write the journal {self.path}: {error.strerror}. It holds the results so "
@@ -84,10 +96,12 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
             entry: Line = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if journal is None:
+                _refuse_newer(line, name)
                 _refuse(line, name)
             damaged += 1
             continue
         if isinstance(entry, Header):
+            _refuse_newer(line, name)
             journal = journal or Journal(entry)
         elif journal is None:
             _refuse(line, name)
@@ -97,13 +111,20 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
             journal.footer = entry
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
-    if journal.header.schema_version > SCHEMA_VERSION:
-        raise UsageError(
-            f"{name} has schema {journal.header.schema_version}; this cclmark reads up to "
-            f"{SCHEMA_VERSION}: update cclmark"
-        )
     journal.damaged_lines = damaged
     return journal
+
+
+def _refuse_newer(line: bytes, name: str) -> None:
+    """Raises UsageError when the line is the header of a schema that is yet to come."""
+    try:
+        version = _ANY_DECODER.decode(line).schema_version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{name} has schema {version}; this cclmark reads up to {SCHEMA_VERSION}: update it"
+        )
 
 
 def _refuse(line: bytes, name: str) -> None:

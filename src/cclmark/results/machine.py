@@ -14,7 +14,7 @@ from cclmark.results.schema import DeviceDescription, Link, Machine
 # Variables that change what a communication library does. Never the whole environment.
 _KEPT_PREFIXES = ("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "TORCH_SYMM_")
 _KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
-_SECRET_WORDS = ("KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL", "AUTH")
+_SECRET_WORDS = {"KEY", "APIKEY", "SECRET", "TOKEN", "PASS", "PASSWORD", "CREDENTIALS", "AUTH"}
 
 # One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
@@ -28,7 +28,7 @@ def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in sorted(environment.items())
         if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
-        and not any(word in name.upper() for word in _SECRET_WORDS)
+        and not any(word in _SECRET_WORDS for word in name.upper().split("_"))
     }
 
 

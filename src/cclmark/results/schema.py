@@ -100,6 +100,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     environment: dict[str, str]
     settings: Settings
     notices: list[str] = []
+    run_id: str = ""
 
 
 class Samples(msgspec.Struct):
@@ -158,7 +159,10 @@ class Verification(msgspec.Struct, omit_defaults=True):
 
 
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
-    """A case and what came of it. ``status``: ok, wrong, skipped or failed, with the reason."""
+    """A case and what came of it. ``status``: ok, wrong or skipped, with the reason.
+
+    ``started_at_s`` is seconds since 1970 on rank 0's clock.
+    """
 
     index: int
     case: Case
@@ -168,6 +172,7 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     cycle: int = 0
     warmup_batches: int = 0
     converged: bool = True
+    started_at_s: float = 0.0
     duration_s: float = 0.0
     samples: Samples | None = None
     summary: Summary | None = None

@@ -47,6 +47,7 @@ class CaseRunner:
     def run(self, index: int, case: Case, cycle: int) -> CaseResult:
         """Measures and checks one case. A case that the library cannot do is skipped."""
         begin_s = time.monotonic()
+        started_at_s = time.time()
         self._enter("preparing", 0)
         try:
             self._session.prepare(
@@ -73,6 +74,7 @@ class CaseRunner:
             cycle=cycle,
             warmup_batches=warmup_batches,
             converged=converged,
+            started_at_s=started_at_s,
             duration_s=time.monotonic() - begin_s,
             samples=samples,
             summary=summarise(case, samples, self._settings.timing, self._settings.across_ranks),
@@ -131,7 +133,7 @@ class CaseRunner:
             samples = self._batch(iterations)
             time_s = _middle(self._times(samples))
             times_s.append(time_s)
-            elapsed_s += time_s * iterations
+            elapsed_s += _elapsed(samples)
         return settings.iterations or self._batch_size(time_s), len(times_s) + 2
 
     def _sample(self, iterations: int) -> tuple[Samples, bool]:
