@@ -120,7 +120,7 @@ def test_a_rank_that_stops_at_once(background):
 def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     run = background(
         *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
-        *("-N", "400"),
+        *("-N", "4000"),
     )
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[1], signal.SIGSTOP)
@@ -128,7 +128,7 @@ def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     run.signal(pids[1], signal.SIGCONT)
     ended = run.finish(60)
     assert ended.code == 0, ended.err
-    assert len(ended.journal.results) == 800
+    assert len(ended.journal.results) == 8000
 
 
 def gone(run) -> bool:

@@ -50,7 +50,7 @@ def test_a_journal_is_never_written_over(tmp_path):
 
 
 def test_a_journal_that_never_began_is_taken_away(tmp_path):
-    path = tmp_path / "new" / "run.jsonl"
+    path = tmp_path / "run.jsonl"
     JournalWriter(path).close(keep=False)
     assert not path.exists()
 

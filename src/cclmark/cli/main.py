@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -35,6 +36,16 @@ for _command in (*commands(), info_command()):
     app.add_command(_command)
 
 
+def _prepare_streams() -> None:
+    """Output must never fail for a character that a terminal lacks, or for being closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        else:
+            stream.reconfigure(errors="replace")
+
+
 def _end(number: int, frame: object) -> None:
     """A scheduler or a closed terminal ends a run as Ctrl-C does: with everything kept."""
     raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
@@ -42,6 +53,7 @@ def _end(number: int, frame: object) -> None:
 
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
+    _prepare_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:

@@ -53,7 +53,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
     )
-    output = Output(flags.output)
+    output = Output(None if flags.output == Path("-") else flags.output)
     try:
         name = operations[0] if len(operations) == 1 else "collectives"
         journal = JournalWriter(flags.journal or _new_journal(name, plan))
@@ -211,4 +211,12 @@ def _new_journal(name: str, plan: Sweep) -> Path:
     """A name that no other run has, even one started in the same second."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{name}-{'-'.join(plan.ccls)}-{plan.ranks}"
-    return Path("cclmark-runs") / f"{stem}-{os.getpid()}.jsonl"
+    directory = Path("cclmark-runs")
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the directory {directory} for the journal: {error.strerror}. "
+            "Choose another place with --journal FILE."
+        ) from None
+    return directory / f"{stem}-{os.getpid()}.jsonl"

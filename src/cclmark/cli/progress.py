@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -21,12 +22,14 @@ class Progress:
     def __init__(self, cases: Sequence[Case], stream: TextIO) -> None:
         self._cases = cases
         self._stream = stream
+        # A pager on standard output owns the screen: nothing may be drawn over it.
+        self._watched = stream.isatty() and sys.stdout.isatty()
         self._quiet_since_s = time.monotonic()
         self._spinner: Spinner | None = None
 
     def show(self, status: Status) -> None:
         """Shows where rank 0 is."""
-        if not self._stream.isatty() or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
+        if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
         text = status.phase
         if 0 <= status.case_index < len(self._cases):

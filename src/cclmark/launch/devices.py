@@ -68,7 +68,9 @@ def _any_accelerator(probe: Callable[[str], int]) -> bool:
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
     if _is_number(part):
         part, number = "", int(part)
-        count = number if count is None else min(number, count)
+        if count is not None and count > number:
+            raise UsageError(f"{count} devices asked for with -g, {number} with --devices")
+        count = number if count is None else count
     if part:
         indices = _parse_indices(part)
         return indices[:count]

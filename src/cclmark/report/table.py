@@ -129,8 +129,7 @@ class TableExporter:
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
         if row.case.operation == "barrier":
             shown = dict.fromkeys(self._placements[:1], row.results[0])
-        reasons = {result.reason for result in row.results}
-        if all(result.summary is None for result in row.results) and len(reasons) == 1:
+        if all(result.summary is None for result in row.results):
             result = row.results[0]
             return text + self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
         for name in self._placements:
@@ -225,8 +224,8 @@ class TableExporter:
             return []
         settings = self._header.settings
         text = (
-            f"  {number} case{'s' * (number > 1)} did not get to ±{settings.precision:.1%} within "
-            f"--max-time {settings.max_time_s:g} s"
+            f"  {number} case{'s' * (number > 1)} did not get to "
+            f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
         )
         return [self._paint(text, "yellow")]
 
@@ -299,9 +298,9 @@ def _link_lines(links: Sequence[Link]) -> list[str]:
 
 def _method(settings: Settings) -> str:
     if settings.iterations is not None:
-        length = f"{settings.iterations} iterations"
+        length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
     else:
-        length = f"until the median is known to ±{settings.precision:.1%} (95 %)"
+        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
     across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
     check = "every output checked" if settings.check else "outputs not checked"
     return f"{settings.timing}, {length}, {across.get(settings.across_ranks, 'rank 0')}, {check}"

@@ -32,7 +32,6 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         """Creates ``path``. Raises UsageError when that is impossible or the file exists."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = path.open("xb", buffering=0)
         except OSError as error:
             raise UsageError(
@@ -123,7 +122,7 @@ def _refuse_newer(line: bytes, name: str) -> None:
         return
     if version > SCHEMA_VERSION:
         raise UsageError(
-            f"{name} has schema {version}; this cclmark reads up to {SCHEMA_VERSION}: update it"
+            f"{name} has schema {version}, newer than {SCHEMA_VERSION}: update cclmark"
         )
 
 

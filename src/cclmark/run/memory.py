@@ -58,7 +58,7 @@ def reserve_for(
             return dict.fromkeys(cases, failed or "another rank's library cannot do this")
         if max(team.gather([1.0 if failed else 0.0])) == 0:
             return {
-                case: f"needs {format_size(sum(room))} of device memory per rank; "
+                case: f"needs {format_size(sum(room))} of memory per rank; "
                 f"{format_size(free_bytes)} are free"
                 for case, room in rooms.items()
                 if sum(room) > limit
