@@ -90,11 +90,12 @@ def mpi_flags(ranks: int) -> list[str]:
 
 def cache_bytes() -> int:
     """The last-level cache, as engine/device/host.cpp finds it."""
-    return int(run(["getconf", "LEVEL3_CACHE_SIZE"]))
+    text = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text()
+    return int(text.strip().removesuffix("K")) * 1024
 
 
 def spare_bytes(ranks: int) -> int:
-    """What a buffer has room for at least, as in Session::reserve of engine/collective."""
+    """What a buffer has room for at least, as in Session::reserve of engine/measure."""
     return min(3 * cache_bytes(), 1 << 28) // (2 * ranks)
 
 
