@@ -166,7 +166,7 @@ NB_MODULE(_engine, m) {
           "device"_a, "id"_a, "team"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
           nb::keep_alive<0, 4>());
 
-  nb::class_<Communicator>(m, "Communicator").def("abort", &Communicator::abort);
+  nb::class_<Communicator>(m, "Communicator");
 
   nb::class_<Samples>(m, "Samples")
       .def_prop_ro("host_s", [](const Samples& s) { return rows(s.host_s, s.count); })

@@ -56,8 +56,6 @@ class Communicator {
 
   /// Raises Error when the library failed behind our back; looked at while waiting.
   virtual void check() {}
-  /// Gives up whatever is under way. No other call may follow but destruction.
-  virtual void abort() noexcept {}
 };
 
 /// A library that was loaded.

@@ -59,7 +59,6 @@ class Api {
     resolve(get_unique_id, "GetUniqueId");
     resolve(comm_init_rank, "CommInitRank");
     resolve(comm_destroy, "CommDestroy");
-    resolve(comm_abort, "CommAbort");
     resolve(comm_get_async_error, "CommGetAsyncError");
     resolve(get_error_string, "GetErrorString");
     resolve(group_start, "GroupStart");
@@ -81,7 +80,6 @@ class Api {
     resolve_optional(comm_deregister, "CommDeregister");
     resolve_optional(window_register, "CommWindowRegister");
     resolve_optional(window_deregister, "CommWindowDeregister");
-    resolve_optional(comm_split, "CommSplit");
     check(get_version(&version), "GetVersion", nullptr);
     if (version < family.oldest_version) {
       throw MissingError(library.path() + " is version " + version_text() + "; " +
@@ -110,7 +108,6 @@ class Api {
   Result (*get_unique_id)(UniqueId*);
   Result (*comm_init_rank)(Comm*, int, UniqueId, int);
   Result (*comm_destroy)(Comm);
-  Result (*comm_abort)(Comm);
   Result (*comm_get_async_error)(Comm, Result*);
   const char* (*get_error_string)(Result);
   Result (*group_start)();
@@ -132,7 +129,6 @@ class Api {
   Result (*comm_deregister)(Comm, void*);
   Result (*window_register)(Comm, void*, size_t, Window*, int);
   Result (*window_deregister)(Comm, Window);
-  Result (*comm_split)(Comm, int, int, Comm*, void*);
 
   std::vector<std::string> present, absent;
 
@@ -322,11 +318,6 @@ class NcclCommunicator final : public Communicator {
     Result state = kSuccess;
     api_.check(api_.comm_get_async_error(comm_, &state), "CommGetAsyncError", comm_);
     if (state != kInProgress) api_.check(state, "CommGetAsyncError", comm_);
-  }
-
-  void abort() noexcept override {
-    if (comm_ != nullptr) api_.comm_abort(comm_);
-    comm_ = nullptr;
   }
 
  private:
