@@ -101,6 +101,8 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
                     receive_stride_ > 0 ? receive_capacity_ / receive_stride_ : most);
   if (slots_ == most) slots_ = 1;
   turn_ = 0;
+  input_ = input();
+  output_ = output();
   checker_.choose(operation, seed);
   std::string content = std::string(name(operation.dtype)) + "/" +
                         (row_->reduces ? std::string(name(operation.reduction)) : "copy");
@@ -134,12 +136,11 @@ Session::Region Session::output() const {
 
 /// Enqueues the operation on a slot of the buffers.
 void Session::issue(size_t slot) {
-  Region from = input();
-  std::byte* to = output().data + slot * receive_stride_;
-  const std::byte* source = from.data + slot * (in_place_ ? receive_stride_ : send_stride_);
+  std::byte* to = output_.data + slot * receive_stride_;
+  const std::byte* source = input_.data + slot * (in_place_ ? receive_stride_ : send_stride_);
   if (in_place_ && row_->staged_in_place) {
     std::byte* aside = send_ + slot * send_stride_;
-    device_.copy_async(aside, source, from.bytes, stream_.get());
+    device_.copy_async(aside, source, input_.bytes, stream_.get());
     source = aside;
   }
   call_->enqueue(source, to);
@@ -284,7 +285,7 @@ void Session::drop_graph() noexcept {
 
 Verdict Session::verify(std::optional<size_t> corrupt) {
   auto segments = row_->expected(operation_, team_.rank(), team_.size());
-  Region from = input(), to = output();
+  Region from = input_, to = output_;
   checker_.begin();
   device_.fill_bytes(to.data, kPoison, to.bytes, stream_.get());
   checker_.fill_input(from.data, from.bytes);

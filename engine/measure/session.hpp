@@ -134,6 +134,8 @@ class Session {
   Operation operation_;
   const CollectiveInfo* row_ = nullptr;
   bool in_place_ = false;
+  /// Where slot 0 of the prepared operation reads and writes.
+  Region input_{}, output_{};
   std::unique_ptr<Call> call_;
   size_t slots_ = 1;
   size_t turn_ = 0;
