@@ -82,8 +82,7 @@ static double batch(const Collective* collective, char* send, size_t send_stride
   MPI_Barrier(MPI_COMM_WORLD);
   double begin = MPI_Wtime();
   for (int i = 0; i < operations; ++i) {
-    static size_t turn; /* goes on from batch to batch, as cclmark's does */
-    size_t slot = turn++ % slots;
+    size_t slot = (size_t)i % slots; /* each batch from the start, as cclmark's */
     collective->run(send + slot * send_stride, receive + slot * receive_stride, count);
   }
   double own = (MPI_Wtime() - begin) / operations, slowest;

@@ -50,8 +50,12 @@ class Communicator {
   virtual void begin_group() {}
   virtual void end_group() {}
 
-  /// Memory fit for `registration`, and its announcement; unregister before releasing.
+  /// Memory fit for `registration`. Raises OutOfMemoryError, UnsupportedError.
   virtual void* allocate(size_t bytes, Registration registration) = 0;
+  /// Announces that memory to the library. A collective call where the registration is symmetric.
+  /// Raises UnsupportedError.
+  virtual void enroll(void* memory, size_t bytes, Registration registration) = 0;
+  /// Releases memory, enrolled or not.
   virtual void release(void* memory, Registration registration) noexcept = 0;
 
   /// Raises Error when the library failed behind our back; looked at while waiting.

@@ -278,25 +278,24 @@ class NcclCommunicator final : public Communicator {
     } catch (const Error& error) {
       throw OutOfMemoryError(error.what());
     }
+    return memory;
+  }
+
+  void enroll(void* memory, size_t bytes, Registration registration) override {
+    if (registration == Registration::none) return;
     void* handle = nullptr;
-    try {
-      if (registration == Registration::local) {
-        api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
-      } else {
-        api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
-                   "CommWindowRegister", comm_);
-      }
-      if (handle == nullptr) {
-        throw UnsupportedError(
-            "the library did not register the buffers: it accepts the call, but "
-            "lacks what registration needs here (see its own log)");
-      }
-    } catch (...) {
-      api_.mem_free(memory);
-      throw;
+    if (registration == Registration::local) {
+      api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
+    } else {
+      api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
+                 "CommWindowRegister", comm_);
+    }
+    if (handle == nullptr) {
+      throw UnsupportedError(
+          "the library did not register the buffers: it accepts the call, but "
+          "lacks what registration needs here (see its own log)");
     }
     registered_.emplace_back(memory, handle);
-    return memory;
   }
 
   void release(void* memory, Registration registration) noexcept override {

@@ -190,6 +190,7 @@ class ShmCommunicator final : public Communicator {
     }
     return device_.allocate(bytes);
   }
+  void enroll(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
  private:

@@ -1,9 +1,11 @@
 #include "measure/session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <thread>
 
@@ -79,9 +81,24 @@ void Session::reserve(size_t send_bytes, size_t receive_bytes, Registration regi
   drop_graph();
   release();
   registration_ = registration;
-  send_ = static_cast<std::byte*>(communicator_.allocate(send_bytes, registration));
+  // To enroll may be a collective call: no rank enters it before all have their memory.
+  std::exception_ptr failure;
+  try {
+    send_ = static_cast<std::byte*>(communicator_.allocate(send_bytes, registration));
+    receive_ = static_cast<std::byte*>(communicator_.allocate(receive_bytes, registration));
+  } catch (const OutOfMemoryError&) {
+    failure = std::current_exception();
+  } catch (const UnsupportedError&) {
+    failure = std::current_exception();
+  }
+  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
+  if (failure) std::rethrow_exception(failure);
+  if (std::ranges::count(failed, 1.0) > 0) {
+    throw OutOfMemoryError("another rank could not have its buffers");
+  }
+  communicator_.enroll(send_, send_bytes, registration);
+  communicator_.enroll(receive_, receive_bytes, registration);
   send_capacity_ = send_bytes;
-  receive_ = static_cast<std::byte*>(communicator_.allocate(receive_bytes, registration));
   receive_capacity_ = receive_bytes;
 }
 
@@ -100,7 +117,6 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
   slots_ = std::min(send_stride_ > 0 ? send_capacity_ / send_stride_ : most,
                     receive_stride_ > 0 ? receive_capacity_ / receive_stride_ : most);
   if (slots_ == most) slots_ = 1;
-  turn_ = 0;
   input_ = input();
   output_ = output();
   checker_.choose(operation, seed);
@@ -146,8 +162,7 @@ void Session::issue(size_t slot) {
   call_->enqueue(source, to);
 }
 
-/// Enqueues the operation on the slot whose turn it is. Turns go on from batch to batch, so that
-/// the whole of the buffers passes through the caches before any of it is used again.
+/// Enqueues the operation on the slot whose turn it is.
 void Session::issue_next() {
   issue(turn_);
   turn_ = turn_ + 1 < slots_ ? turn_ + 1 : 0;
@@ -183,6 +198,9 @@ static void hold_back(const Batch& batch) {
 }
 
 Samples Session::run(const Batch& batch) {
+  // Every batch walks through the buffers from their beginning, so that all samples of a case touch
+  // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
+  turn_ = 0;
   switch (batch.timing) {
     case Timing::blocking:
       return run_singly(batch);

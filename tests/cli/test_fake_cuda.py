@@ -138,7 +138,7 @@ class TestFaults:
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"1:{call}")
         run = cclmark("all_reduce", *TWO, code=4, env=env)
         first, *others = run.message.splitlines()
-        assert first.startswith("cclmark: rank 1 (pid ")
+        assert first.startswith("cclmark: rank 1 (cuda:1, pid ")
         assert "failed during" in first
         assert f"nccl{call} failed" in others[0]
         assert f"injected failure of {call} on rank 1" in others[0]

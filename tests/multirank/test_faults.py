@@ -28,7 +28,8 @@ def blamed(run, rank: int, pid: int, how: str) -> re.Match[str]:
     first = run.message.splitlines()[0]
     phases = "|".join(PHASES)
     found = re.fullmatch(
-        rf"cclmark: rank {rank} \(pid {pid}\) {re.escape(how)} ({phases})( of all_reduce .+)?",
+        rf"cclmark: rank {rank} \(host:{rank}, pid {pid}\) {re.escape(how)} "
+        rf"({phases})( of all_reduce .+)?",
         first,
     )
     assert found, run.err
@@ -250,7 +251,7 @@ def test_a_launcher_that_is_suspended_still_hears_why_a_rank_failed(background, 
     ended = run.finish(SOON_S)
     assert ended.code == 4
     first, second = ended.message.splitlines()[:2]
-    assert first.startswith("cclmark: rank 1 (pid ")
+    assert first.startswith("cclmark: rank 1 (cuda:1, pid ")
     assert " failed during " in first, ended.err
     assert "injected failure of AllReduce on rank 1" in second
     assert len(ended.journal.results) == 24, "the results before it are lost"

@@ -64,6 +64,7 @@ def test_the_quick_count_never_guesses(monkeypatch):
 def state(rank, **changes):
     values = {
         "rank": rank,
+        "device": f"cuda:{rank}",
         "pid": 100 + rank,
         "status": Status("timing", 0, 3, 10.0, 70.0),
         "exit_status": None,
@@ -80,14 +81,16 @@ def failed(rank, kind, message="text"):
 def test_a_killed_rank_is_named_with_phase_and_case():
     states = [state(0, failure=failed(0, "aborted")), state(1, exit_status=-9)]
     text = diagnose(states, [CASE])
-    assert text.startswith("rank 1 (pid 101) was killed by SIGKILL during timing of all_reduce")
-    assert "rank 0 (pid 100): timing" in text
+    assert text.startswith(
+        "rank 1 (cuda:1, pid 101) was killed by SIGKILL during timing of all_reduce"
+    )
+    assert "rank 0 (cuda:0, pid 100): timing" in text
     assert exit_kind(states) == "died"
 
 
 def test_a_stopped_rank_is_blamed_and_not_those_that_waited_for_it():
     states = [state(0, failure=failed(0, "timeout", "waited 3 s")), state(1, stopped=True)]
-    assert diagnose(states, [CASE]).startswith("rank 1 (pid 101) is stopped")
+    assert diagnose(states, [CASE]).startswith("rank 1 (cuda:1, pid 101) is stopped")
 
 
 def test_a_rank_that_reports_an_error_is_quoted():
@@ -101,7 +104,9 @@ def test_a_rank_that_reports_an_error_is_quoted():
 def test_the_rank_that_is_furthest_behind_is_blamed_for_a_hang():
     behind = Status("preparing", 0, 0, 5.0, 65.0)
     states = [state(0, failure=failed(0, "timeout")), state(1, status=behind)]
-    assert diagnose(states, [CASE]).startswith("rank 1 (pid 101) did not get any further than")
+    assert diagnose(states, [CASE]).startswith(
+        "rank 1 (cuda:1, pid 101) did not get any further than"
+    )
 
 
 def test_a_missing_library_is_reported_as_such():

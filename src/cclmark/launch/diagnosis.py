@@ -15,11 +15,13 @@ from cclmark.rendezvous.messages import Failed
 class RankState:
     """What is known of one rank when a run goes wrong.
 
+    ``device`` is its runtime and index ("cuda:3");
     ``exit_status`` is negative for a signal and None while the process lives; ``stopped`` means
     halted by a signal; ``failure`` is what the rank itself reported.
     """
 
     rank: int
+    device: str
     pid: int
     status: Status
     exit_status: int | None
@@ -69,7 +71,7 @@ def _progress(status: Status) -> tuple[int, float]:
 
 
 def _name(state: RankState) -> str:
-    return f"rank {state.rank} (pid {state.pid})"
+    return f"rank {state.rank} ({state.device}, pid {state.pid})"
 
 
 def _what_happened(state: RankState) -> str:

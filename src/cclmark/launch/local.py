@@ -279,9 +279,11 @@ class LocalLaunch:
         while time.monotonic() < deadline_s and self._unheard(stopped):
             self._hear(server, _POLL_S)
         self._wait_for_description()
+        devices = self._request.devices
         states = [
             RankState(
                 rank=rank.rank,
+                device=f"{devices.runtime}:{devices.indices[rank.rank]}",
                 pid=rank.pid,
                 status=self._board.read(rank.rank),
                 exit_status=rank.exit_status() if rank.rank not in self._finished else None,
