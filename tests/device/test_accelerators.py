@@ -121,7 +121,7 @@ def test_a_rank_that_dies_or_hangs_ends_the_run_and_is_named(tmp_path, number, w
     os.kill(pids[1], number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 4
-    assert f"rank 1 (pid {pids[1]})" in errors
+    assert f"rank 1 (cuda:1, pid {pids[1]})" in errors
     assert word in errors
     assert "all_reduce 1 MiB" in errors
     assert all(gone(pid) for pid in pids)
