@@ -14,7 +14,9 @@
 #include "collective/values.hpp"
 #include "device/device.hpp"
 #include "device/nvrtc.hpp"
+#include "kernels/sources.hpp"
 #include "measure/session.hpp"
+#include "transfer/transfers.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -97,11 +99,16 @@ NB_MODULE(_engine, m) {
   m.def("nvrtc_path", &nvrtc_path);
   m.def(
       "compile_for_cuda",
-      [](int architecture) {
-        std::string image = compile_for_cuda(architecture, KernelCache::renew);
+      [](const std::string& source, int architecture) {
+        std::string image = compile_for_cuda(source, architecture, KernelCache::renew);
         return nb::bytes(image.data(), image.size());
       },
-      "architecture"_a);
+      "source"_a, "architecture"_a);
+  m.def("kernel_sources", [] {
+    nb::list result;
+    for (const kernels::Source& source : kernels::kSources) result.append(source.name);
+    return result;
+  });
   m.def(
       "room_for",
       [](const std::string& collective, const std::string& dtype, int root, size_t count,
@@ -225,4 +232,52 @@ NB_MODULE(_engine, m) {
           nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("checked_on_host", &Session::checked_on_host);
+
+  nb::enum_<Engine>(m, "Engine")
+      .value("copy_engine", Engine::copy_engine)
+      .value("cache_copy", Engine::cache_copy)
+      .value("nc_copy", Engine::nc_copy)
+      .value("bulk_copy", Engine::bulk_copy);
+  nb::enum_<FarEnd>(m, "FarEnd")
+      .value("device", FarEnd::device)
+      .value("pinned", FarEnd::pinned)
+      .value("pageable", FarEnd::pageable);
+
+  nb::class_<Flow>(m, "Flow").def(
+      "__init__",
+      [](Flow* flow, int from, int to, int runner, FarEnd far, bool to_host, size_t landing,
+         double delay_s) { new (flow) Flow{from, to, runner, far, to_host, landing, delay_s}; },
+      "from_device"_a, "to_device"_a, "runner"_a, "far"_a, "to_host"_a, "landing"_a, "delay_s"_a);
+
+  nb::class_<FlowTimes>(m, "FlowTimes")
+      .def_ro("device_s", &FlowTimes::device_s)
+      .def_ro("call_s", &FlowTimes::call_s)
+      .def_ro("timed_out", &FlowTimes::timed_out);
+
+  nb::class_<Transfers>(m, "Transfers")
+      .def(nb::init<std::vector<Device*>, Team&, uint32_t>(), "devices"_a, "team"_a, "seed"_a,
+           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+      .def("reserve", &Transfers::reserve, "size_bytes"_a, "landings"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("reserve_host", &Transfers::reserve_host, "size_bytes"_a, "kind"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "prepare",
+          [](Transfers& transfers, const std::vector<Flow>& flows, Engine engine, size_t bytes,
+             size_t offset_bytes, unsigned blocks, unsigned threads, bool staged) {
+            transfers.prepare({flows, engine, bytes, offset_bytes, blocks, threads, staged});
+          },
+          "flows"_a, "engine"_a, "size_bytes"_a, "offset_bytes"_a, "blocks"_a, "threads"_a,
+          "staged"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &Transfers::run, "iterations"_a, "limit_s"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("verify", &Transfers::verify, "corrupt"_a.none(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("chase", &Transfers::chase, "reader"_a, "owner"_a, "accesses"_a, "limit_s"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("ping_pong", &Transfers::ping_pong, "first"_a, "second"_a, "rounds"_a, "limit_s"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("reaches", &Transfers::reaches, "from_device"_a, "to_device"_a)
+      .def("free_memory_bytes", &Transfers::free_memory_bytes)
+      .def_prop_ro("checked_on_host", &Transfers::checked_on_host);
 }

@@ -94,22 +94,8 @@ struct Id {
 /// A file of another process (or of this one) mapped into memory.
 class Mapping {
  public:
-  Mapping(int pid, int fd, size_t bytes) : bytes_(bytes) {
-    std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
-    int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (own < 0) {
-      throw Error(
-          Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
-          ". The ranks of shm must run as one user on one host.");
-    }
-    // Populated at once: page faults must not fall into the time of the first operations.
-    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, own, 0);
-    int code = errno;
-    close(own);
-    if (memory_ == MAP_FAILED) {
-      throw Error(Error::describe("mapping another rank's memory", code, std::strerror(code)));
-    }
-  }
+  Mapping(int pid, int fd, size_t bytes)
+      : memory_(map_host_memory(pid, fd, bytes)), bytes_(bytes) {}
   Mapping(Mapping&& other) noexcept
       : memory_(std::exchange(other.memory_, MAP_FAILED)), bytes_(other.bytes_) {}
   Mapping& operator=(Mapping&& other) noexcept {

@@ -13,6 +13,7 @@
 namespace cclmark {
 namespace {
 
+#include "kernels/dialect.cu"
 #include "kernels/pattern.cu"
 
 /// A number that looks random and depends on everything given (the finaliser of SplitMix64).

@@ -21,6 +21,7 @@ namespace cclmark {
 
 struct Kernel {
   void* function;
+  unsigned shared_limit_bytes;
 };
 
 namespace {
@@ -33,6 +34,13 @@ constexpr CUresult kOutOfMemory = 2;
 constexpr CUresult kNotReady = 600;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
+constexpr unsigned kHostAllocPortable = 1;
+constexpr unsigned kIpcLazyPeerAccess = 1;
+constexpr unsigned kWaitValueEqual = 1;
+constexpr int kMaxDynamicSharedBytes = 8;
+constexpr unsigned kSharedBytesByDefault = 48 << 10;
+constexpr CUresult kPeerAccessAlreadyEnabled = 704;
+constexpr CUresult kPeerAccessNotEnabled = 705;
 constexpr int kCaptureThreadLocal = 1;
 constexpr unsigned kThreadsPerBlock = 512;
 constexpr unsigned kBlocksPerMultiprocessor = 4;
@@ -67,7 +75,19 @@ struct Driver {
   CCLMARK_CUDA(release, "cuMemFree_v2", CUdeviceptr);
   CCLMARK_CUDA(copy_to_host, "cuMemcpyDtoH_v2", void*, CUdeviceptr, size_t);
   CCLMARK_CUDA(copy_from_host, "cuMemcpyHtoD_v2", CUdeviceptr, const void*, size_t);
-  CCLMARK_CUDA(copy_async, "cuMemcpyDtoDAsync_v2", CUdeviceptr, CUdeviceptr, size_t, void*);
+  CCLMARK_CUDA(copy_async, "cuMemcpyAsync", CUdeviceptr, CUdeviceptr, size_t, void*);
+  CCLMARK_CUDA(copy_peer_async, "cuMemcpyPeerAsync", CUdeviceptr, void*, CUdeviceptr, void*, size_t,
+               void*);
+  CCLMARK_CUDA(allocate_host, "cuMemHostAlloc", void**, size_t, unsigned);
+  CCLMARK_CUDA(release_host, "cuMemFreeHost", void*);
+  CCLMARK_CUDA(can_access_peer, "cuDeviceCanAccessPeer", int*, CUdevice, CUdevice);
+  CCLMARK_CUDA(enable_peer_access, "cuCtxEnablePeerAccess", void*, unsigned);
+  CCLMARK_CUDA(disable_peer_access, "cuCtxDisablePeerAccess", void*);
+  CCLMARK_CUDA(ipc_get, "cuIpcGetMemHandle", MemoryHandle*, CUdeviceptr);
+  CCLMARK_CUDA(ipc_open, "cuIpcOpenMemHandle_v2", CUdeviceptr*, MemoryHandle, unsigned);
+  CCLMARK_CUDA(ipc_close, "cuIpcCloseMemHandle", CUdeviceptr);
+  CCLMARK_CUDA(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t, unsigned);
+  CCLMARK_CUDA(function_attribute, "cuFuncSetAttribute", void*, int, int);
   CCLMARK_CUDA(fill_async, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, void*);
   CCLMARK_CUDA(create_stream, "cuStreamCreate", void**, unsigned);
   CCLMARK_CUDA(destroy_stream, "cuStreamDestroy_v2", void*);
@@ -98,10 +118,14 @@ struct Driver {
 
   void check(CUresult code, const char* call) const {
     if (code == 0) return;
+    if (code == kOutOfMemory) throw OutOfMemoryError(describe(call, code));
+    throw Error(describe(call, code));
+  }
+
+  std::string describe(std::string_view call, CUresult code) const {
     const char* text = nullptr;
     if (error_string(code, &text) != 0 || text == nullptr) text = "unknown error";
-    if (code == kOutOfMemory) throw OutOfMemoryError(Error::describe(call, code, text));
-    throw Error(Error::describe(call, code, text));
+    return Error::describe(call, code, text);
   }
 };
 
@@ -158,7 +182,7 @@ class CudaDevice final : public Device {
     copy_to_host(&last, static_cast<std::byte*>(to) + bytes - 1, 1);
   }
   void copy_async(void* to, const void* from, size_t bytes, void* stream) override {
-    cu_.check(cu_.copy_async(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+    cu_.check(cu_.copy_async(address(to), address(from), bytes, stream), "cuMemcpyAsync");
   }
   void fill_bytes(void* memory, int byte, size_t bytes, void* stream) override {
     if (bytes == 0) return;
@@ -166,6 +190,52 @@ class CudaDevice final : public Device {
               "cuMemsetD8Async");
   }
 
+  void* allocate_pinned(size_t bytes) override {
+    void* memory = nullptr;
+    cu_.check(cu_.allocate_host(&memory, bytes == 0 ? 1 : bytes, kHostAllocPortable),
+              "cuMemHostAlloc");
+    return memory;
+  }
+  void release_pinned(void* memory) noexcept override { cu_.release_host(memory); }
+
+  bool reaches(const Device& peer) const override {
+    int possible = 0;
+    cu_.check(cu_.can_access_peer(&possible, device_, cuda(peer).device_), "cuDeviceCanAccessPeer");
+    return possible != 0;
+  }
+  void open_access(Device& peer) override {
+    activate();
+    CUresult code = cu_.enable_peer_access(cuda(peer).context_, 0);
+    if (code == kPeerAccessAlreadyEnabled || code == 0) return;
+    throw UnsupportedError(cu_.describe("cuCtxEnablePeerAccess", code));
+  }
+  void close_access(Device& peer) override {
+    activate();
+    CUresult code = cu_.disable_peer_access(cuda(peer).context_);
+    if (code != kPeerAccessNotEnabled) cu_.check(code, "cuCtxDisablePeerAccess");
+  }
+  void copy_between(void* to, Device& to_device, const void* from, Device& from_device,
+                    size_t bytes, void* stream) override {
+    cu_.check(cu_.copy_peer_async(address(to), cuda(to_device).context_, address(from),
+                                  cuda(from_device).context_, bytes, stream),
+              "cuMemcpyPeerAsync");
+  }
+
+  MemoryHandle share(void* memory) override {
+    MemoryHandle handle;
+    if (CUresult code = cu_.ipc_get(&handle, address(memory)); code != 0) refuse_ipc(code, "Get");
+    return handle;
+  }
+  void* open_shared(const MemoryHandle& handle) override {
+    CUdeviceptr memory = 0;
+    if (CUresult code = cu_.ipc_open(&memory, handle, kIpcLazyPeerAccess); code != 0) {
+      refuse_ipc(code, "Open");
+    }
+    return reinterpret_cast<void*>(memory);
+  }
+  void close_shared(void* memory) noexcept override { cu_.ipc_close(address(memory)); }
+
+  bool synchronous() const override { return false; }
   void* create_stream() override {
     void* stream = nullptr;
     cu_.check(cu_.create_stream(&stream, kStreamNonBlocking), "cuStreamCreate");
@@ -219,9 +289,13 @@ class CudaDevice final : public Device {
   const Kernel& kernel(const char* name) override {
     auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
-    if (module_ == nullptr) load_module();
-    Kernel kernel{};
-    cu_.check(cu_.get_function(&kernel.function, module_, name), "cuModuleGetFunction");
+    // The pattern is needed in every run, the copies only where devices are measured in pairs.
+    std::string_view called = name;
+    bool of_pattern = called == "cclmark_fill" || called == "cclmark_verify";
+    Kernel kernel{nullptr, kSharedBytesByDefault};
+    cu_.check(
+        cu_.get_function(&kernel.function, module_of(of_pattern ? "pattern" : "transfer"), name),
+        "cuModuleGetFunction");
     return kernels_.emplace(name, kernel).first->second;
   }
 
@@ -229,10 +303,23 @@ class CudaDevice final : public Device {
     size_t wanted = (items + kThreadsPerBlock - 1) / kThreadsPerBlock;
     size_t most = static_cast<size_t>(info_.multiprocessors) * kBlocksPerMultiprocessor;
     auto blocks = static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    launch_grid(kernel, arguments, {blocks, kThreadsPerBlock, 0}, stream);
+  }
+
+  void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid, void* stream) override {
+    if (grid.shared_bytes > kernel.shared_limit_bytes) {
+      cu_.check(cu_.function_attribute(kernel.function, kMaxDynamicSharedBytes,
+                                       static_cast<int>(grid.shared_bytes)),
+                "cuFuncSetAttribute");
+    }
     void* parameters[] = {arguments};
-    cu_.check(cu_.launch(kernel.function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, stream,
-                         parameters, nullptr),
+    cu_.check(cu_.launch(kernel.function, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
+                         stream, parameters, nullptr),
               "cuLaunchKernel");
+  }
+
+  void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
+    cu_.check(cu_.wait_value(stream, address(flag), value, kWaitValueEqual), "cuStreamWaitValue32");
   }
 
  private:
@@ -241,12 +328,25 @@ class CudaDevice final : public Device {
     cu_.check(cu_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
   }
 
+  static const CudaDevice& cuda(const Device& device) {
+    return dynamic_cast<const CudaDevice&>(device);
+  }
+
+  [[noreturn]] void refuse_ipc(CUresult code, const char* verb) const {
+    throw UnsupportedError(cu_.describe("cuIpc" + std::string(verb) + "MemHandle", code) +
+                           ": this system does not let processes share device memory (a container "
+                           "may need --ipc=host); use one process for all devices");
+  }
+
   /// A file of the cache may be damaged: then the kernels are compiled again.
-  void load_module() {
-    std::string image = compile_for_cuda(info_.architecture, KernelCache::use);
-    if (cu_.load_module(&module_, image.data()) == 0) return;
-    image = compile_for_cuda(info_.architecture, KernelCache::renew);
-    cu_.check(cu_.load_module(&module_, image.data()), "cuModuleLoadData");
+  void* module_of(const std::string& source) {
+    void*& module = modules_[source];
+    if (module != nullptr) return module;
+    std::string image = compile_for_cuda(source, info_.architecture, KernelCache::use);
+    if (cu_.load_module(&module, image.data()) == 0) return module;
+    image = compile_for_cuda(source, info_.architecture, KernelCache::renew);
+    cu_.check(cu_.load_module(&module, image.data()), "cuModuleLoadData");
+    return module;
   }
 
   int attribute(int which) const {
@@ -277,7 +377,7 @@ class CudaDevice final : public Device {
   Driver& cu_;
   CUdevice device_ = 0;
   void* context_ = nullptr;
-  void* module_ = nullptr;
+  std::map<std::string, void*> modules_;
   std::map<std::string, Kernel> kernels_;
   DeviceInfo info_;
 };

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +27,18 @@ struct DeviceInfo {
 /// A kernel of engine/kernels, ready to run on a device. Owned by the device.
 struct Kernel;
 
+/// How many threads run a kernel, and the shared memory of each block.
+struct Grid {
+  unsigned blocks = 1;
+  unsigned threads = 1;
+  unsigned shared_bytes = 0;
+};
+
+/// What another process needs to open memory of this one: opaque, and of one size for all runtimes.
+struct MemoryHandle {
+  std::array<std::byte, 64> bytes{};
+};
+
 /// One accelerator, or the host as one. One instance per process; calls come from the thread that
 /// made it, or from one that called activate().
 ///
@@ -47,9 +61,33 @@ class Device {
   /// Both copies return when the data has arrived.
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
   virtual void copy_from_host(void* device, const void* host, size_t bytes) = 0;
+  /// From and to memory of this device, of the host, or of a device that open_access() was called
+  /// for.
   virtual void copy_async(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill_bytes(void* memory, int byte, size_t bytes, void* stream) = 0;
 
+  /// Host memory that the device reads and writes by itself (pinned).
+  virtual void* allocate_pinned(size_t bytes) = 0;
+  virtual void release_pinned(void* memory) noexcept = 0;
+
+  /// Whether kernels and copies of this device may touch the memory of `peer`, once opened.
+  virtual bool reaches(const Device& peer) const = 0;
+  /// Both are idempotent. Raises UnsupportedError when the driver refuses.
+  virtual void open_access(Device& peer) = 0;
+  virtual void close_access(Device& peer) = 0;
+  /// Between two devices of this process with or without access: without, the runtime stages the
+  /// data through the host. Runs on a stream of this device.
+  virtual void copy_between(void* to, Device& to_device, const void* from, Device& from_device,
+                            size_t bytes, void* stream) = 0;
+
+  /// For another process, which opens it with open_shared() of its device and closes it again.
+  /// Both raise UnsupportedError when that is not permitted here, with what would help.
+  virtual MemoryHandle share(void* memory) = 0;
+  virtual void* open_shared(const MemoryHandle& handle) = 0;
+  virtual void close_shared(void* memory) noexcept = 0;
+
+  /// Whether work is done inside the call that asks for it, as on the host.
+  virtual bool synchronous() const = 0;
   virtual void* create_stream() = 0;
   virtual void destroy_stream(void* stream) noexcept = 0;
   /// Whether all work on the stream is done. Raises Error when some of it failed.
@@ -72,6 +110,11 @@ class Device {
   virtual const Kernel& kernel(const char* name) = 0;
   /// Runs `kernel` over `items` work items; `arguments` is its parameter structure.
   virtual void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) = 0;
+  /// Runs `kernel` with that many threads, whatever the work.
+  virtual void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid,
+                           void* stream) = 0;
+  /// Holds the stream up until `*flag` (pinned memory) is `value`: a gate for what comes after.
+  virtual void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) = 0;
 };
 
 /// A runtime by name ("cuda", "host"): how many devices it has, and one of them opened.

@@ -1,10 +1,14 @@
 #include "device/host.hpp"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -14,6 +18,7 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/waiting.hpp"
 #include "device/device.hpp"
 
 namespace cclmark {
@@ -25,15 +30,37 @@ struct Kernel {
 
 namespace {
 
+constexpr unsigned kLooksPerYield = 256;
+
+/// What the kernels expect of a host.
+unsigned long long cclmark_now_ns() {
+  return static_cast<unsigned long long>(
+      std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
+}
+void cclmark_relax() {
+  relax_cpu();
+  static thread_local unsigned looks = 0;
+  if (++looks % kLooksPerYield == 0) sched_yield();  // the one awaited may share this processor
+}
+
+#include "kernels/dialect.cu"
 #include "kernels/pattern.cu"
+#include "kernels/transfer.cu"
+
+template <auto kernel, typename Arguments>
+constexpr Kernel entry(const char* name) {
+  return {name, [](const void* arguments) { kernel(*static_cast<const Arguments*>(arguments)); }};
+}
 
 const Kernel kKernels[] = {
-    {"cclmark_fill",
-     [](const void* arguments) { cclmark_fill(*static_cast<const PatternArguments*>(arguments)); }},
-    {"cclmark_verify",
-     [](const void* arguments) {
-       cclmark_verify(*static_cast<const PatternArguments*>(arguments));
-     }},
+    entry<cclmark_fill, PatternArguments>("cclmark_fill"),
+    entry<cclmark_verify, PatternArguments>("cclmark_verify"),
+    entry<cclmark_copy_cache, CopyArguments>("cclmark_copy_cache"),
+    entry<cclmark_copy_nc, CopyArguments>("cclmark_copy_nc"),
+    entry<cclmark_copy_bulk, CopyArguments>("cclmark_copy_bulk"),
+    entry<cclmark_delay, DelayArguments>("cclmark_delay"),
+    entry<cclmark_chase, ChaseArguments>("cclmark_chase"),
+    entry<cclmark_ping_pong, PingPongArguments>("cclmark_ping_pong"),
 };
 
 /// Every allocation of this process by base address.
@@ -156,6 +183,39 @@ class HostDevice final : public Device {
     std::memset(memory, byte, bytes);
   }
 
+  void* allocate_pinned(size_t bytes) override { return allocate(bytes); }
+  void release_pinned(void* memory) noexcept override { release(memory); }
+
+  bool reaches(const Device&) const override { return true; }
+  void open_access(Device&) override {}
+  void close_access(Device&) override {
+    throw UnsupportedError("host devices always reach each other's memory");
+  }
+  void copy_between(void* to, Device&, const void* from, Device&, size_t bytes,
+                    void* stream) override {
+    copy_async(to, from, bytes, stream);
+  }
+
+  MemoryHandle share(void* memory) override {
+    HostAllocation allocation = find_host_allocation(memory);
+    return std::bit_cast<MemoryHandle>(SharedPlace{getpid(), allocation.fd, allocation.bytes, {}});
+  }
+  void* open_shared(const MemoryHandle& handle) override {
+    auto place = std::bit_cast<SharedPlace>(handle);
+    auto mapping = map_host_memory(place.pid, place.fd, place.bytes);
+    std::lock_guard guard(allocations().lock);
+    opened_[mapping] = place.bytes;
+    return mapping;
+  }
+  void close_shared(void* memory) noexcept override {
+    std::lock_guard guard(allocations().lock);
+    auto entry = opened_.find(memory);
+    if (entry == opened_.end()) return;
+    munmap(memory, entry->second);
+    opened_.erase(entry);
+  }
+
+  bool synchronous() const override { return true; }
   void* create_stream() override { return this; }
   void destroy_stream(void*) noexcept override {}
   bool idle(void*) override { return true; }
@@ -190,8 +250,24 @@ class HostDevice final : public Device {
   void launch(const Kernel& kernel, void* arguments, size_t, void*) override {
     kernel.run(arguments);
   }
+  void launch_grid(const Kernel& kernel, void* arguments, const Grid&, void*) override {
+    kernel.run(arguments);
+  }
+  void wait_for_flag(const uint32_t*, uint32_t, void*) override {
+    throw UnsupportedError("the host works inside the call: there is nothing to hold up");
+  }
 
  private:
+  /// What a handle holds.
+  struct SharedPlace {
+    pid_t pid;
+    int fd;
+    size_t bytes;
+    std::array<std::byte, sizeof(MemoryHandle) - sizeof(pid_t) - sizeof(int) - sizeof(size_t)> rest;
+  };
+  static_assert(sizeof(SharedPlace) == sizeof(MemoryHandle));
+
+  std::map<void*, size_t> opened_;
   DeviceInfo info_;
 };
 
@@ -207,6 +283,24 @@ HostAllocation find_host_allocation(const void* memory) {
     if (address < allocation.base + allocation.bytes) return allocation;
   }
   throw Error("this memory was not allocated by the host device");
+}
+
+void* map_host_memory(pid_t pid, int fd, size_t bytes) {
+  std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+  int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (own < 0) {
+    throw Error(
+        Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
+        ". Ranks on host devices must run as one user on one host.");
+  }
+  // Populated at once: page faults must not fall into the time of the first operations.
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, own, 0);
+  int code = errno;
+  close(own);
+  if (memory == MAP_FAILED) {
+    throw Error(Error::describe("mapping another rank's memory", code, std::strerror(code)));
+  }
+  return memory;
 }
 
 int host_device_count() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 
 namespace cclmark {
@@ -16,5 +18,9 @@ struct HostAllocation {
 
 /// The allocation of this process's host devices that `memory` lies in. Raises Error if none.
 HostAllocation find_host_allocation(const void* memory);
+
+/// Maps memory of another process's host device, or of this one's again; munmap() ends that.
+/// Raises Error.
+void* map_host_memory(pid_t pid, int fd, size_t bytes);
 
 }  // namespace cclmark

@@ -67,10 +67,19 @@ const Nvrtc& nvrtc() {
   return loaded;
 }
 
-std::string compile(const Nvrtc& compiler, int architecture) {
+std::string text_of(std::string_view source) {
+  for (const kernels::Source& file : kernels::kSources) {
+    if (file.name == source) return std::string(kernels::kDialect) + file.text;
+  }
+  throw Error("there are no kernels called " + std::string(source));
+}
+
+std::string compile(const Nvrtc& compiler, std::string_view source, int architecture) {
   Nvrtc::Program program = nullptr;
-  compiler.check(compiler.create(&program, kernels::kPattern, "pattern.cu", 0, nullptr, nullptr),
-                 "nvrtcCreateProgram");
+  std::string file = std::string(source) + ".cu";
+  compiler.check(
+      compiler.create(&program, text_of(source).c_str(), file.c_str(), 0, nullptr, nullptr),
+      "nvrtcCreateProgram");
   std::string target = "--gpu-architecture=sm_" + std::to_string(architecture);
   const char* options[] = {target.c_str(), "--std=c++17"};
   int code = compiler.compile(program, 2, options);
@@ -109,11 +118,11 @@ uint64_t fnv1a(const std::string& text) {
 
 /// A file name that changes with what the code depends on: not with the compiler, so that a run
 /// with a full cache never has to load it.
-std::string cache_name(int architecture) {
+std::string cache_name(std::string_view source, int architecture) {
   char name[64];
-  std::snprintf(name, sizeof(name), "pattern-sm_%d-%016llx.cubin", architecture,
-                static_cast<unsigned long long>(fnv1a(kernels::kPattern)));
-  return name;
+  std::snprintf(name, sizeof(name), "-sm_%d-%016llx.cubin", architecture,
+                static_cast<unsigned long long>(fnv1a(text_of(source))));
+  return std::string(source) + name;
 }
 
 std::string read_file(const fs::path& path) {
@@ -141,13 +150,13 @@ std::string nvrtc_path() {
   return nvrtc().library.path();
 }
 
-std::string compile_for_cuda(int architecture, KernelCache cache) {
+std::string compile_for_cuda(std::string_view source, int architecture, KernelCache cache) {
   fs::path directory = cache_directory();
-  if (directory.empty()) return compile(nvrtc(), architecture);
-  fs::path path = directory / cache_name(architecture);
+  if (directory.empty()) return compile(nvrtc(), source, architecture);
+  fs::path path = directory / cache_name(source, architecture);
   std::string image = cache == KernelCache::use ? read_file(path) : "";
   if (image.empty()) {
-    image = compile(nvrtc(), architecture);
+    image = compile(nvrtc(), source, architecture);
     store(path, image);
   }
   return image;

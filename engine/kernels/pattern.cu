@@ -5,30 +5,7 @@
 // in the wrong place differs, while the value at any byte is one cheap look-up: neither filling nor
 // checking needs a second buffer, and both run at the speed of memory for every element type.
 //
-// This file is compiled three ways: by NVRTC or hipRTC when the program runs, by the C++ compiler
-// for the host, and by nvcc in the tests. So it includes nothing.
-
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(__HIPCC__) || defined(__HIPCC_RTC__)
-#define CCLMARK_DEVICE __device__ __forceinline__
-#define CCLMARK_KERNEL(name, Arguments) extern "C" __global__ void name(const Arguments a)
-#define CCLMARK_FIRST_ITEM (blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x)
-#define CCLMARK_ITEM_STRIDE (gridDim.x * (unsigned long long)blockDim.x)
-#define CCLMARK_ADD(target, value) atomicAdd(target, value)
-#define CCLMARK_MIN(target, value) atomicMin(target, value)
-#define CCLMARK_LOAD_ONCE(pointer) __ldcs(pointer)
-typedef uint4 Vector;
-#else
-#define CCLMARK_DEVICE static inline
-#define CCLMARK_KERNEL(name, Arguments) [[maybe_unused]] void name(const Arguments& a)
-#define CCLMARK_FIRST_ITEM 0ull
-#define CCLMARK_ITEM_STRIDE 1ull
-#define CCLMARK_ADD(target, value) (*(target) += (value))
-#define CCLMARK_MIN(target, value) (*(target) = *(target) < (value) ? *(target) : (value))
-#define CCLMARK_LOAD_ONCE(pointer) (*(pointer))
-struct alignas(16) Vector {
-  unsigned x, y, z, w;
-};
-#endif
+// Written in the dialect of dialect.cu, which comes before it wherever it is compiled.
 
 /// Where a stretch of pattern lies: `source_byte` is the offset of its first byte in the pattern,
 /// whatever offset `data` has in the buffer.

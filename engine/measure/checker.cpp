@@ -6,6 +6,7 @@
 namespace cclmark {
 namespace {
 
+#include "kernels/dialect.cu"
 #include "kernels/pattern.cu"
 
 constexpr size_t kVectorBytes = 16;

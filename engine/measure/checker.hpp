@@ -10,6 +10,14 @@
 
 namespace cclmark {
 
+/// What the check of one rank's output found.
+struct Finding {
+  uint64_t wrong = 0;
+  uint64_t first_element = 0;
+  uint64_t expected_bits = 0;
+  uint64_t actual_bits = 0;
+};
+
 /// Fills inputs and checks outputs, on the device where kernels can be had, else on the host.
 class Checker {
  public:

@@ -40,14 +40,6 @@ struct Samples {
   std::vector<double> enqueue_s;  ///< from the barrier until the last call had returned
 };
 
-/// What the check of one rank's output found.
-struct Finding {
-  uint64_t wrong = 0;
-  uint64_t first_element = 0;
-  uint64_t expected_bits = 0;
-  uint64_t actual_bits = 0;
-};
-
 /// The outcome of a check: one finding per rank, and how long the comparison of the outputs with
 /// the expected values took on the slowest device.
 struct Verdict {

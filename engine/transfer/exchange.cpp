@@ -1,0 +1,99 @@
+#include "transfer/exchange.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+
+#include "core/error.hpp"
+
+namespace cclmark {
+namespace {
+
+// Whole blocks of the driver's, so that a handle to the memory means its first byte.
+constexpr size_t kAlignment = size_t{2} << 20;
+
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+Exchange::Exchange(std::vector<Device*> devices, Team& team)
+    : own_(std::move(devices)), team_(team), first_(team.rank() * own_count()) {}
+
+Exchange::~Exchange() {
+  release();
+}
+
+void Exchange::release() noexcept {
+  for (auto& [place, memory] : opened_) device(place.first).close_shared(memory);
+  opened_.clear();
+  for (size_t i = 0; i < blocks_.size(); ++i) own_[i]->release(blocks_[i]);
+  blocks_.clear();
+  bytes_ = landings_ = 0;
+}
+
+void Exchange::reserve(size_t bytes, size_t landings) {
+  if (bytes <= bytes_ && landings <= landings_) return;
+  team_.barrier();  // nobody uses the old memory any more
+  release();
+  stride_ = aligned(bytes);
+  std::exception_ptr failure;
+  for (Device* device : own_) {
+    try {
+      device->activate();
+      size_t whole = stride_ * (1 + landings) + aligned(kScratchBytes);
+      blocks_.push_back(static_cast<std::byte*>(device->allocate(whole)));
+    } catch (const OutOfMemoryError&) {
+      failure = std::current_exception();
+      break;
+    }
+  }
+  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
+  if (std::ranges::count(failed, 1.0) > 0) {
+    release();
+    if (failure) std::rethrow_exception(failure);
+    throw OutOfMemoryError("another rank could not have its buffers");
+  }
+  if (team_.size() > 1) {
+    // Handles travel as numbers whose bits nobody looks at.
+    std::vector<double> own;
+    for (size_t i = 0; i < own_.size(); ++i) {
+      own_[i]->activate();
+      auto words = std::bit_cast<std::array<double, sizeof(MemoryHandle) / sizeof(double)>>(
+          own_[i]->share(blocks_[i]));
+      own.insert(own.end(), words.begin(), words.end());
+    }
+    std::vector<double> all = team_.gather(own);
+    handles_.resize(static_cast<size_t>(devices()));
+    std::copy_n(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(double),
+                reinterpret_cast<std::byte*>(handles_.data()));
+  }
+  bytes_ = bytes;
+  landings_ = landings;
+}
+
+std::byte* Exchange::base(int user, int number) {
+  if (owns(number)) return blocks_[static_cast<size_t>(number - first_)];
+  auto entry = opened_.find({user, number});
+  if (entry != opened_.end()) return entry->second;
+  Device& opener = device(user);
+  opener.activate();
+  auto memory = static_cast<std::byte*>(opener.open_shared(handles_[static_cast<size_t>(number)]));
+  opened_[{user, number}] = memory;
+  return memory;
+}
+
+std::byte* Exchange::source(int user, int number) {
+  return base(user, number);
+}
+
+std::byte* Exchange::landing(int user, int number, size_t place) {
+  return base(user, number) + stride_ * (1 + place);
+}
+
+std::byte* Exchange::scratch(int user, int number) {
+  return base(user, number) + stride_ * (1 + landings_);
+}
+
+}  // namespace cclmark

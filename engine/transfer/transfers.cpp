@@ -1,0 +1,497 @@
+#include "transfer/transfers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <limits>
+
+#include "core/clock.hpp"
+#include "core/error.hpp"
+
+namespace cclmark {
+namespace {
+
+// Only the structures of the kernels' arguments are needed; what they do is compiled elsewhere.
+[[maybe_unused]] unsigned long long cclmark_now_ns() {
+  return 0;
+}
+[[maybe_unused]] void cclmark_relax() {}
+
+#include "kernels/dialect.cu"
+#include "kernels/transfer.cu"
+
+constexpr int kPoison = 0xa5;
+constexpr size_t kWidth = sizeof(uint32_t);
+constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
+
+constexpr unsigned kThreads = 512;
+constexpr unsigned kBlocksPerMultiprocessor = 4;
+constexpr unsigned kBulkThreads = 32;
+constexpr unsigned kBulkSharedBytes = 12 * 16384;  // the stages of cclmark_copy_bulk
+constexpr int kBulkArchitecture = 90;
+
+constexpr size_t kChainBytes = size_t{2} << 20;
+constexpr size_t kChainStride = 128;  // a cache line: no load brings what the next one asks for
+constexpr size_t kMailOffset = kChainBytes;
+constexpr unsigned long long kMailLimitNs = 2'000'000'000;
+
+constexpr size_t kGateWord = 0;
+constexpr size_t kFailureWord = 1;
+constexpr size_t kWords = 64;
+
+const char* kernel_name(Engine engine) {
+  switch (engine) {
+    case Engine::cache_copy:
+      return "cclmark_copy_cache";
+    case Engine::nc_copy:
+      return "cclmark_copy_nc";
+    default:
+      return "cclmark_copy_bulk";
+  }
+}
+
+}  // namespace
+
+Transfers::Station::Station(Device& owner, int number, int count)
+    : device(owner),
+      service((owner.activate(), owner)),
+      start(owner),
+      checker(owner, service.get(), number, count) {}
+
+Transfers::Station::~Station() {
+  device.activate();
+  release_host();
+}
+
+void Transfers::Station::release_host() noexcept {
+  if (pinned != nullptr) device.release_pinned(pinned);
+  pinned = nullptr;
+  pageable.reset();
+}
+
+Transfers::Transfers(std::vector<Device*> devices, Team& team, uint32_t seed)
+    : team_(team), seed_(seed), exchange_(devices, team) {
+  content_.collective = Collective::broadcast;
+  content_.dtype = Dtype::uint32;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    int number = exchange_.first() + static_cast<int>(i);
+    stations_.push_back(std::make_unique<Station>(*devices[i], number, exchange_.devices()));
+    stations_.back()->checker.choose(content_, seed);
+  }
+  words_ = static_cast<uint32_t*>(devices[0]->allocate_pinned(kWords * sizeof(uint32_t)));
+}
+
+Transfers::~Transfers() {
+  open_gate();
+  stations_[0]->device.activate();
+  stations_[0]->device.release_pinned(words_);
+}
+
+size_t Transfers::free_memory_bytes() const {
+  size_t least = std::numeric_limits<size_t>::max();
+  for (const auto& station : stations_) {
+    station->device.activate();
+    least = std::min(least, station->device.free_memory_bytes());
+  }
+  return least;
+}
+
+void Transfers::together(const std::function<void()>& body) {
+  std::exception_ptr failure;
+  std::string reason;
+  try {
+    body();
+  } catch (const UnsupportedError& error) {
+    failure = std::current_exception();
+  } catch (const MissingError& error) {
+    failure = std::make_exception_ptr(UnsupportedError(error.what()));
+  }
+  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
+  if (failure) std::rethrow_exception(failure);
+  if (std::ranges::count(failed, 1.0) > 0) throw UnsupportedError("another rank cannot do this");
+}
+
+std::vector<double> Transfers::share(const std::vector<double>& values) {
+  std::vector<double> all = team_.gather(values);
+  std::vector<double> known(values.size(), kNever);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!std::isnan(all[i])) known[i % values.size()] = all[i];
+  }
+  return known;
+}
+
+void Transfers::reserve(size_t bytes, size_t landings) {
+  if (bytes <= exchange_.capacity_bytes() && landings <= exchange_.landings()) return;
+  together([&] { exchange_.reserve(bytes, landings); });
+  for (int number = exchange_.first(); exchange_.owns(number); ++number) {
+    Station& own = station(number);
+    own.device.activate();
+    own.checker.fill_input(exchange_.source(number, number), bytes);
+    own.device.fill_bytes(exchange_.scratch(number, number), 0, Exchange::kScratchBytes,
+                          own.service.get());
+    finish(own);
+  }
+  mail_value_ = 0;
+}
+
+void Transfers::reserve_host(size_t bytes, FarEnd kind) {
+  for (int number = exchange_.first(); exchange_.owns(number); ++number) {
+    Station& own = station(number);
+    own.device.activate();
+    own.release_host();
+    if (kind == FarEnd::pinned) {
+      own.pinned = static_cast<std::byte*>(own.device.allocate_pinned(bytes));
+    } else {
+      own.pageable = std::make_unique<std::byte[]>(bytes);
+    }
+  }
+  host_kind_ = kind;
+  host_bytes_ = bytes;
+}
+
+std::byte* Transfers::host_memory(const Flow& flow) {
+  Station& own = station(flow.runner);
+  if (flow.far != host_kind_ || transfer_.offset_bytes + transfer_.bytes > host_bytes_) {
+    throw Error("the host memory reserved does not suit this transfer");
+  }
+  return (own.pinned != nullptr ? own.pinned : own.pageable.get()) + transfer_.offset_bytes;
+}
+
+/// Where the flow's runner writes to.
+std::byte* Transfers::destination(const Flow& flow) {
+  if (flow.to_host) return host_memory(flow);
+  return exchange_.landing(flow.runner, flow.to, flow.landing) + transfer_.offset_bytes;
+}
+
+/// Where the flow's runner reads from.
+const std::byte* Transfers::origin(const Flow& flow) {
+  if (flow.far != FarEnd::device && !flow.to_host) return host_memory(flow);
+  return exchange_.source(flow.runner, flow.from) + transfer_.offset_bytes;
+}
+
+void Transfers::open_way(const Flow& flow) {
+  if (flow.far != FarEnd::device || flow.from == flow.to) return;
+  int other = flow.runner == flow.from ? flow.to : flow.from;
+  if (!exchange_.owns(other)) {
+    if (transfer_.staged) {
+      throw UnsupportedError(
+          "copies staged through the host need one process that holds all devices");
+    }
+    return;
+  }
+  Device& runner = station(flow.runner).device;
+  Device& peer = station(other).device;
+  if (transfer_.staged) {
+    runner.close_access(peer);
+    peer.close_access(runner);
+  } else if (!runner.reaches(peer)) {
+    throw UnsupportedError("the driver gives device " + std::to_string(runner.info().index) +
+                           " no access to device " + std::to_string(peer.info().index));
+  } else {
+    runner.open_access(peer);
+  }
+}
+
+void Transfers::prepare(const Transfer& transfer) {
+  transfer_ = transfer;
+  lanes_.assign(transfer.flows.size(), 0);
+  if (transfer.offset_bytes + transfer.bytes > exchange_.capacity_bytes()) {
+    throw Error("the buffers reserved are too small for this transfer");
+  }
+  std::vector<size_t> busy(static_cast<size_t>(exchange_.devices()), 0);
+  for (size_t i = 0; i < transfer.flows.size(); ++i) {
+    lanes_[i] = busy[static_cast<size_t>(transfer.flows[i].runner)]++;
+  }
+  together([&] {
+    for (size_t i = 0; i < transfer.flows.size(); ++i) {
+      const Flow& flow = transfer.flows[i];
+      if (!exchange_.owns(flow.runner)) continue;
+      Station& runner = station(flow.runner);
+      runner.device.activate();
+      open_way(flow);
+      if (transfer.engine != Engine::copy_engine) {
+        runner.device.kernel(kernel_name(transfer.engine));
+        if (flow.far == FarEnd::pageable) {
+          throw UnsupportedError("kernels cannot reach pageable memory of the host");
+        }
+      }
+      if (flow.delay_s > 0) runner.device.kernel("cclmark_delay");
+      while (runner.lanes.size() <= lanes_[i]) {
+        runner.lanes.push_back(std::make_unique<Stream>(runner.device));
+        runner.ends.push_back(std::make_unique<Event>(runner.device));
+      }
+      destination(flow), origin(flow);  // opens the memory of other processes now
+    }
+  });
+  for (const Flow& flow : transfer.flows) {
+    if (flow.far != FarEnd::device && exchange_.owns(flow.runner)) {
+      Station& own = station(flow.runner);
+      own.device.activate();
+      if (flow.to_host) {
+        std::memset(host_memory(flow), kPoison, transfer.bytes);
+      } else {
+        own.device.copy_to_host(host_memory(flow),
+                                exchange_.source(flow.runner, flow.runner) + transfer.offset_bytes,
+                                transfer.bytes);
+      }
+    }
+    if (flow.to_host || !exchange_.owns(flow.to)) continue;
+    Station& target = station(flow.to);
+    target.device.activate();
+    target.device.fill_bytes(
+        exchange_.landing(flow.to, flow.to, flow.landing) + transfer.offset_bytes, kPoison,
+        transfer.bytes, target.service.get());
+    finish(target);
+  }
+  team_.barrier();
+}
+
+Grid Transfers::grid_of(const Device& device) const {
+  auto processors = static_cast<unsigned>(std::max(1, device.info().multiprocessors));
+  bool bulk =
+      transfer_.engine == Engine::bulk_copy && device.info().architecture >= kBulkArchitecture;
+  Grid grid;
+  grid.threads = transfer_.threads > 0 ? transfer_.threads : bulk ? kBulkThreads : kThreads;
+  unsigned usual = bulk ? processors : processors * kBlocksPerMultiprocessor;
+  grid.blocks = transfer_.blocks > 0 ? transfer_.blocks : usual;
+  grid.shared_bytes = bulk ? kBulkSharedBytes : 0;
+  return grid;
+}
+
+void Transfers::copy(const Flow& flow, void* stream) {
+  Device& device = station(flow.runner).device;
+  std::byte* to = destination(flow);
+  const std::byte* from = origin(flow);
+  if (transfer_.engine != Engine::copy_engine) {
+    CopyArguments arguments{reinterpret_cast<unsigned char*>(to),
+                            reinterpret_cast<const unsigned char*>(from), transfer_.bytes};
+    device.launch_grid(device.kernel(kernel_name(transfer_.engine)), &arguments, grid_of(device),
+                       stream);
+  } else if (transfer_.staged && flow.far == FarEnd::device) {
+    device.copy_between(to, station(flow.to).device, from, station(flow.from).device,
+                        transfer_.bytes, stream);
+  } else {
+    device.copy_async(to, from, transfer_.bytes, stream);
+  }
+}
+
+/// Puts the copies of a flow on its lane and returns what one call took the host.
+double Transfers::enqueue(const Flow& flow, size_t lane, size_t iterations) {
+  Station& runner = station(flow.runner);
+  void* stream = runner.lanes[lane]->get();
+  if (flow.delay_s > 0) {
+    DelayArguments arguments{static_cast<unsigned long long>(flow.delay_s * 1e9)};
+    runner.device.launch_grid(runner.device.kernel("cclmark_delay"), &arguments, {}, stream);
+  }
+  auto begin = Clock::now();
+  for (size_t i = 0; i < iterations; ++i) copy(flow, stream);
+  double call_s = seconds_between(begin, Clock::now()) / static_cast<double>(iterations);
+  runner.device.record(runner.ends[lane]->get(), stream);
+  return call_s;
+}
+
+void Transfers::open_gate() {
+  std::atomic_ref<uint32_t>(words_[kGateWord]).store(1, std::memory_order_release);
+}
+
+/// Whether all work of the stream ends in time. Raises when some of it failed.
+bool Transfers::ends_within(Station& runner, void* stream, double limit_s) {
+  constexpr size_t kPollsPerCheck = 256;
+  Deadline deadline(limit_s);
+  runner.device.activate();
+  for (size_t polls = 1; !runner.device.idle(stream); ++polls) {
+    if (polls % kPollsPerCheck != 0) continue;
+    team_.check(-1);
+    if (deadline.passed()) return false;
+  }
+  return true;
+}
+
+void Transfers::finish(Station& own) {
+  own.device.activate();
+  while (!own.device.idle(own.service.get())) team_.check(-1);
+}
+
+FlowTimes Transfers::run(size_t iterations, double limit_s) {
+  const std::vector<Flow>& flows = transfer_.flows;
+  bool in_call = stations_[0]->device.synchronous();
+  // The runtime waits inside the call for copies of pageable memory: behind a gate, for ever.
+  bool gated = !in_call && std::ranges::none_of(flows, [](const Flow& flow) {
+    return flow.far == FarEnd::pageable;
+  });
+  std::vector<double> device_s(flows.size(), kNever), call_s(flows.size(), kNever);
+  std::vector<double> late(flows.size(), kNever);
+  auto copies = static_cast<double>(iterations);
+
+  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
+  struct Opener {  // whatever goes wrong, no device is left waiting
+    Transfers& owner;
+    ~Opener() { owner.open_gate(); }
+  } opener{*this};
+  if (!gated) team_.barrier();
+  for (size_t i = 0; i < flows.size(); ++i) {
+    if (!exchange_.owns(flows[i].runner)) continue;
+    Station& runner = station(flows[i].runner);
+    runner.device.activate();
+    void* stream = runner.lanes[lanes_[i]]->get();
+    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
+    if (lanes_[i] == 0) runner.device.record(runner.start.get(), stream);
+    call_s[i] = enqueue(flows[i], lanes_[i], iterations);
+  }
+  if (gated) team_.barrier();
+  open_gate();
+  for (size_t i = 0; i < flows.size(); ++i) {
+    if (!exchange_.owns(flows[i].runner)) continue;
+    Station& runner = station(flows[i].runner);
+    std::unique_ptr<Stream>& lane = runner.lanes[lanes_[i]];
+    if (ends_within(runner, lane->get(), limit_s)) {
+      double elapsed_s = runner.device.elapsed_s(runner.start.get(), runner.ends[lanes_[i]]->get());
+      device_s[i] = elapsed_s / copies;
+      late[i] = 0;
+    } else {
+      late[i] = 1;
+      // Its work cannot be called back. What follows goes on with another stream.
+      static_cast<void>(lane.release());
+      lane = std::make_unique<Stream>(runner.device);
+    }
+  }
+  FlowTimes times{share(device_s), share(call_s), {}};
+  for (double value : share(late)) times.timed_out.push_back(value > 0);
+  return times;
+}
+
+Finding Transfers::look(const Flow& flow, std::optional<size_t> corrupt) {
+  Station& own = station(flow.to);
+  own.device.activate();
+  std::byte* place = exchange_.landing(flow.to, flow.to, flow.landing);
+  std::byte* data = place + transfer_.offset_bytes;
+  if (flow.to_host) own.device.copy_from_host(data, host_memory(flow), transfer_.bytes);
+  size_t first = transfer_.offset_bytes / kWidth, count = transfer_.bytes / kWidth;
+  if (corrupt && *corrupt < count) {
+    uint32_t element = 0;
+    own.device.copy_to_host(&element, data + *corrupt * kWidth, kWidth);
+    element = ~element;
+    own.device.copy_from_host(data + *corrupt * kWidth, &element, kWidth);
+  }
+  Segment segment{first, count, flow.from, first};
+  own.checker.begin();
+  own.checker.check(place, segment);
+  finish(own);
+  Checker::Count counted = own.checker.result();
+  if (counted.wrong == 0) return {};
+  size_t index = counted.first_element - first;
+  uint32_t actual = 0;
+  own.device.copy_to_host(&actual, data + index * kWidth, kWidth);
+  return {counted.wrong, index, own.checker.expected_bits(segment, index), actual};
+}
+
+std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt) {
+  // A word of 64 bits may look like a number that is none: the halves never do.
+  constexpr size_t kNumbers = 5;
+  std::vector<double> values(transfer_.flows.size() * kNumbers, kNever);
+  for (size_t i = 0; i < transfer_.flows.size(); ++i) {
+    const Flow& flow = transfer_.flows[i];
+    if (!exchange_.owns(flow.to)) continue;
+    Finding found = look(flow, i == 0 ? corrupt : std::nullopt);
+    double* own = values.data() + i * kNumbers;
+    own[0] = static_cast<double>(found.wrong);
+    own[1] = static_cast<double>(found.first_element);
+    own[2] = static_cast<double>(found.expected_bits);
+    own[3] = static_cast<double>(found.actual_bits);
+    own[4] = 0;
+  }
+  std::vector<double> all = share(values);
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < all.size(); i += kNumbers) {
+    findings.push_back({static_cast<uint64_t>(all[i]), static_cast<uint64_t>(all[i + 1]),
+                        static_cast<uint64_t>(all[i + 2]), static_cast<uint64_t>(all[i + 3])});
+  }
+  return findings;
+}
+
+/// Seconds between the start event and the end of lane 0, NaN if that takes too long.
+double Transfers::elapsed_of(Station& runner, double limit_s) {
+  if (!ends_within(runner, runner.lanes[0]->get(), limit_s)) {
+    static_cast<void>(runner.lanes[0].release());
+    runner.lanes[0] = std::make_unique<Stream>(runner.device);
+    return kNever;
+  }
+  return runner.device.elapsed_s(runner.start.get(), runner.ends[0]->get());
+}
+
+double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) {
+  prepare({{Flow{owner, reader, reader}}, Engine::cache_copy, 0});
+  std::vector<double> per_access_s{kNever};
+  if (exchange_.owns(reader)) {
+    Station& runner = station(reader);
+    runner.device.activate();
+    std::byte* chain = exchange_.scratch(reader, owner);
+    std::vector<std::byte*> links(kChainBytes / sizeof(std::byte*), chain);
+    for (size_t at = 0; at < kChainBytes; at += kChainStride) {
+      links[at / sizeof(std::byte*)] = chain + (at + kChainStride) % kChainBytes;
+    }
+    runner.device.copy_from_host(chain, links.data(), kChainBytes);
+    const Kernel& kernel = runner.device.kernel("cclmark_chase");
+    auto blocks = static_cast<unsigned>(std::max(1, runner.device.info().multiprocessors));
+    void* stream = runner.lanes[0]->get();
+    ChaseArguments arguments{reinterpret_cast<const unsigned char*>(chain),
+                             static_cast<unsigned>(accesses), 0,
+                             reinterpret_cast<unsigned long long*>(words_ + kFailureWord + 1)};
+    runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);  // fills the TLBs
+    runner.device.record(runner.start.get(), stream);
+    for (arguments.block = 0; arguments.block < blocks; ++arguments.block) {
+      runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);
+    }
+    runner.device.record(runner.ends[0]->get(), stream);
+    per_access_s[0] = elapsed_of(runner, limit_s) / static_cast<double>(blocks * accesses);
+  }
+  return share(per_access_s)[0];
+}
+
+double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
+  prepare({{Flow{a, b, a}, Flow{b, a, b}}, Engine::cache_copy, 0});
+  std::vector<double> one_way_s{kNever};
+  words_[kFailureWord] = 0;
+  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
+  bool in_call = stations_[0]->device.synchronous();
+  if (in_call) team_.barrier();
+  for (auto [own, other] : {std::pair(a, b), std::pair(b, a)}) {
+    if (!exchange_.owns(own)) continue;
+    Station& runner = station(own);
+    runner.device.activate();
+    void* stream = runner.lanes[0]->get();
+    if (!in_call) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
+    runner.device.record(runner.start.get(), stream);
+    PingPongArguments arguments{
+        reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, own) + kMailOffset),
+        reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, other) + kMailOffset),
+        mail_value_ + 1,
+        static_cast<unsigned>(rounds),
+        own == a ? 1u : 0u,
+        kMailLimitNs,
+        words_ + kFailureWord};
+    runner.device.launch_grid(runner.device.kernel("cclmark_ping_pong"), &arguments, {}, stream);
+    runner.device.record(runner.ends[0]->get(), stream);
+  }
+  if (!in_call) team_.barrier();
+  open_gate();
+  for (int own : {b, a}) {
+    if (!exchange_.owns(own)) continue;
+    double elapsed_s = elapsed_of(station(own), limit_s);
+    if (own == a && words_[kFailureWord] == 0) {
+      one_way_s[0] = elapsed_s / static_cast<double>(2 * rounds);
+    }
+  }
+  mail_value_ += static_cast<uint32_t>(rounds);
+  return share(one_way_s)[0];
+}
+
+bool Transfers::reaches(int from, int to) const {
+  if (from == to || !exchange_.owns(from) || !exchange_.owns(to)) return true;
+  return exchange_.device(from).reaches(exchange_.device(to));
+}
+
+}  // namespace cclmark

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/team.hpp"
+#include "device/device.hpp"
+#include "measure/checker.hpp"
+#include "transfer/exchange.hpp"
+
+namespace cclmark {
+
+/// What moves the data.
+enum class Engine : uint8_t {
+  copy_engine,  ///< the runtime's copy
+  cache_copy,   ///< kernels, see engine/kernels/transfer.cu
+  nc_copy,
+  bulk_copy,
+};
+
+/// What is at the other end of a flow.
+enum class FarEnd : uint8_t {
+  device,
+  pinned,    ///< host memory that the device reaches by itself
+  pageable,  ///< any other host memory
+};
+
+/// Data going from one place to another.
+struct Flow {
+  int from = 0;    ///< device; for a flow out of host memory the same as `to`
+  int to = 0;      ///< device; for a flow into host memory the same as `from`
+  int runner = 0;  ///< the device that copies: `from` writes, or `to` reads
+  FarEnd far = FarEnd::device;
+  bool to_host = false;
+  size_t landing = 0;  ///< which place on `to`
+  double delay_s = 0;  ///< the runner is held up so long inside the timed stretch
+};
+
+/// What to copy, all flows at once.
+struct Transfer {
+  std::vector<Flow> flows;
+  Engine engine = Engine::copy_engine;
+  size_t bytes = 0;
+  size_t offset_bytes = 0;  ///< from the beginning of the buffers
+  unsigned blocks = 0;      ///< of kernels; 0: as many as there are multiprocessors
+  unsigned threads = 0;     ///< of a block; 0: what suits the kernel
+  bool staged = false;      ///< peer access closed: the runtime goes through the host
+};
+
+/// Times of one batch, per flow. NaN and `timed_out` for a flow that did not end.
+struct FlowTimes {
+  std::vector<double>
+      device_s;                ///< per copy, by the runner's events from the gate to the last copy
+  std::vector<double> call_s;  ///< what the host spent in the call for one copy
+  std::vector<bool> timed_out;
+};
+
+/// Measures transfers between devices.
+///
+/// All calls are collective: every process makes the same ones with the same arguments, and gets
+/// the same answers. Copies are put behind a gate on each device's stream which opens when all are
+/// enqueued, so that what it costs to launch them is not part of their time.
+class Transfers {
+ public:
+  Transfers(std::vector<Device*> devices, Team& team, uint32_t seed);
+  ~Transfers();
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  /// Room for transfers of up to `bytes`, `landings` of them into one device at once. Fills the
+  /// sources. Raises OutOfMemoryError.
+  void reserve(size_t bytes, size_t landings);
+  /// Host memory for flows from and to the host on each own device, on the memory of the processors
+  /// that this thread runs on.
+  void reserve_host(size_t bytes, FarEnd kind);
+
+  /// Opens or closes the ways that the transfer takes and poisons where it lands.
+  /// Raises UnsupportedError with the reason when it cannot be done.
+  void prepare(const Transfer& transfer);
+
+  /// Copies every flow `iterations` times. A flow that takes longer than `limit_s` is given up.
+  FlowTimes run(size_t iterations, double limit_s);
+
+  /// What the prepared transfer left where it landed, one finding per flow. `corrupt`: flip the
+  /// bits of this element of the first flow's data before looking.
+  std::vector<Finding> verify(std::optional<size_t> corrupt);
+
+  /// Seconds that one dependent load of 8 bytes takes `reader` in memory of `owner`, the mean over
+  /// all multiprocessors of the reader.
+  double chase(int reader, int owner, size_t accesses, double limit_s);
+  /// Half the time of a round trip: seconds until a store of 4 bytes to the other device is seen.
+  double ping_pong(int a, int b, size_t rounds, double limit_s);
+
+  /// Whether kernels of `from` may touch memory of `to`: known for own devices, else assumed.
+  bool reaches(int from, int to) const;
+  int devices() const { return exchange_.devices(); }
+  size_t free_memory_bytes() const;
+  /// Why checks run on the host; empty when they run on the devices.
+  const std::string& checked_on_host() const { return stations_[0]->checker.no_kernels(); }
+
+ private:
+  /// What a device of this process works with.
+  struct Station {
+    Station(Device& owner, int number, int count);
+    ~Station();
+    void release_host() noexcept;
+
+    Device& device;
+    Stream service;  ///< for filling and checking
+    Event start;
+    std::vector<std::unique_ptr<Stream>> lanes;  ///< one per flow that goes on at once
+    std::vector<std::unique_ptr<Event>> ends;
+    Checker checker;
+    std::byte* pinned = nullptr;
+    std::unique_ptr<std::byte[]> pageable;
+  };
+
+  Station& station(int number) {
+    return *stations_[static_cast<size_t>(number - exchange_.first())];
+  }
+  std::byte* host_memory(const Flow& flow);
+  std::byte* destination(const Flow& flow);
+  const std::byte* origin(const Flow& flow);
+  void open_way(const Flow& flow);
+  Grid grid_of(const Device& device) const;
+  void copy(const Flow& flow, void* stream);
+  double enqueue(const Flow& flow, size_t lane, size_t iterations);
+  void open_gate();
+  bool ends_within(Station& station, void* stream, double limit_s);
+  void finish(Station& station);
+  Finding look(const Flow& flow, std::optional<size_t> corrupt);
+  double elapsed_of(Station& runner, double limit_s);
+  /// Does `body`, and raises on every rank what it raises on one.
+  void together(const std::function<void()>& body);
+  /// One value per flow or so: NaN on all ranks but the one that knows.
+  std::vector<double> share(const std::vector<double>& values);
+
+  Team& team_;
+  uint32_t seed_;
+  Operation content_;
+  Exchange exchange_;
+  std::vector<std::unique_ptr<Station>> stations_;
+  Transfer transfer_;
+  std::vector<size_t> lanes_;  ///< of each flow: which lane of its runner
+  FarEnd host_kind_ = FarEnd::device;
+  size_t host_bytes_ = 0;
+  /// In memory that every device of this process reads: the gate, and a word for failures.
+  uint32_t* words_ = nullptr;
+  uint32_t mail_value_ = 0;
+};
+
+}  // namespace cclmark
