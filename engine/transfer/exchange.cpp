@@ -12,6 +12,9 @@ namespace {
 // Whole blocks of the driver's, so that a handle to the memory means its first byte.
 constexpr size_t kAlignment = size_t{2} << 20;
 
+// What a rank can say of its memory.
+constexpr double kFine = 0, kShort = 1, kRefused = 2;
+
 size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -39,32 +42,35 @@ void Exchange::reserve(size_t bytes, size_t landings) {
   release();
   stride_ = aligned(bytes);
   std::exception_ptr failure;
-  for (Device* device : own_) {
-    try {
+  double kind = kFine;
+  std::vector<double> own_handles;
+  try {
+    for (Device* device : own_) {
       device->activate();
       size_t whole = stride_ * (1 + landings) + aligned(kScratchBytes);
       blocks_.push_back(static_cast<std::byte*>(device->allocate(whole)));
-    } catch (const OutOfMemoryError&) {
-      failure = std::current_exception();
-      break;
+      if (team_.size() == 1) continue;
+      // Handles travel as numbers whose bits nobody looks at.
+      auto words = std::bit_cast<std::array<double, sizeof(MemoryHandle) / sizeof(double)>>(
+          device->share(blocks_.back()));
+      own_handles.insert(own_handles.end(), words.begin(), words.end());
     }
+  } catch (const OutOfMemoryError&) {
+    failure = std::current_exception();
+    kind = kShort;
+  } catch (const UnsupportedError&) {
+    failure = std::current_exception();
+    kind = kRefused;
   }
-  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
-  if (std::ranges::count(failed, 1.0) > 0) {
+  double worst = std::ranges::max(team_.gather(std::array<double, 1>{kind}));
+  if (worst > kFine) {
     release();
-    if (failure) std::rethrow_exception(failure);
-    throw OutOfMemoryError("another rank could not have its buffers");
+    if (kind == worst) std::rethrow_exception(failure);
+    if (worst == kShort) throw OutOfMemoryError("another rank could not have its buffers");
+    throw UnsupportedError("another rank's memory cannot be shared");
   }
   if (team_.size() > 1) {
-    // Handles travel as numbers whose bits nobody looks at.
-    std::vector<double> own;
-    for (size_t i = 0; i < own_.size(); ++i) {
-      own_[i]->activate();
-      auto words = std::bit_cast<std::array<double, sizeof(MemoryHandle) / sizeof(double)>>(
-          own_[i]->share(blocks_[i]));
-      own.insert(own.end(), words.begin(), words.end());
-    }
-    std::vector<double> all = team_.gather(own);
+    std::vector<double> all = team_.gather(own_handles);
     handles_.resize(static_cast<size_t>(devices()));
     std::copy_n(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(double),
                 reinterpret_cast<std::byte*>(handles_.data()));

@@ -24,7 +24,8 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   /// Makes room for sources of `bytes` and `landings` places of as many bytes on each device. A
-  /// collective call. Raises OutOfMemoryError on every rank when one of them is short of memory.
+  /// collective call. Raises OutOfMemoryError on every rank when one of them is short of memory,
+  /// UnsupportedError when one cannot share its own.
   void reserve(size_t bytes, size_t landings);
 
   int devices() const { return own_count() * team_.size(); }

@@ -125,7 +125,7 @@ std::vector<double> Transfers::share(const std::vector<double>& values) {
 
 void Transfers::reserve(size_t bytes, size_t landings) {
   if (bytes <= exchange_.capacity_bytes() && landings <= exchange_.landings()) return;
-  together([&] { exchange_.reserve(bytes, landings); });
+  exchange_.reserve(bytes, landings);
   for (int number = exchange_.first(); exchange_.owns(number); ++number) {
     Station& own = station(number);
     own.device.activate();

@@ -119,3 +119,56 @@ class Session:
     def verify(self, corrupt: int | None) -> Verdict: ...
     @property
     def checked_on_host(self) -> str: ...
+
+class Engine:
+    copy_engine: Engine
+    cache_copy: Engine
+    nc_copy: Engine
+    bulk_copy: Engine
+
+class FarEnd:
+    device: FarEnd
+    pinned: FarEnd
+    pageable: FarEnd
+
+class Flow:
+    def __init__(
+        self,
+        from_device: int,
+        to_device: int,
+        runner: int,
+        far: FarEnd,
+        to_host: bool,
+        landing: int,
+        delay_s: float,
+    ) -> None: ...
+
+class FlowTimes:
+    device_s: list[float]
+    call_s: list[float]
+    timed_out: list[bool]
+
+class Transfers:
+    def __init__(self, devices: list[Device], team: Team, seed: int) -> None: ...
+    def reserve(self, size_bytes: int, landings: int) -> None: ...
+    def reserve_host(self, size_bytes: int, kind: FarEnd) -> None: ...
+    def prepare(
+        self,
+        flows: list[Flow],
+        engine: Engine,
+        size_bytes: int,
+        offset_bytes: int,
+        blocks: int,
+        threads: int,
+        staged: bool,
+    ) -> None: ...
+    def run(self, iterations: int, limit_s: float) -> FlowTimes: ...
+    def verify(self, corrupt: int | None) -> list[Finding]: ...
+    def chase(self, reader: int, owner: int, accesses: int, limit_s: float) -> float: ...
+    def ping_pong(self, first: int, second: int, rounds: int, limit_s: float) -> float: ...
+    def reaches(self, from_device: int, to_device: int) -> bool: ...
+    @property
+    def devices(self) -> int: ...
+    def free_memory_bytes(self) -> int: ...
+    @property
+    def checked_on_host(self) -> str: ...

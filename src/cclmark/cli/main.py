@@ -11,6 +11,7 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.info import info_command
+from cclmark.cli.p2p import transfer_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
 
 
@@ -32,7 +33,7 @@ def app() -> None:
     """Holds the commands."""
 
 
-for _command in (*commands(), info_command()):
+for _command in (*commands(), *transfer_commands(), info_command()):
     app.add_command(_command)
 
 

@@ -19,6 +19,9 @@ from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
+from cclmark.report.exporter import Exporter
+from cclmark.report.formats import FORMATS
+from cclmark.report.table import TableExporter, ansi, unpainted
 from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Settings
 from cclmark.run import locate
@@ -36,7 +39,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = choose_devices(flags.devices, _device_count(flags), _count_devices)
+    devices = choose_devices(flags.devices, _device_count(flags), count_devices)
     settings = _settings(flags, devices.runtime)
     plan = _plan(operations, flags, devices, settings)
     cases = list(plan.cases())
@@ -56,8 +59,12 @@ def measure(operations: list[str], flags: Flags) -> int:
     output = Output(None if flags.output == Path("-") else flags.output)
     try:
         name = operations[0] if len(operations) == 1 else "collectives"
-        journal = JournalWriter(flags.journal or _new_journal(name, plan))
-        recorder = Recorder(journal, output, flags.format, settings, plan, began_s)
+        journal = JournalWriter(
+            flags.journal or new_journal(f"{name}-{'-'.join(plan.ccls)}-{plan.ranks}")
+        )
+        recorder = Recorder(
+            journal, output, _exporter(flags.format, plan, output), settings, cases, began_s
+        )
         with contextlib.closing(recorder):
             return recorder.finish(LocalLaunch(request, recorder).run())
     finally:
@@ -88,7 +95,8 @@ def _check_faults(settings: Settings, cases: list[Case]) -> None:
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def _count_devices(runtime: str) -> int:
+def count_devices(runtime: str) -> int:
+    """How many devices ``runtime`` has. Raises MissingError."""
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick
@@ -207,10 +215,10 @@ def _timing(flags: Flags) -> str:
     return next(iter(asked), None) or "throughput"
 
 
-def _new_journal(name: str, plan: Sweep) -> Path:
-    """A name that no other run has, even one started in the same second."""
+def new_journal(name: str) -> Path:
+    """A name that no other run has, even one started in the same second. Raises UsageError."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    stem = f"{stamp}-{name}-{'-'.join(plan.ccls)}-{plan.ranks}"
+    stem = f"{stamp}-{name}"
     directory = Path("cclmark-runs")
     try:
         directory.mkdir(exist_ok=True)
@@ -220,3 +228,13 @@ def _new_journal(name: str, plan: Sweep) -> Path:
             "Choose another place with --journal FILE."
         ) from None
     return directory / f"{stem}-{os.getpid()}.jsonl"
+
+
+def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
+    if format_name != "table":
+        return FORMATS[format_name]()
+    return TableExporter(
+        paint=ansi if output.is_terminal else unpainted,
+        out_of_place=False in plan.placements,
+        in_place=True in plan.placements,
+    )

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SIZES = "Sizes"
 OPERATION = "Operation"
@@ -308,7 +311,7 @@ class GroupedOption(click.Option):
         self.group = group
 
 
-FlagsType = TypeVar("FlagsType", bound=LibraryFlags)
+FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
 def command(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _PATIENCE_S = 0.5  # what takes less needs no explanation
 class Progress:
     """Shows a spinner when nothing was printed for a while, and nothing where nobody looks."""
 
-    def __init__(self, cases: Sequence[Case], stream: TextIO) -> None:
+    def __init__(self, cases: Sequence[Case | Transfer], stream: TextIO) -> None:
         self._cases = cases
         self._stream = stream
         # A pager on standard output owns the screen: nothing may be drawn over it.

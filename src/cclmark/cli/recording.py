@@ -6,21 +6,29 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
+from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.launch.local import Outcome, Surroundings
-from cclmark.plan.cases import Sweep
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
 from cclmark.report.exporter import Exporter
-from cclmark.report.formats import FORMATS
-from cclmark.report.table import TableExporter, ansi, unpainted
+from cclmark.report.transfer_formats import TransferExporter
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
-from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Settings
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    CaseResult,
+    Footer,
+    Header,
+    Settings,
+    TransferResult,
+)
 
 
 class Recorder:
@@ -30,23 +38,24 @@ class Recorder:
         self,
         journal: JournalWriter,
         output: Output,
-        format_name: str,
+        exporter: Exporter | TransferExporter,
         settings: Settings,
-        plan: Sweep,
+        things: Sequence[Case | Transfer],
         began_s: float,
     ) -> None:
         self._journal = journal
         self._output = output
         self._settings = settings
-        self._exporter = _exporter(format_name, plan, output)
+        self._exporter = exporter
         self._began_s = began_s
         self._started_at = _now()
         self._notices: list[str] = []
         self._introduced = False
         self._wrong = False
+        self._hung = False
         self._measured = False
         self._reasons: dict[str, None] = {}
-        self._progress = Progress(list(plan.cases()), sys.stderr)
+        self._progress = Progress(things, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header."""
@@ -62,20 +71,27 @@ class Recorder:
             libraries=surroundings.libraries,
             environment=kept_environment(os.environ),
             settings=self._settings,
+            relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
         )
         self._introduced = True
         self._journal.write(header)
         self._print(self._exporter.begin(header))
 
-    def result(self, result: CaseResult) -> None:
+    def result(self, result: CaseResult | TransferResult) -> None:
         """Writes one result."""
         self._journal.write(result)
         self._wrong |= result.status == "wrong"
+        self._hung |= result.status == "timeout"
         self._measured |= result.summary is not None
         if result.summary is None:
             self._reasons[result.reason] = None
-        self._print(self._exporter.case(result))
+        if isinstance(result, CaseResult):
+            assert not isinstance(self._exporter, TransferExporter)
+            self._print(self._exporter.case(result))
+        else:
+            assert isinstance(self._exporter, TransferExporter)
+            self._print(self._exporter.transfer(result))
 
     def notice(self, text: str) -> None:
         """Keeps it for the header, or says it at once when that is out."""
@@ -92,6 +108,8 @@ class Recorder:
     def finish(self, outcome: Outcome) -> int:
         """Writes the footer, says where the journal is and returns the exit code."""
         code = outcome.exit_code
+        if code == EXIT_OK and self._hung:
+            code = EXIT_DIED
         if code == EXIT_OK and self._wrong:
             code = EXIT_WRONG
         if code == EXIT_OK and (self._output.failure or not self._measured):
@@ -126,16 +144,6 @@ class Recorder:
         if text:
             self._progress.clear()
             self._output.write(text)
-
-
-def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
-    if format_name != "table":
-        return FORMATS[format_name]()
-    return TableExporter(
-        paint=ansi if output.is_terminal else unpainted,
-        out_of_place=False in plan.placements,
-        in_place=True in plan.placements,
-    )
 
 
 def _now() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
 from cclmark.rendezvous.messages import Failed
 
@@ -29,7 +30,7 @@ class RankState:
     failure: Failed | None
 
 
-def diagnose(states: Sequence[RankState], cases: Sequence[Case]) -> str:
+def diagnose(states: Sequence[RankState], cases: Sequence[Case | Transfer]) -> str:
     """Names what went wrong first, where, and what the others were doing."""
     culprit = _culprit(states)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
@@ -94,7 +95,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _where(state: RankState, cases: Sequence[Case]) -> str:
+def _where(state: RankState, cases: Sequence[Case | Transfer]) -> str:
     status = state.status
     place = status.phase
     if 0 <= status.case_index < len(cases):

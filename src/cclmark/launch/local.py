@@ -17,6 +17,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Board, Status
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
 from cclmark.rendezvous.server import Server
@@ -27,8 +28,11 @@ from cclmark.results.schema import (
     LibraryDescription,
     Link,
     Machine,
+    Relation,
     Settings,
+    TransferResult,
 )
+from cclmark.results.topology import relations_between
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
@@ -39,13 +43,21 @@ _OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher d
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, on what."""
+    """What to run, on what: cases or transfers. ``together``: one process holds all devices."""
 
     devices: DeviceChoice
-    cases: Sequence[Case]
     settings: Settings
-    ccl_path: str
     ccl_wheels: dict[str, list[str]]
+    cases: Sequence[Case] = ()
+    transfers: Sequence[Transfer] = ()
+    ccl_path: str = ""
+    together: bool = False
+
+    @property
+    def processes(self) -> list[list[int]]:
+        """The devices of each process."""
+        indices = list(self.devices.indices)
+        return [indices] if self.together else [[index] for index in indices]
 
 
 @dataclass
@@ -56,6 +68,7 @@ class Surroundings:
     devices: list[DeviceDescription]
     links: list[Link]
     libraries: list[LibraryDescription]
+    relations: list[Relation] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
@@ -65,8 +78,8 @@ class Listener(Protocol):
     def started(self, surroundings: Surroundings) -> None:
         """Every rank is up. Comes before any result."""
 
-    def result(self, result: CaseResult) -> None:
-        """A case was measured or skipped."""
+    def result(self, result: CaseResult | TransferResult) -> None:
+        """A case or a transfer was measured or skipped."""
 
     def notice(self, text: str) -> None:
         """Something to know that ends nothing."""
@@ -90,12 +103,12 @@ class LocalLaunch:
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
         self._listener = listener
-        self._size = len(request.devices.indices)
+        self._size = len(request.processes)
         self._ranks: list[RankProcess] = []
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[CaseResult] = []
+        self._held_back: list[CaseResult | TransferResult] = []
         self._surroundings: Surroundings | None = None
         self._plain_surroundings: Surroundings | None = None
         self._describing: threading.Thread | None = None
@@ -166,7 +179,7 @@ class LocalLaunch:
                 ranks=self._size,
                 parent_pid=os.getpid(),
                 runtime=request.devices.runtime,
-                device_index=index,
+                device_indices=indices,
                 processors=[processors[rank]] if on_host and not oversubscribed else [],
                 oversubscribed=oversubscribed,
                 team_fd=self._team_fd,
@@ -177,11 +190,12 @@ class LocalLaunch:
                 client_secret_key=server.client_secret_key,
                 token=server.token,
                 cases=list(request.cases),
+                transfers=list(request.transfers),
                 settings=request.settings,
                 ccl_path=request.ccl_path,
                 ccl_wheels=request.ccl_wheels,
             )
-            for rank, index in enumerate(request.devices.indices)
+            for rank, indices in enumerate(request.processes)
         ]
 
     def _hear(self, server: Server, timeout_s: float) -> None:
@@ -218,13 +232,14 @@ class LocalLaunch:
 
     def _describe(self) -> None:
         hellos = [self._hellos[rank] for rank in range(self._size)]
-        devices = [hello.device for hello in hellos]
+        devices = [device for hello in hellos for device in hello.devices]
         libraries, differences = hellos[0].libraries, _differences(hellos)
         self._plain_surroundings = Surroundings(
             self._machine,
             devices,
             [],
             libraries,
+            [],
             ["links unknown: NVML does not answer", *differences],
         )
         try:
@@ -232,7 +247,12 @@ class LocalLaunch:
         except Exception as error:  # whatever is wrong with NVML, the run itself can go on
             links, notices = [], [f"links unknown: {type(error).__name__}: {error}"]
         self._surroundings = Surroundings(
-            self._machine, devices, links, libraries, notices + differences
+            self._machine,
+            devices,
+            links,
+            libraries,
+            relations_between(devices, links) if self._request.transfers else [],
+            notices + differences,
         )
 
     def _wait_for_description(self) -> None:
@@ -279,11 +299,11 @@ class LocalLaunch:
         while time.monotonic() < deadline_s and self._unheard(stopped):
             self._hear(server, _POLL_S)
         self._wait_for_description()
-        devices = self._request.devices
+        runtime, processes = self._request.devices.runtime, self._request.processes
         states = [
             RankState(
                 rank=rank.rank,
-                device=f"{devices.runtime}:{devices.indices[rank.rank]}",
+                device=f"{runtime}:{','.join(map(str, processes[rank.rank]))}",
                 pid=rank.pid,
                 status=self._board.read(rank.rank),
                 exit_status=rank.exit_status() if rank.rank not in self._finished else None,
@@ -294,7 +314,7 @@ class LocalLaunch:
         ]
         kill_ranks(self._ranks)
         code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
-        return Outcome(code, diagnose(states, self._request.cases))
+        return Outcome(code, diagnose(states, self._request.transfers or self._request.cases))
 
     def _unheard(self, stopped: set[int]) -> bool:
         return any(

@@ -8,36 +8,63 @@ from cclmark.errors import UsageError
 
 _MOST = 2.0**50  # also keeps out infinity, and NaN
 _FORMS = "corrupt:rank=1,index=5 or delay:rank=2,ms=50"
+_PAIR_FORMS = "corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5"
+_NAMES = {"corrupt": "index", "delay": "ms"}
 
 
 @dataclass(frozen=True)
 class Injection:
     """One fault. ``kind`` is corrupt (``value``: the element of the output whose bits are flipped
-    before it is checked) or delay (``value``: milliseconds that the rank waits before each batch).
+    before it is checked) or delay (``value``: milliseconds).
+
+    In a collective it strikes ``rank``, and a delay is what the rank waits before each batch. In
+    transfers it strikes the data that goes from the first to the second device of ``pair``, and a
+    delay holds the copies of each sample up on the device, inside the time that is measured.
     """
 
     kind: str
     rank: int
     value: float
+    pair: tuple[int, int] | None = None
 
     @classmethod
     def parse(cls, text: str, ranks: int) -> Injection:
         """Reads ``corrupt:rank=R,index=I`` or ``delay:rank=R,ms=M``. Raises UsageError."""
-        kind, _, rest = text.partition(":")
-        name = {"corrupt": "index", "delay": "ms"}.get(kind)
-        if name is None:
-            raise UsageError(f"unknown fault {text!r}: write {_FORMS}")
-        values: dict[str, float] = {}
-        for part in rest.split(","):
-            key, _, number = part.partition("=")
-            try:
-                values[key] = float(number)
-            except ValueError:
-                raise UsageError(f"cannot read {part!r} in {text!r}: write {_FORMS}") from None
-        if set(values) != {"rank", name} or not all(0 <= v < _MOST for v in values.values()):
+        kind, target, value = _split(text, "rank", _FORMS)
+        if not (target.isascii() and target.isdecimal()):
             raise UsageError(f"cannot read the fault {text!r}: write {_FORMS}")
-        if name == "index" and values[name] != int(values[name]):
-            raise UsageError(f"{text!r}: an index is a whole number")
-        if values["rank"] not in range(ranks):
-            raise UsageError(f"{text!r}: there is no rank {values['rank']:g} among {ranks}")
-        return cls(kind, int(values["rank"]), values[name])
+        if int(target) not in range(ranks):
+            raise UsageError(f"{text!r}: there is no rank {target} among {ranks}")
+        return cls(kind, int(target), value)
+
+    @classmethod
+    def parse_for_pairs(cls, text: str, devices: int) -> Injection:
+        """Reads ``corrupt:pair=F-T,index=I`` or ``delay:pair=F-T,ms=M``. Raises UsageError."""
+        kind, target, value = _split(text, "pair", _PAIR_FORMS)
+        ends = target.split("-")
+        if len(ends) != 2 or not all(end.isascii() and end.isdecimal() for end in ends):
+            raise UsageError(f"cannot read the fault {text!r}: write {_PAIR_FORMS}")
+        start, end = (int(number) for number in ends)
+        if start not in range(devices) or end not in range(devices):
+            raise UsageError(f"{text!r}: devices are numbered 0 to {devices - 1} here")
+        return cls(kind, -1, value, (start, end))
+
+
+def _split(text: str, target: str, forms: str) -> tuple[str, str, float]:
+    """Kind, what it strikes and the value of a fault."""
+    kind, _, rest = text.partition(":")
+    name = _NAMES.get(kind)
+    if name is None:
+        raise UsageError(f"unknown fault {text!r}: write {forms}")
+    values = dict(part.partition("=")[::2] for part in rest.split(","))
+    if set(values) != {target, name} or rest.count(",") != 1:
+        raise UsageError(f"cannot read the fault {text!r}: write {forms}")
+    try:
+        value = float(values[name])
+    except ValueError:
+        raise UsageError(f"cannot read {values[name]!r} in {text!r}: write {forms}") from None
+    if not 0 <= value < _MOST:
+        raise UsageError(f"cannot read the fault {text!r}: write {forms}")
+    if name == "index" and value != int(value):
+        raise UsageError(f"{text!r}: an index is a whole number")
+    return kind, values[target], value

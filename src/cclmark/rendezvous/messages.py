@@ -5,17 +5,27 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.plan.cases import Case
-from cclmark.results.schema import CaseResult, DeviceDescription, LibraryDescription, Settings
+from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    LibraryDescription,
+    Settings,
+    TransferResult,
+)
 
 
 class Job(msgspec.Struct):
-    """Everything a rank needs to know, handed over on its standard input."""
+    """Everything a rank needs to know, handed over on its standard input.
+
+    A rank measures either cases, with the one device it has, or transfers, with one or with all.
+    """
 
     rank: int
     ranks: int
     parent_pid: int
     runtime: str
-    device_index: int
+    device_indices: list[int]
     processors: list[int]
     oversubscribed: bool
     team_fd: int
@@ -26,17 +36,18 @@ class Job(msgspec.Struct):
     client_secret_key: bytes
     token: bytes
     cases: list[Case]
+    transfers: list[Transfer]
     settings: Settings
     ccl_path: str
     ccl_wheels: dict[str, list[str]]
 
 
 class Hello(msgspec.Struct, tag="hello"):
-    """A rank is there, with its device open and its libraries loaded."""
+    """A rank is there, with its devices open and its libraries loaded."""
 
     rank: int
     token: bytes
-    device: DeviceDescription
+    devices: list[DeviceDescription]
     libraries: list[LibraryDescription]
 
 
@@ -62,7 +73,7 @@ class Measured(msgspec.Struct, tag="measured"):
 
     rank: int
     token: bytes
-    result: CaseResult
+    result: CaseResult | TransferResult
 
 
 class Notice(msgspec.Struct, tag="notice"):

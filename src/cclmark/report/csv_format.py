@@ -56,11 +56,13 @@ class CsvExporter:
 
     def begin(self, header: Header) -> str:
         """The line with the names of the columns."""
-        return _line(COLUMNS)
+        return csv_line(COLUMNS)
 
     def case(self, result: CaseResult) -> str:
         """The line of one case."""
-        return _line([*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)])
+        return csv_line(
+            [*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)]
+        )
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""
@@ -110,7 +112,8 @@ def _other_cells(result: CaseResult) -> list[Cell]:
     return [wrong, result.route, result.cycle, converged]
 
 
-def _line(cells: Sequence[Cell]) -> str:
+def csv_line(cells: Sequence[Cell]) -> str:
+    """One line; what a spreadsheet would take for a formula is disarmed."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_cell(cell) for cell in cells])
     return text.getvalue()

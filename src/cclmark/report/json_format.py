@@ -25,19 +25,20 @@ class JsonExporter:
 
     def begin(self, header: Header) -> str:
         """The document up to its first case."""
-        return f'{{"header": {_encode(header)},\n"cases": ['
+        return f'{{"header": {encode(header)},\n"cases": ['
 
     def case(self, result: CaseResult) -> str:
         """One case, on one line."""
         separator, self._separator = self._separator, ",\n"
-        return separator + _encode(result)
+        return separator + encode(result)
 
     def end(self, footer: Footer | None) -> str:
         """The rest of the document."""
-        return f'\n],\n"footer": {_encode(footer)}}}\n'
+        return f'\n],\n"footer": {encode(footer)}}}\n'
 
 
-def _encode(value: object) -> str:
+def encode(value: object) -> str:
+    """``value`` as JSON, with every field of every structure."""
     return json.dumps(_spell_out(value), ensure_ascii=True, allow_nan=False)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,14 +10,13 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
+from cclmark.report.head import device_lines, labelled, link_lines
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import plain
 from cclmark.results.schema import (
     CaseResult,
-    DeviceDescription,
     Footer,
     Header,
-    Link,
     Settings,
     Summary,
 )
@@ -71,16 +69,16 @@ class TableExporter:
             f"{self._paint(title, 'bold')}  {ranks} rank{'s' * (ranks > 1)} on "
             f"{plain(header.machine.hostname)}"
         ]
-        lines += _labelled("devices", _device_lines(header.devices, header.machine.vendor_driver))
-        lines += _labelled("links", _link_lines(header.links))
-        lines += _labelled(
+        lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
+        lines += labelled("links", link_lines(header.links))
+        lines += labelled(
             "library",
             [
                 f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}"
                 for library in header.libraries
             ],
         )
-        lines += _labelled("method", [_method(header.settings)])
+        lines += labelled("method", [_method(header.settings)])
         lines += [self._paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
         return "\n".join(lines) + "\n"
 
@@ -257,43 +255,6 @@ def _lead(case: Case) -> str:
         case.reduction or "-",
         "-" if case.root is None else case.root,
     )
-
-
-def _labelled(label: str, texts: Sequence[str]) -> list[str]:
-    return [
-        f"  {label if number == 0 else '':<9}  {text}" for number, text in enumerate(texts) if text
-    ]
-
-
-def _device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
-    """One line for each kind of device."""
-    lines = []
-    for (runtime, name), group in groupby(devices, key=lambda d: (d.runtime, d.name)):
-        members = list(group)
-        indices = ",".join(str(device.index) for device in members)
-        line = f"{len(members)} × {plain(name)} ({plain(runtime)}:{indices})"
-        if runtime != "host":
-            line += f", {format_size(members[0].memory_bytes)} each"
-            line += f", driver {plain(driver)}" if driver else ""
-            line += f", {plain(runtime)} {plain(members[0].driver_version)}"
-        lines.append(line)
-    return lines
-
-
-def _link_lines(links: Sequence[Link]) -> list[str]:
-    """The links of one device where all have the same; else one line for each device."""
-    by_device: dict[int, list[str]] = {}
-    for link in links:
-        if link.kind == "PCIe":
-            text = f"PCIe {plain(link.version)} x{link.count}"
-        else:
-            rate = f" at {link.rate_bytes_per_s / 1e9:.0f} GB/s" if link.rate_bytes_per_s else ""
-            text = f"{link.count} × {plain(link.kind)} {plain(link.version)}{rate}"
-        by_device.setdefault(link.device, []).append(text)
-    described = {device: " and ".join(texts) for device, texts in by_device.items()}
-    if len(set(described.values())) == 1:
-        return [f"{next(iter(described.values()))} per device"]
-    return [f"rank {device}: {text}" for device, text in described.items()]
 
 
 def _method(settings: Settings) -> str:

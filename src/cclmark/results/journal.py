@@ -10,10 +10,10 @@ from typing import BinaryIO
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
-from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Line
+from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Line, TransferResult
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Header | CaseResult | Footer)
+_DECODER = msgspec.json.Decoder(Header | CaseResult | TransferResult | Footer)
 
 
 class _AnyLine(msgspec.Struct):
@@ -68,6 +68,7 @@ class Journal:
 
     header: Header
     results: list[CaseResult] = field(default_factory=list)
+    transfers: list[TransferResult] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -106,6 +107,8 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
             _refuse(line, name)
         elif isinstance(entry, CaseResult):
             journal.results.append(entry)
+        elif isinstance(entry, TransferResult):
+            journal.transfers.append(entry)
         else:
             journal.footer = entry
     if journal is None:

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,18 @@ def processors_near(pci_bus_id: str) -> set[int]:
         return parse_processor_list(path.read_text())
     except (OSError, ValueError):
         return set()
+
+
+def far_processors(pci_bus_id: str) -> set[int]:
+    """The processors of other NUMA nodes than a PCI device's, empty when there are none."""
+    near = processors_near(pci_bus_id)
+    if not near:
+        return set()
+    every: set[int] = set()
+    for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"):
+        with suppress(OSError, ValueError):
+            every |= parse_processor_list(path.read_text())
+    return every - near
 
 
 def _sysfs_name(pci_bus_id: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -36,6 +37,21 @@ class Link(msgspec.Struct, omit_defaults=True):
     count: int
     rate_bytes_per_s: float
     version: str = ""
+
+
+class Relation(msgspec.Struct, omit_defaults=True):
+    """How two devices are connected.
+
+    ``kind`` is a sign of the topology matrix (NV18, PIX, SYS …, see report.topology), ``hops`` the
+    length of the shortest path over direct connections (0: none, None: nobody says) and
+    ``limit_bytes_per_s`` what the connection carries in one direction (0: unknown).
+    """
+
+    first: int
+    second: int
+    kind: str
+    hops: int | None = None
+    limit_bytes_per_s: float = 0.0
 
 
 class LibraryDescription(msgspec.Struct, omit_defaults=True):
@@ -101,6 +117,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     settings: Settings
     notices: list[str] = []
     run_id: str = ""
+    relations: list[Relation] = []
 
 
 class Samples(msgspec.Struct):
@@ -179,6 +196,50 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     verification: Verification | None = None
 
 
+class TransferSamples(msgspec.Struct):
+    """Seconds per copy, as [sample][flow]: on the device's clock, and of the host's call."""
+
+    device_s: list[list[float]]
+    call_s: list[list[float]]
+    copies_per_sample: int
+
+
+class TransferSummary(msgspec.Struct, omit_defaults=True):
+    """Statistics over the samples of one transfer.
+
+    ``time_s`` is the median time of one copy of the slowest flow, or the latency;
+    ``flow_bytes_per_s`` the median bandwidth of each flow and ``bytes_per_s`` that of all together:
+    all bytes over the time of the slowest flow. Both are absent for a latency.
+    """
+
+    time_s: float
+    min_s: float
+    max_s: float
+    samples: int
+    call_s: float | None = None
+    bytes_per_s: float = 0.0
+    flow_bytes_per_s: list[float] = []
+    half_width: float | None = None
+
+
+class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
+    """A transfer and what came of it. ``status``: ok, wrong, skipped or timeout, with the reason.
+
+    A finding's ``rank`` is the number of the flow.
+    """
+
+    index: int
+    transfer: Transfer
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    samples: TransferSamples | None = None
+    summary: TransferSummary | None = None
+    verification: Verification | None = None
+
+
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     """The last line of a journal of a run that ended by itself."""
 
@@ -189,4 +250,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     phases_s: dict[str, float] = {}
 
 
-Line = Header | CaseResult | Footer
+Line = Header | CaseResult | TransferResult | Footer

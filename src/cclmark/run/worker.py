@@ -20,7 +20,12 @@ from cclmark.plan.inject import Injection
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
-from cclmark.results.schema import CaseResult, DeviceDescription, LibraryDescription
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    LibraryDescription,
+    TransferResult,
+)
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import reserve_for
 
@@ -48,7 +53,8 @@ class Worker:
         self.board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
         doing = phase
         if self.case_index >= 0:
-            doing += f" of {self.job.cases[self.case_index].describe()}"
+            things = self.job.transfers or self.job.cases
+            doing += f" of {things[self.case_index].describe()}"
         self.team.expect_within(timeout_s, doing)
 
     def run(self) -> None:
@@ -57,23 +63,49 @@ class Worker:
         self.enter("opening the device")
         _keep_to(set(job.processors))
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
-        device = engine.open_device(job.runtime, job.device_index)
+        devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
+        if job.transfers:
+            self._introduce(devices, {})
+            self._measure_transfers(devices)
+            return
+        device = devices[0]
         self.enter("loading the library")
         names = list(dict.fromkeys(case.ccl for case in job.cases))
         ccls = {
             name: engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, []))
             for name in names
         }
-        self._introduce(device, ccls)
+        self._introduce(devices, ccls)
         for name, ccl in ccls.items():
             self._measure_with(name, ccl, device)
         self.case_index = -1
         self.enter("finished")
 
-    def _introduce(self, device: engine.Device, ccls: dict[str, engine.Ccl]) -> None:
+    def _introduce(self, devices: list[engine.Device], ccls: dict[str, engine.Ccl]) -> None:
+        first = self.job.rank * len(devices)
+        descriptions = [
+            self._describe(device, first + number) for number, device in enumerate(devices)
+        ]
+        libraries = [
+            LibraryDescription(
+                ccl.info.name,
+                ccl.info.version,
+                ccl.info.path,
+                ccl.info.capabilities,
+                ccl.info.missing,
+            )
+            for ccl in ccls.values()
+        ]
+        if len(devices) == 1 and descriptions[0].pci_bus_id:
+            from cclmark.results.machine import processors_near
+
+            _keep_to(processors_near(descriptions[0].pci_bus_id))
+        self.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries))
+
+    def _describe(self, device: engine.Device, number: int) -> DeviceDescription:
         info = device.info
         description = DeviceDescription(
-            rank=self.job.rank,
+            rank=number,
             host=platform.node(),
             runtime=info.runtime,
             index=info.index,
@@ -87,21 +119,34 @@ class Worker:
             runtime_path=info.library_path,
         )
         if info.pci_bus_id:
-            from cclmark.results.machine import device_numa_node, processors_near
+            from cclmark.results.machine import device_numa_node
 
             description.numa_node = device_numa_node(info.pci_bus_id)
-            _keep_to(processors_near(info.pci_bus_id))
-        libraries = [
-            LibraryDescription(
-                ccl.info.name,
-                ccl.info.version,
-                ccl.info.path,
-                ccl.info.capabilities,
-                ccl.info.missing,
-            )
-            for ccl in ccls.values()
-        ]
-        self.client.send(Hello(self.job.rank, self.job.token, description, libraries))
+        return description
+
+    def _measure_transfers(self, devices: list[engine.Device]) -> None:
+        from cclmark.run.transfer import TransferRunner
+
+        job = self.job
+        self.enter("allocating buffers")
+        total = len(devices) * job.ranks
+        injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
+        runner = TransferRunner(devices, self.team, job.settings, injections, self.enter)
+        if runner.checked_on_host and job.rank == 0:
+            self._notice(f"outputs are checked on the host: {runner.checked_on_host}")
+        too_large = runner.reserve(job.transfers)
+        gc.collect()
+        gc.disable()
+        for index, transfer in enumerate(job.transfers):
+            self.case_index = index
+            if transfer in too_large:
+                result = TransferResult(index, transfer, "skipped", too_large[transfer])
+            else:
+                result = runner.run(index, transfer)
+            if job.rank == 0:
+                self.client.send(Measured(job.rank, job.token, result))
+        self.case_index = -1
+        self.enter("finished")
 
     def _measure_with(self, name: str, ccl: engine.Ccl, device: engine.Device) -> None:
         job = self.job

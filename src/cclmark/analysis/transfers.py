@@ -1,0 +1,113 @@
+"""What the samples of transfers say: bandwidths, shares of the limit, pairs that stand out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.statistics import median, median_half_width
+from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import Relation, TransferResult, TransferSamples, TransferSummary
+
+_MAD_TO_SIGMA = 1.4826  # for normally distributed values
+_SIGMAS = 5.0
+_LEAST_SHARE = 0.03  # a smaller difference is no reason to look at a link
+_LEAST_PEERS = 4  # fewer say little of what is usual
+
+Pair = tuple[int, int]
+
+
+def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSummary:
+    """Median time and bandwidth of each flow, and of all of them together."""
+    slowest_s = [max(row) for row in samples.device_s]
+    summary = TransferSummary(
+        time_s=median(slowest_s),
+        min_s=min(slowest_s),
+        max_s=max(slowest_s),
+        samples=len(slowest_s),
+        call_s=median([max(row) for row in samples.call_s]),
+        half_width=median_half_width(slowest_s),
+    )
+    if transfer.measure != "latency":
+        size_bytes = transfer.size_bytes
+        by_flow = zip(*samples.device_s, strict=True)
+        summary.flow_bytes_per_s = [_rate(size_bytes, median(times)) for times in by_flow]
+        summary.bytes_per_s = _rate(size_bytes * len(transfer.flows), summary.time_s)
+    return summary
+
+
+def _rate(size_bytes: int, time_s: float) -> float:
+    return size_bytes / time_s if time_s > 0 else 0.0
+
+
+def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float | None:
+    """The share of what the pair's links carry in the directions used, None where unknown."""
+    if result.summary is None or not result.summary.bytes_per_s:
+        return None
+    allowed = sum(limits.get(flow, 0.0) for flow in result.transfer.flows)
+    return result.summary.bytes_per_s / allowed if allowed else None
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A pair whose figure is far from what pairs of the same kind of link reach.
+
+    ``value`` and ``usual`` (the median) are bytes per second, or seconds for a latency.
+    """
+
+    transfer: Transfer
+    pair: Pair
+    kind: str
+    value: float
+    usual: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is slower than usual."""
+        if self.transfer.measure == "latency":
+            return self.value > self.usual
+        return self.value < self.usual
+
+
+def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
+    """The pairs that stand out, compared within one matrix and one class of link.
+
+    A value stands out when it is further from the median of its class than five standard deviations
+    estimated from the median absolute deviation (Leys et al., 2013), and than 3 %. Classes of fewer
+    than four pairs are left alone.
+    """
+    kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
+    names = {(one.first, one.second): one.kind for one in relations}
+    groups: dict[tuple[Transfer, str], list[tuple[TransferResult, Pair, float]]] = defaultdict(list)
+    for result in results:
+        for pair, value in figures(result):
+            kind = kinds.get(pair)
+            if kind is not None:
+                groups[result.transfer.series(), kind].append((result, pair, value))
+    found = []
+    for (_, _kind), members in groups.items():
+        if len(members) < _LEAST_PEERS:
+            continue
+        values = [value for _, _, value in members]
+        usual = median(values)
+        spread = _MAD_TO_SIGMA * median([abs(value - usual) for value in values])
+        allowed = max(_SIGMAS * spread, _LEAST_SHARE * usual)
+        found += [
+            Deviation(result.transfer, pair, names[pair], value, usual)
+            for result, pair, value in members
+            if abs(value - usual) > allowed
+        ]
+    return found
+
+
+def figures(result: TransferResult) -> list[tuple[Pair, float]]:
+    """What a result says of pairs of devices: bandwidths, or a latency."""
+    summary, transfer = result.summary, result.transfer
+    if summary is None or transfer.host_memory:
+        return []
+    if transfer.measure == "latency":
+        return [(transfer.flows[0], summary.time_s)]
+    if transfer.scope in ("pairs", "local"):
+        return [(transfer.flows[0], summary.bytes_per_s)]
+    return list(zip(transfer.flows, summary.flow_bytes_per_s, strict=True))

@@ -1,0 +1,361 @@
+"""The options of ``cclmark p2p``, and PCCL's letters for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SIZES, WHERE, option
+
+_SWITCH: dict[str, Any] = {
+    "type": click.IntRange(0, 1),
+    "is_flag": False,
+    "flag_value": 1,
+    "metavar": "[0|1]",
+}
+
+
+@dataclass
+class TransferFlags:
+    """What ``cclmark p2p`` can be told."""
+
+    perf: str = option(
+        OPERATION,
+        "-p",
+        "--perf",
+        default="uniBw,biBw,latency",
+        metavar="KINDS",
+        help="uniBw, biBw, latency, with commas [all three].",
+    )
+    direction: str = option(
+        OPERATION,
+        "-d",
+        "--direction",
+        "--p2p-direction",
+        "--p2p_direction",
+        default="write",
+        metavar="WAYS",
+        help="write: the row's device writes to the column's; read: it reads from there; with "
+        "commas [write].",
+    )
+    engine: str = option(
+        OPERATION,
+        "-t",
+        "--engine",
+        "--p2p-type",
+        "--p2p_type",
+        default="CE,SM",
+        metavar="ENGINES",
+        help="CE: the copy engine, SM: a kernel; with commas [both].",
+    )
+    kernel: str = option(
+        OPERATION,
+        "-k",
+        "--kernel",
+        default="bulkCopy",
+        metavar="KERNELS",
+        help="cacheCopy (plain loads and stores), ncCopy (16-byte loads that bypass the cache's "
+        "coherence), bulkCopy (the fastest there is), with commas, or all [bulkCopy].",
+    )
+    scope: str = option(
+        OPERATION,
+        "--scope",
+        default="pairs",
+        metavar="SCOPES",
+        help="pairs, local (within a device), host, all-to-one, one-to-all, all-pairs (all at "
+        "once, in rounds), with commas, or all [pairs].",
+    )
+    bench: str = option(
+        OPERATION,
+        "-c",
+        "--bench-type",
+        "--bench_type",
+        default="none",
+        type=click.Choice(["none", "all", "p2p_write", "p2p_read"]),
+        help="all: every kind of copy; p2p_write, p2p_read: by copy engine, with and without peer "
+        "access.",
+    )
+    local_too: int = option(
+        OPERATION,
+        "--enable-local-d2d",
+        "--enable_local_D2D",
+        "--enable_local_d2d",
+        default=0,
+        help="Copies within each device too: the diagonal.",
+        **_SWITCH,
+    )
+    triangle: int = option(
+        OPERATION,
+        "-j",
+        "--eval-p2p-perf-tri",
+        "--eval_P2P_perf_tri",
+        "--eval_p2p_perf_tri",
+        default=0,
+        help="Each pair once: the upper triangle.",
+        **_SWITCH,
+    )
+    no_peer: int = option(
+        OPERATION,
+        "-a",
+        "--disable-p2p",
+        "--disable_p2p",
+        default=0,
+        help="Peer access off: staged through the host, write by the copy engine only.",
+        **_SWITCH,
+    )
+    latency_method: str = option(
+        OPERATION,
+        "--latency-method",
+        default="auto",
+        type=click.Choice(["auto", "copy", "chase", "ping-pong"]),
+        help="What a latency is: a copy of 16 bytes, a load that waits for the one before, or half "
+        "a round trip [CE: copy; SM: ping-pong for write, chase for read].",
+    )
+    begin: str = option(
+        SIZES,
+        "-b",
+        "--begin",
+        "--minbytes",
+        default="",
+        metavar="SIZE",
+        help="Size, or the smallest of a sweep [512M on accelerators, 16M on the host].",
+    )
+    end: str = option(
+        SIZES, "-e", "--end", "--maxbytes", default="", metavar="SIZE", help="Largest size [-b]."
+    )
+    factor: float = option(
+        SIZES, "-f", "--factor", "--stepfactor", default=2.0, type=float, help="Growth [2]."
+    )
+    elements: int | None = option(
+        SIZES,
+        "-n",
+        "--num-elems",
+        "--num_elems",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The size as a number of 4-byte integers.",
+    )
+    random_sizes: int = option(
+        SIZES,
+        "-i",
+        "--num-iterations",
+        "--num_iterations",
+        default=1,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many random sizes between -y and -x.",
+    )
+    least_elements: int | None = option(
+        SIZES,
+        "-y",
+        "--min-num-elems",
+        "--min_num_elems",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Fewest integers of a random size.",
+    )
+    most_elements: int | None = option(
+        SIZES,
+        "-x",
+        "--max-num-elems",
+        "--max_num_elems",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Most integers of a random size.",
+    )
+    offset: str = option(
+        SIZES,
+        "--buffer-offset",
+        "--buffer_offset",
+        default="0",
+        metavar="SIZE",
+        help="Where in the buffers copies begin, a multiple of 4 bytes [0].",
+    )
+    devices: str = option(
+        WHERE,
+        "--devices",
+        default="",
+        metavar="LIST",
+        help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
+    )
+    device_list: str = option(
+        WHERE,
+        "-l",
+        "--dev-list",
+        "--dev_list",
+        default="",
+        metavar="LIST",
+        help="Devices by number; as many as -g says.",
+    )
+    count: int | None = option(
+        WHERE,
+        "-g",
+        "--num-gpus",
+        "--num_gpus",
+        "--ngpus",
+        type=int,
+        metavar="N",
+        help="How many devices [all].",
+    )
+    per_device: int | None = option(
+        WHERE,
+        "-m",
+        "--is-multi-proc",
+        "--is_multi_proc",
+        help="A process for each device instead of one for all [0; host devices always].",
+        **_SWITCH,
+    )
+    blocks: str = option(
+        METHOD,
+        "--num-thread-blocks",
+        "--num_thread_blocks",
+        default="-1",
+        metavar="LIST",
+        help="Thread blocks of a kernel: 16, or 1,2,4, or 1-132 (doubling) [as many as fit].",
+    )
+    threads: int = option(
+        METHOD,
+        "-s",
+        "--block-size",
+        "--block_size",
+        default=-1,
+        type=int,
+        metavar="N",
+        help="Threads of a block [what suits the kernel].",
+    )
+    repeat: int | None = option(
+        METHOD,
+        "-r",
+        "--repeat",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="So many copies behind each other, once, instead of --precision.",
+    )
+    warmup: int = option(
+        METHOD,
+        "-w",
+        "--warmup",
+        default=1,
+        help="PCCL's switch; there is always a first copy that does not count.",
+        **_SWITCH,
+    )
+    verify: int = option(
+        METHOD, "-v", "--verify", default=1, help="Check what arrives [1].", **_SWITCH
+    )
+    precision_percent: float = option(
+        METHOD,
+        "--precision",
+        default=1.0,
+        type=float,
+        metavar="PERCENT",
+        help="Sampling stops when the median's 95 % interval is ± this narrow [1].",
+    )
+    max_time_s: float = option(
+        METHOD,
+        "--max-time",
+        default=0.5,
+        type=float,
+        metavar="SECONDS",
+        help="Most time for sampling one transfer [0.5].",
+    )
+    timeout_s: float = option(
+        METHOD,
+        "-T",
+        "--timeout",
+        default=60.0,
+        type=float,
+        metavar="SECONDS",
+        help="Most time for any single phase; a copy that takes half of it is given up [60].",
+    )
+    seed: int = option(
+        METHOD,
+        "--seed",
+        default=1,
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="N",
+        help="Of the data and of random sizes [1].",
+    )
+    inject: list[str] = option(
+        METHOD,
+        "--inject",
+        multiple=True,
+        metavar="FAULT",
+        help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
+    )
+    shares: int = option(
+        OUTPUT,
+        "-u",
+        "--display-ur",
+        "--display_ur",
+        default=0,
+        help="The share of the link limit too.",
+        **_SWITCH,
+    )
+    most_shown: int = option(
+        OUTPUT,
+        "--max-display",
+        "--max-display-num-elems",
+        "--max_display_num_elems",
+        default=32,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Most devices in a matrix [32].",
+    )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json", "csv", "markdown", "pccl"]),
+        help="What is printed [table].",
+    )
+    output: Path | None = option(
+        OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
+    )
+    journal: Path | None = option(
+        OUTPUT,
+        "--journal",
+        type=click.Path(path_type=Path),
+        help="The journal's file [a new one in cclmark-runs/].",
+    )
+    fake_driver: str = option(
+        OUTPUT, "--use-fake-driver", "--use_fake_driver", default="", hidden=True
+    )
+    virtual: str = option(OUTPUT, "--disable-vm", "--disable_vm", default="", hidden=True)
+    single_die: str = option(OUTPUT, "--is-single-die", "--is_single_die", default="", hidden=True)
+    no_link_check: str = option(
+        OUTPUT, "--ignore-icn-conn-check", "--ignore_icn_conn_check", default="", hidden=True
+    )
+
+
+def _changed(
+    name: str, default: Any = None, *, add: tuple[str, ...] = (), drop: tuple[str, ...] = ()
+) -> Any:
+    """The option ``name`` of TransferFlags with another default or other letters."""
+    original = TransferFlags.__dataclass_fields__[name]
+    names = (*add, *(word for word in original.metadata["names"] if word not in drop))
+    return field(
+        default=original.default if default is None else default,
+        metadata={**original.metadata, "names": names},
+    )
+
+
+@dataclass
+class PcclFlags(TransferFlags):
+    """The same as PCCL's p2pBandwidthLatencyTest has them: three letters and defaults differ."""
+
+    perf: str = _changed("perf", "uniBw")
+    engine: str = _changed("engine", "SM")
+    latency_method: str = _changed("latency_method", "copy")
+    begin: str = _changed("begin", drop=("-b",))
+    end: str = _changed("end", drop=("-e",))
+    factor: float = _changed("factor", drop=("-f",))
+    blocks: str = _changed("blocks", add=("-b",))
+    local_too: int = _changed("local_too", add=("-e",))
+    most_shown: int = _changed("most_shown", add=("-f",))
+    elements: int | None = _changed("elements", 10_000_000)
+    repeat: int | None = _changed("repeat", 15)
+    verify: int = _changed("verify", 0)
+    format: str = _changed("format", "pccl")

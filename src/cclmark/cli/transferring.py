@@ -1,0 +1,331 @@
+"""Wires ``cclmark p2p``: flags to a plan, the plan to processes, results to journal and screen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+
+from cclmark.cli.measuring import count_devices, new_journal
+from cclmark.cli.output import Output
+from cclmark.cli.recording import Recorder
+from cclmark.cli.transfer_options import PcclFlags, TransferFlags
+from cclmark.errors import UsageError
+from cclmark.launch.devices import DeviceChoice, choose_devices
+from cclmark.launch.local import LocalLaunch, Request
+from cclmark.plan.inject import Injection
+from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.transfers import (
+    DIRECTIONS,
+    ELEMENT_BYTES,
+    ENGINES,
+    KERNELS,
+    SCOPES,
+    Transfer,
+    TransferPlan,
+    random_sizes,
+)
+from cclmark.report.table import ansi, unpainted
+from cclmark.report.transfer_formats import (
+    TransferCsv,
+    TransferExporter,
+    TransferJson,
+    TransferMarkdown,
+    TransferPccl,
+)
+from cclmark.report.transfer_table import TransferTable
+from cclmark.results.journal import JournalWriter
+from cclmark.results.schema import Settings
+from cclmark.run import locate
+
+_DEFAULT_SIZE = {"cuda": "512M", "host": "16M"}
+_LONGEST_S = 1e6
+_MOST_BLOCKS = 65535
+_MOST_THREADS = 1024
+_MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+_MEANINGLESS = {
+    "fake_driver": "--use_fake_driver",
+    "virtual": "--disable_vm",
+    "single_die": "--is_single_die",
+    "no_link_check": "--ignore_icn_conn_check",
+}
+
+
+def measure_transfers(flags: TransferFlags) -> int:
+    """Measures what ``flags`` ask for and returns the exit code.
+
+    Raises CclmarkError before anything is started or written when the flags make no sense.
+    """
+    began_s = time.monotonic()
+    _say_what_is_ignored(flags)
+    launched = _launched_by_mpi(flags)
+    if launched is not None and launched[0] > 0:
+        return 0  # the first process measures for all: it starts those that it needs
+    devices = _devices(flags, launched)
+    settings = _settings(flags, devices.runtime)
+    plans = _plans(flags, devices, settings)
+    transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
+    if not transfers:
+        raise UsageError(
+            "nothing is left to measure: peer access off goes with --direction write, --engine CE "
+            "and bandwidths of pairs; a pair takes two devices"
+        )
+    together = _together(flags, devices.runtime, transfers)
+    _check_faults(settings, transfers, len(devices.indices))
+    request = Request(
+        devices=devices,
+        settings=settings,
+        transfers=transfers,
+        together=together,
+        ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
+    )
+    output = Output(None if flags.output is not None and str(flags.output) == "-" else flags.output)
+    try:
+        stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
+        journal = JournalWriter(flags.journal or new_journal(stem))
+        exporter = _exporter(flags, output, hosts=launched is not None)
+        recorder = Recorder(journal, output, exporter, settings, transfers, began_s)
+        with contextlib.closing(recorder):
+            return recorder.finish(LocalLaunch(request, recorder).run())
+    finally:
+        output.close()
+
+
+def _say_what_is_ignored(flags: TransferFlags) -> None:
+    for name, words in _MEANINGLESS.items():
+        if getattr(flags, name):
+            print(f"cclmark: {words} means nothing here and is ignored", file=sys.stderr)
+    if not flags.warmup:
+        print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
+
+
+def _launched_by_mpi(flags: TransferFlags) -> tuple[int, int] | None:
+    """Rank and size of this process among those that an mpirun started for --is_multi_proc."""
+    if not flags.per_device:
+        return None
+    for rank_name, size_name, local_name in (
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    ):
+        rank, size = os.environ.get(rank_name, ""), os.environ.get(size_name, "")
+        if not (rank.isdecimal() and size.isdecimal()):
+            continue
+        local = os.environ.get(local_name, size)
+        if local != size:
+            raise UsageError(
+                f"mpirun started {size} processes on several hosts: between hosts p2p cannot "
+                "measure yet; run it on each host"
+            )
+        return int(rank), int(size)
+    return None
+
+
+def _devices(flags: TransferFlags, launched: tuple[int, int] | None) -> DeviceChoice:
+    count = flags.count if flags.count is not None and flags.count != -1 else None
+    if count is not None and count < 1:
+        raise UsageError(f"-g: {count} devices are impossible")
+    if launched is not None:
+        count = launched[1]
+    listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
+    if listed and listed != "-1":
+        if flags.devices:
+            raise UsageError("--devices and --dev_list name devices twice")
+        if count is not None and len(listed.split(",")) != count:
+            raise UsageError(f"--dev_list names {len(listed.split(','))} devices, -g {count}")
+        return choose_devices(listed, None, count_devices)
+    return choose_devices(flags.devices, count, count_devices)
+
+
+def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
+    """Whether one process holds all devices."""
+    if runtime == "host":
+        return False
+    if flags.per_device and any(not one.peer_access for one in transfers):
+        raise UsageError("copies without peer access need one process: leave out --is_multi_proc")
+    return not flags.per_device
+
+
+def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -> None:
+    for text in settings.inject:
+        fault = Injection.parse_for_pairs(text, devices)
+        struck = [
+            one for one in transfers if fault.pair in one.flows and one.method in ("", "copy")
+        ]
+        if not struck:
+            raise UsageError(f"{text!r}: no transfer of this run goes that way")
+        if fault.kind == "corrupt" and not settings.check:
+            raise UsageError(f"{text!r}: with --verify 0 nobody would notice")
+        if fault.kind == "corrupt" and all(
+            fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
+        ):
+            raise UsageError(f"{text!r}: no transfer of this run has so many elements")
+
+
+def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
+    """The values that a list with commas names, or all."""
+    lower = {name.lower(): value for name, value in known.items()}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if words == ["all"]:
+        return list(dict.fromkeys(known.values()))
+    for word in words:
+        if word not in lower:
+            raise UsageError(f"{flag}: unknown {word!r}, choose from {', '.join(known)}, or all")
+    if not words:
+        raise UsageError(f"{flag} names nothing: choose from {', '.join(known)}, or all")
+    return list(dict.fromkeys(lower[word] for word in words))
+
+
+def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+    number = len(devices.indices)
+    offset_bytes = 0
+    if flags.offset.strip() not in ("0", ""):
+        offset_bytes = parse_size(flags.offset)
+    if offset_bytes % ELEMENT_BYTES:
+        raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
+    sizes = _sizes(flags, settings)
+    same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
+    scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
+    if number < 2 and set(scopes) - {"local", "host"}:
+        raise UsageError(
+            f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair takes two devices, and "
+            f"there is {number}: see --devices and -g, or take --scope local,host"
+        )
+    if not -1 <= flags.threads <= _MOST_THREADS or flags.threads == 0:
+        raise UsageError(f"--block-size: choose from 1 to {_MOST_THREADS}")
+
+    def plan(**changes: object) -> TransferPlan:
+        usual: dict[str, object] = {
+            "devices": number,
+            "sizes": sizes,
+            "scopes": scopes,
+            "blocks": _blocks(flags.blocks),
+            "threads": max(0, flags.threads),
+            "offset_bytes": offset_bytes,
+            "triangle": bool(flags.triangle),
+            "local_too": bool(flags.local_too),
+            "latency_method": flags.latency_method,
+            "numa": ("near", "far") if "host" in scopes else ("near",),
+        }
+        return TransferPlan(**{**usual, **changes})  # type: ignore[arg-type]
+
+    if flags.bench == "all":
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=DIRECTIONS,
+                engines=ENGINES,
+                kernels=KERNELS,
+            )
+        ]
+    if flags.bench != "none":
+        direction = flags.bench.removeprefix("p2p_")
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=(direction,),
+                engines=("CE",),
+                peer_access=(True, False),
+            )
+        ]
+    return [
+        plan(
+            measures=_choices(flags.perf, _MEASURES, "--perf"),
+            directions=_choices(flags.direction, {n: n for n in DIRECTIONS}, "--direction"),
+            engines=_choices(flags.engine, {n: n for n in ENGINES}, "--engine"),
+            kernels=_choices(flags.kernel, {n: n for n in KERNELS}, "--kernel"),
+            peer_access=(not flags.no_peer,),
+        )
+    ]
+
+
+def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
+    if flags.least_elements is not None or flags.most_elements is not None:
+        least, most = flags.least_elements or 1, flags.most_elements or flags.least_elements or 1
+        if least > most:
+            raise UsageError(f"random sizes from {least} (-y) to {most} (-x): -y must not be above")
+        return random_sizes(
+            flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
+        )
+    sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, flags.factor)
+    odd = [size for size in sizes if size % ELEMENT_BYTES]
+    if odd:
+        raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {odd[0]}")
+    return sizes
+
+
+def _blocks(text: str) -> list[int]:
+    """Numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1 is the usual number."""
+    counts: list[int] = []
+    for part in text.split(","):
+        word = part.strip()
+        if word == "-1":
+            counts.append(0)
+            continue
+        first, dash, last = word.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"cannot read the thread blocks {text!r}: write 16 or 1,2,4 or 1-132")
+        low, high = int(first), int(last or first)
+        if not 1 <= low <= high <= _MOST_BLOCKS:
+            raise UsageError(f"thread blocks: choose from 1 to {_MOST_BLOCKS}, not {word!r}")
+        while low < high:
+            counts.append(low)
+            low *= 2
+        counts.append(high)
+    return list(dict.fromkeys(counts))
+
+
+def _settings(flags: TransferFlags, runtime: str) -> Settings:
+    for name, value in (
+        ("--precision", flags.precision_percent),
+        ("--max-time", flags.max_time_s),
+        ("--timeout", flags.timeout_s),
+    ):
+        if not 0 < value < _LONGEST_S:
+            raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
+    if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
+        raise UsageError("-b and -n (integers) both give a size")
+    if flags.begin:
+        begin_bytes = parse_size(flags.begin)
+    elif flags.elements is not None:
+        begin_bytes = flags.elements * ELEMENT_BYTES
+    else:
+        begin_bytes = parse_size(_DEFAULT_SIZE[runtime])
+    return Settings(
+        begin_bytes=begin_bytes,
+        end_bytes=parse_size(flags.end) if flags.end else begin_bytes,
+        step_bytes=0,
+        factor=flags.factor,
+        timing="gated",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.repeat,
+        warmup=None,
+        group=1,
+        graph_launches=1,
+        check=flags.verify,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+    )
+
+
+def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> TransferExporter:
+    shares = bool(flags.shares)
+    if flags.format == "json":
+        return TransferJson()
+    if flags.format == "csv":
+        return TransferCsv()
+    if flags.format == "markdown":
+        return TransferMarkdown(shares=shares, hosts=hosts)
+    if flags.format == "pccl":
+        return TransferPccl(shares=shares, hosts=hosts)
+    return TransferTable(
+        paint=ansi if output.is_terminal else unpainted,
+        shares=shares,
+        most_devices=flags.most_shown,
+        hosts=hosts,
+    )

@@ -1,0 +1,215 @@
+"""Transfers between devices: each says one thing to measure, completely."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import msgspec
+
+from cclmark.plan.sizes import format_size
+
+ENGINES = ("CE", "SM")
+KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
+DIRECTIONS = ("write", "read")
+MEASURES = ("unidirectional", "bidirectional", "latency")
+SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
+LATENCY_METHODS = ("auto", "copy", "chase", "ping-pong")
+ELEMENT_BYTES = 4
+LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest copies
+
+_HOST_KINDS = ("pinned", "pageable")
+
+
+class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing to measure: the flows of ``flows`` at once.
+
+    A flow is (from, to): data leaves the first device and arrives at the second, by their numbers
+    in the run. With ``write`` the first one copies, with ``read`` the second. ``blocks`` and
+    ``threads`` are 0 where the kernel's usual numbers serve. ``host_memory`` (pinned, pageable) is
+    set where the far end of a flow is the host: then both numbers are the device's, and ``to_host``
+    tells the way; ``numa`` is near or far. ``method`` is how a latency is taken.
+    """
+
+    measure: str
+    scope: str
+    engine: str
+    direction: str
+    flows: tuple[tuple[int, int], ...]
+    size_bytes: int
+    kernel: str = ""
+    offset_bytes: int = 0
+    blocks: int = 0
+    threads: int = 0
+    peer_access: bool = True
+    host_memory: str = ""
+    to_host: bool = False
+    numa: str = ""
+    method: str = ""
+
+    def runner(self, flow: tuple[int, int]) -> int:
+        """The device that does the copying."""
+        return flow[0] if self.direction == "write" else flow[1]
+
+    def row_and_column(self, flow: tuple[int, int]) -> tuple[int, int]:
+        """Where the flow stands in a matrix: the device that copies, then its peer."""
+        return flow if self.direction == "write" else (flow[1], flow[0])
+
+    @property
+    def means(self) -> str:
+        """What copies: ``CE``, or ``SM bulkCopy``."""
+        return f"{self.engine} {self.kernel}".strip()
+
+    def describe(self) -> str:
+        """The transfer in words, for messages."""
+        words = [self.measure, self.direction, self.means]
+        if self.measure != "latency":
+            words.append(format_size(self.size_bytes))
+        if self.host_memory:
+            way = "to" if self.to_host else "from"
+            return " ".join([*words, f"device {self.flows[0][0]} {way} {self.host_memory} host"])
+        words.append(", ".join(f"device {start} to {end}" for start, end in self.flows[:4]))
+        if len(self.flows) > 4:
+            words.append(f"and {len(self.flows) - 4} more")
+        return " ".join(words)
+
+    def series(self) -> Transfer:
+        """The same without its flows: what the cells of one matrix share."""
+        return msgspec.structs.replace(self, flows=())
+
+
+@dataclass(frozen=True)
+class TransferPlan:
+    """What the flags ask for; ``transfers`` spells it out, matrix by matrix."""
+
+    devices: int
+    sizes: Sequence[int]
+    measures: Sequence[str] = ("unidirectional",)
+    directions: Sequence[str] = ("write",)
+    engines: Sequence[str] = ("CE",)
+    kernels: Sequence[str] = ("bulkCopy",)
+    scopes: Sequence[str] = ("pairs",)
+    blocks: Sequence[int] = (0,)
+    threads: int = 0
+    offset_bytes: int = 0
+    peer_access: Sequence[bool] = (True,)
+    triangle: bool = False
+    local_too: bool = False
+    latency_method: str = "auto"
+    numa: Sequence[str] = ("near",)
+
+    def transfers(self) -> Iterator[Transfer]:
+        """Every transfer once, the cells of one matrix next to each other.
+
+        What cannot be is left out: without peer access only the copy engine writes.
+        """
+        for scope, measure, access in product(self.scopes, self.measures, self.peer_access):
+            for engine, direction in product(self.engines, self.directions):
+                if not access and (engine == "SM" or direction == "read" or scope == "host"):
+                    continue
+                for kernel in self.kernels if engine == "SM" else ("",):
+                    for blocks in self.blocks if engine == "SM" else (0,):
+                        common = Transfer(
+                            measure=measure,
+                            scope=scope,
+                            engine=engine,
+                            direction=direction,
+                            flows=(),
+                            size_bytes=0,
+                            kernel=kernel,
+                            offset_bytes=self.offset_bytes,
+                            blocks=blocks,
+                            threads=self.threads if engine == "SM" else 0,
+                            peer_access=access,
+                        )
+                        yield from self._cells(common)
+
+    def _cells(self, common: Transfer) -> Iterator[Transfer]:
+        if common.measure == "latency":
+            method = self._method(common)
+            # Of a single access there is but one kind, whatever copies.
+            kernel = common.kernel if method == "copy" else ""
+            replaced = msgspec.structs.replace(
+                common, size_bytes=LATENCY_BYTES, method=method, kernel=kernel, blocks=0, threads=0
+            )
+            if common.scope in ("pairs", "local"):
+                yield from self._flows(replaced)
+            return
+        for size_bytes in self.sizes:
+            yield from self._flows(msgspec.structs.replace(common, size_bytes=size_bytes))
+
+    def _method(self, common: Transfer) -> str:
+        if self.latency_method != "auto":
+            return self.latency_method
+        if common.engine == "CE" or common.scope == "local":
+            return "copy"
+        return "ping-pong" if common.direction == "write" else "chase"
+
+    def _flows(self, common: Transfer) -> Iterator[Transfer]:
+        both = common.measure == "bidirectional"
+        numbers = range(self.devices)
+        replace = msgspec.structs.replace
+
+        def cell(flows: Sequence[tuple[int, int]]) -> Transfer:
+            back = [(end, start) for start, end in flows] if both else []
+            return replace(common, flows=(*flows, *back))
+
+        if common.scope == "local" or (common.scope == "pairs" and self.local_too and not both):
+            for device in numbers:
+                yield replace(common, flows=((device, device),))
+        if common.scope == "pairs":
+            for row, column in product(numbers, numbers):
+                if row != column and not (self.triangle and column < row):
+                    yield cell([(row, column) if common.direction == "write" else (column, row)])
+        elif common.scope in ("all-to-one", "one-to-all"):
+            for one in numbers:
+                others = [device for device in numbers if device != one]
+                into = common.scope == "all-to-one"
+                yield cell([(other, one) if into else (one, other) for other in others])
+        elif common.scope == "all-pairs":
+            for pairs in disjoint_rounds(self.devices):
+                yield cell(pairs)
+        elif common.scope == "host" and common.direction == "write" and not both:
+            yield from self._host_flows(common)
+
+    def _host_flows(self, common: Transfer) -> Iterator[Transfer]:
+        kinds = _HOST_KINDS if common.engine == "CE" else ("pinned",)
+        for kind, numa, to_host in product(kinds, self.numa, (False, True)):
+            for device in range(self.devices):
+                yield msgspec.structs.replace(
+                    common,
+                    flows=((device, device),),
+                    host_memory=kind,
+                    numa=numa,
+                    to_host=to_host,
+                )
+
+
+def disjoint_rounds(devices: int) -> list[list[tuple[int, int]]]:
+    """Every ordered pair of ``devices`` once, in rounds in which no device appears twice.
+
+    The circle method of tournaments: one place stands still, the others move round it. With an odd
+    number one device rests in each round.
+    """
+    places: list[int | None] = [*range(devices), *([None] if devices % 2 else [])]
+    rounds: list[list[tuple[int, int]]] = []
+    half = len(places) // 2
+    for _ in range(len(places) - 1):
+        pairs = [
+            (first, second)
+            for first, second in zip(places[:half], reversed(places[half:]), strict=True)
+            if first is not None and second is not None
+        ]
+        rounds.append(pairs)
+        rounds.append([(second, first) for first, second in pairs])
+        places = [places[0], places[-1], *places[1:-1]]
+    return [pairs for pairs in rounds if pairs]
+
+
+def random_sizes(count: int, least_bytes: int, most_bytes: int, seed: int) -> list[int]:
+    """``count`` sizes between two bounds, whole elements, the same for the same seed."""
+    chance = random.Random(seed)
+    least, most = least_bytes // ELEMENT_BYTES, most_bytes // ELEMENT_BYTES
+    return [chance.randint(least, most) * ELEMENT_BYTES for _ in range(count)]

@@ -1,0 +1,258 @@
+"""Transfers in other formats than the table: JSON, CSV, markdown and PCCL's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from cclmark.analysis.transfers import deviations, utilisation
+from cclmark.report.csv_format import csv_line
+from cclmark.report.json_format import encode
+from cclmark.report.markdown import escape
+from cclmark.report.matrix import Matrix, MatrixCollector, labels
+from cclmark.report.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.schema import Footer, Header, TransferResult
+
+_PCCL_WIDTH = 10
+_COLUMNS = (
+    *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
+    *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
+    *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
+    *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
+)
+
+
+@runtime_checkable
+class TransferExporter(Protocol):
+    """Turns transfers into one text format. Each method returns text to append (maybe none)."""
+
+    def begin(self, header: Header) -> str:
+        """What comes before the first transfer."""
+        ...
+
+    def transfer(self, result: TransferResult) -> str:
+        """What one more result adds."""
+        ...
+
+    def end(self, footer: Footer | None) -> str:
+        """What closes the text; ``footer`` is None for a run that did not end by itself."""
+        ...
+
+
+class TransferJson:
+    """``{"header": …, "transfers": […], "footer": …}`` in base units, as in the schema."""
+
+    def __init__(self) -> None:
+        self._separator = "\n"
+
+    def begin(self, header: Header) -> str:
+        """The document up to its first transfer."""
+        return f'{{"header": {encode(header)},\n"transfers": ['
+
+    def transfer(self, result: TransferResult) -> str:
+        """One transfer, on one line."""
+        separator, self._separator = self._separator, ",\n"
+        return separator + encode(result)
+
+    def end(self, footer: Footer | None) -> str:
+        """The rest of the document."""
+        return f'\n],\n"footer": {encode(footer)}}}\n'
+
+
+class TransferCsv:
+    """A line for each flow. Times in microseconds, bandwidths in GB/s: 10^9 bytes per second.
+
+    ``total_gbps`` is that of all flows of the transfer together, ``share`` its part of what the
+    links allow.
+    """
+
+    def begin(self, header: Header) -> str:
+        """The line with the names of the columns."""
+        self._limits = {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+        self._names = labels(header.devices)
+        return csv_line(_COLUMNS)
+
+    def transfer(self, result: TransferResult) -> str:
+        """The lines of one transfer."""
+        transfer, summary = result.transfer, result.summary
+        share = utilisation(result, self._limits)
+        lines = []
+        for number, (start, end) in enumerate(transfer.flows):
+            cells: list[str | int | float | None] = [
+                transfer.measure,
+                transfer.scope,
+                transfer.direction,
+                transfer.engine,
+                transfer.kernel,
+                self._names[start],
+                self._names[end],
+                transfer.host_memory,
+                int(transfer.to_host),
+                transfer.numa,
+                transfer.size_bytes,
+                transfer.offset_bytes,
+                transfer.blocks or None,
+                transfer.threads or None,
+                int(transfer.peer_access),
+                transfer.method,
+                result.status,
+                result.reason,
+            ]
+            if summary is None:
+                cells += [None] * 9
+            else:
+                rates = summary.flow_bytes_per_s
+                cells += [
+                    summary.time_s * US_PER_S,
+                    summary.min_s * US_PER_S,
+                    summary.max_s * US_PER_S,
+                    None if summary.call_s is None else summary.call_s * US_PER_S,
+                    summary.samples,
+                    summary.half_width,
+                    rates[number] / BYTES_PER_GB if rates else None,
+                    summary.bytes_per_s / BYTES_PER_GB if rates else None,
+                    share,
+                ]
+            checked = result.verification
+            cells.append(None if checked is None else checked.wrong)
+            lines.append(csv_line(cells))
+        return "".join(lines)
+
+    def end(self, footer: Footer | None) -> str:
+        """Nothing."""
+        return ""
+
+
+class _ByMatrix:
+    """What formats have in common that print matrix by matrix."""
+
+    def __init__(self, *, shares: bool, hosts: bool = False) -> None:
+        self._shares = shares
+        self._hosts = hosts
+        self._results: list[TransferResult] = []
+
+    def begin(self, header: Header) -> str:
+        """Prepares for the matrices."""
+        self._header = header
+        self._names = labels(header.devices, hosts=self._hosts)
+        self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
+        return self.opening()
+
+    def transfer(self, result: TransferResult) -> str:
+        """The matrix before, when this result begins another."""
+        self._results.append(result)
+        return self._texts(self._collector.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The last matrix and what follows."""
+        return self._texts(self._collector.finish()) + self.closing(footer)
+
+    def _texts(self, matrices: Iterable[Matrix]) -> str:
+        return "".join(self.matrix(matrix) for matrix in matrices)
+
+    def opening(self) -> str:
+        """What comes first."""
+        raise NotImplementedError
+
+    def matrix(self, matrix: Matrix) -> str:
+        """One matrix."""
+        raise NotImplementedError
+
+    def closing(self, footer: Footer | None) -> str:
+        """What comes last."""
+        raise NotImplementedError
+
+
+class TransferMarkdown(_ByMatrix):
+    """A table for each matrix, for issues and wikis."""
+
+    def opening(self) -> str:
+        """The machine in a sentence."""
+        header = self._header
+        devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
+        return f"## Transfers between devices\n\n{devices} on {escape(header.machine.hostname)}.\n"
+
+    def matrix(self, matrix: Matrix) -> str:
+        """Heading, meaning, table."""
+        rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
+        lines = ["", f"### {escape(matrix.title)} ({matrix.unit})", ""]
+        lines += [escape(matrix.meaning), ""] if matrix.meaning else []
+        lines.append("| | " + " | ".join(map(escape, matrix.columns)) + " |")
+        lines.append("|---" + "|---:" * len(matrix.columns) + "|")
+        for row in rows:
+            cells = [_text(matrix, (row, column)) for column in matrix.columns]
+            lines.append(f"| **{escape(row)}** | " + " | ".join(map(escape, cells)) + " |")
+        return "\n".join(lines) + "\n"
+
+    def closing(self, footer: Footer | None) -> str:
+        """The pairs that stand out."""
+        found = [one for one in deviations(self._results, self._header.relations) if one.worse]
+        lines = [
+            f"- {escape(self._names[one.pair[0]])} to {escape(self._names[one.pair[1]])} is slower "
+            f"than usual: {one.value / one.usual:.0%} of the median ({escape(one.transfer.means)})"
+            for one in found
+        ]
+        wrong = sum(one.status == "wrong" for one in self._results)
+        return "\n" + "\n".join([*lines, f"\n{len(self._results)} transfers, {wrong} wrong.", ""])
+
+
+class TransferPccl(_ByMatrix):
+    """The text of PCCL's p2pBandwidthLatencyTest, for those who read it by program."""
+
+    def opening(self) -> str:
+        """The matrix of shortest paths."""
+        steps = {(one.first, one.second): one.hops for one in self._header.relations}
+        numbers = range(len(self._names))
+        rows = [[str(steps.get((row, column)) or 0) for column in numbers] for row in numbers]
+        return "P2P Connectivity & minPath Matrix\n" + self._lines(rows) + "\n"
+
+    def matrix(self, matrix: Matrix) -> str:
+        """Its head in PCCL's words and the values with two decimals."""
+        series = matrix.series
+        if series.scope not in ("pairs", "all-pairs"):
+            return ""
+        access = "EnabledP2P" if series.peer_access else "DisabledP2P"
+        head = f"({access} {series.engine} {series.direction.upper()}"
+        if series.measure == "latency":
+            where = "GPU" if matrix.figure == "latency" else "CPU"
+            head += f") {where} P2P Transmission Latency Matrix (US)\n"
+        else:
+            way = series.measure.capitalize()
+            size = f"{series.size_bytes} " + ("*2 " if series.measure == "bidirectional" else "")
+            what, unit = "Bandwidth", "GB/s"
+            if matrix.figure == "utilisation":
+                what, unit = "Bandwidth Utilization Ratio", "%"
+            head += f" {way})\nP2P Transport {what} Matrix ({size}Bytes) ({unit})\n"
+        own = "0.00" if series.measure == "latency" else "x"
+        rows = [
+            [
+                own
+                if row == column and (row, column) not in matrix.cells
+                else _text(matrix, (row, column))
+                for column in matrix.columns
+            ]
+            for row in matrix.rows
+        ]
+        return head + self._lines(rows)
+
+    def closing(self, footer: Footer | None) -> str:
+        """How long it took."""
+        return f"Total: {footer.duration_s:6.2f} s\n" if footer is not None else ""
+
+    def _lines(self, rows: list[list[str]]) -> str:
+        width = max(_PCCL_WIDTH, *(len(name) + 2 for name in self._names))
+        lines = [" " * width + "".join(f"{name:<{width}}" for name in self._names)]
+        lines += [
+            f"{name:<{width}}" + "".join(f"{cell:<{width}}" for cell in row)
+            for name, row in zip(self._names, rows, strict=True)
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _text(matrix: Matrix, place: tuple[str, str]) -> str:
+    cell = matrix.cells.get(place)
+    if cell is None:
+        return "x"
+    if cell.value is None:
+        return cell.note or "n/a"
+    return f"{cell.value:.2f}" + (f" {cell.note}" if cell.note else "")

@@ -1,0 +1,314 @@
+"""Transfers for people: how devices are connected, a matrix for each figure, what stands out."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from cclmark.analysis.statistics import median
+from cclmark.analysis.transfers import Deviation, deviations, figures
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.report.head import device_lines, labelled, link_lines
+from cclmark.report.matrix import Cell, Matrix, MatrixCollector, labels
+from cclmark.report.table import Paint, unpainted
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import Footer, Header, Relation, TransferResult
+from cclmark.results.topology import LEGEND
+
+_CELL = 9
+_GAP = "  "
+_MOST_NAMED = 10
+_WIDEST = 200  # characters of a line where nobody's terminal sets a limit
+_BAR = 40
+_SLIGHT = 0.01  # of the median: less is not worth a colour
+
+
+class TransferTable:
+    """Matrices with rows and columns of devices, wrapped to the terminal."""
+
+    def __init__(
+        self,
+        *,
+        paint: Paint = unpainted,
+        shares: bool = False,
+        most_devices: int = 32,
+        hosts: bool = False,
+        width: int | None = None,
+    ) -> None:
+        """``shares`` adds the share of the link limit; more devices than ``most_devices`` are left
+        out of a matrix, though not of the summary.
+        """
+        self._paint = paint
+        self._shares = shares
+        self._most = most_devices
+        self._hosts = hosts
+        self._width = width or shutil.get_terminal_size((_WIDEST, 24)).columns
+        self._results: list[TransferResult] = []
+
+    def begin(self, header: Header) -> str:
+        """The devices, their links, and how each pair is connected."""
+        self._header = header
+        self._names = labels(header.devices, hosts=self._hosts)
+        self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
+        number = len(header.devices)
+        lines = [
+            f"{self._paint(f'cclmark {header.cclmark_version}', 'bold')}  {number} "
+            f"device{'s' * (number > 1)} on {plain(header.machine.hostname)}"
+        ]
+        lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
+        lines += labelled("links", link_lines(header.links))
+        lines += labelled("method", [_method(header)])
+        lines += [self._paint(f"  {plain(notice)}", "yellow") for notice in header.notices]
+        if header.relations:
+            lines += self._topology(header.relations)
+        return "\n".join(lines) + "\n"
+
+    def transfer(self, result: TransferResult) -> str:
+        """The matrix before, when this result begins another."""
+        self._results.append(result)
+        return self._print(self._collector.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The last matrix and the summary."""
+        text = self._print(self._collector.finish())
+        lines = [""]
+        lines += self._course("thread blocks", lambda t: t.blocks, lambda blocks: f"{blocks}")
+        lines += self._course("size", lambda t: t.size_bytes, format_size)
+        lines += self._ranges()
+        lines += self._standing_out()
+        lines += self._checks()
+        if footer is not None and footer.message:
+            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
+        return text + "\n".join(lines) + "\n"
+
+    def _topology(self, relations: Sequence[Relation]) -> list[str]:
+        by_pair = {(one.first, one.second): one for one in relations}
+        numbers = range(len(self._names))
+
+        def sign(row: int, column: int) -> str:
+            return "X" if row == column else plain(by_pair[row, column].kind)
+
+        def steps(row: int, column: int) -> str:
+            if row == column:
+                return "0"
+            hops = by_pair[row, column].hops
+            return "?" if hops is None else str(hops)
+
+        lines = ["", self._paint("Connections", "bold")]
+        lines += self._grid(
+            self._names, self._names, [[sign(a, b) for b in numbers] for a in numbers]
+        )
+        signs = {one.kind for one in relations}
+        shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in signs)}
+        lines += [
+            self._paint(f"  {name:<5} {text}", "dim")
+            for name, text in LEGEND.items()
+            if name in shown
+        ]
+        limits = {one.limit_bytes_per_s for one in relations if one.limit_bytes_per_s}
+        if limits:
+            each = " to ".join(
+                f"{limit / BYTES_PER_GB:.0f}" for limit in sorted({min(limits), max(limits)})
+            )
+            lines.append(self._paint(f"  link limit of a pair, one direction: {each} GB/s", "dim"))
+        lines += ["", self._paint("P2P connectivity and min path", "bold")]
+        lines += self._grid(
+            self._names, self._names, [[steps(a, b) for b in numbers] for a in numbers]
+        )
+        lines.append(self._paint("  0 no path, 1 direct, n over n - 1 other devices", "dim"))
+        return lines
+
+    def _print(self, matrices: Iterable[Matrix]) -> str:
+        return "".join("\n".join(self._matrix(matrix)) + "\n" for matrix in matrices)
+
+    def _matrix(self, matrix: Matrix) -> list[str]:
+        title = f"{matrix.title} [{matrix.unit}]"
+        lines = ["", self._paint(title[0].upper() + title[1:], "bold")]
+        if matrix.meaning:
+            lines.append(self._paint(f"  {matrix.meaning}", "dim"))
+        results = [cell.result for cell in matrix.cells.values()]
+        reasons = Counter(plain(one.reason) for one in results if one.summary is None)
+        if results and all(one.summary is None for one in results):
+            return lines + [self._paint(f"  {reason}", "yellow") for reason in reasons]
+        found = deviations(results, self._header.relations)
+        usual = {one.pair: one for one in found}
+        rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
+        cells = [
+            [
+                self._cell(matrix, matrix.cells.get((row, column)), usual)
+                for column in matrix.columns
+            ]
+            for row in rows
+        ]
+        lines += self._grid(rows, matrix.columns, cells)
+        lines += [self._paint(f"  n/a: {reason}", "yellow") for reason in reasons if reason]
+        return lines + self._mismatches(results)
+
+    def _cell(
+        self, matrix: Matrix, cell: Cell | None, usual: dict[tuple[int, int], Deviation]
+    ) -> str:
+        if cell is None:
+            return "x".rjust(_CELL)
+        if cell.note and (cell.value is None or cell.note == "WRONG"):
+            style = "yellow" if cell.note == "n/a" else "red"
+            return self._paint(cell.note.rjust(_CELL), style)
+        if cell.value is None:
+            return "?".rjust(_CELL)
+        text = f"{cell.value:.2f}".rjust(_CELL)
+        deviation = usual.get(cell.pair)
+        if deviation is None or matrix.figure == "call":
+            return text
+        return self._paint(text, "red" if deviation.worse else "green")
+
+    def _mismatches(self, results: Sequence[TransferResult]) -> list[str]:
+        lines = []
+        for result in results:
+            if result.verification is None:
+                continue
+            for finding in result.verification.findings:
+                start, end = result.transfer.flows[finding.rank]
+                lines.append(
+                    f"  {self._names[start]} → {self._names[end]}: {finding.wrong} wrong, first "
+                    f"element {finding.first_element} is {finding.actual}, not {finding.expected}"
+                )
+        return [self._paint(line, "red") for line in lines]
+
+    def _grid(
+        self, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
+    ) -> list[str]:
+        """Lines of a matrix, in as many parts as the width of the terminal asks for."""
+        lead = max([len(name) for name in rows] + [4]) + 2
+        width = max(_CELL, *(len(name) + 1 for name in columns)) if columns else _CELL
+        shown = list(range(min(len(columns), self._most)))
+        per_part = max(1, (self._width - lead) // (width + 1))
+        lines = []
+        for first in range(0, len(shown), per_part):
+            part = shown[first : first + per_part]
+            heads = "".join(f" {columns[number]:>{width}}" for number in part)
+            lines.append(self._paint(" " * lead + heads, "dim"))
+            for name, row in list(zip(rows, cells, strict=True))[: max(self._most, 1)]:
+                padded = "".join(" " + _right(row[number], width) for number in part)
+                lines.append(f"{name:>{lead}}" + padded)
+        if len(columns) > self._most:
+            lines.append(
+                self._paint(
+                    f"  {len(columns) - self._most} of {len(columns)} devices are not shown: see "
+                    "--max-display; the journal has them all",
+                    "dim",
+                )
+            )
+        return lines
+
+    def _course(self, name: str, key: object, show: object) -> list[str]:
+        """Median over the pairs against what was swept, as bars."""
+        assert callable(key) and callable(show)
+        groups: dict[tuple[object, ...], dict[int, list[float]]] = {}
+        for result in self._results:
+            transfer = result.transfer
+            if result.summary is None or transfer.measure == "latency" or transfer.host_memory:
+                continue
+            rest = (transfer.measure, transfer.scope, transfer.direction, transfer.means)
+            other = transfer.blocks if name == "size" else transfer.size_bytes
+            values = [value for _, value in figures(result)]
+            groups.setdefault((*rest, other), {}).setdefault(key(transfer), []).extend(values)
+        lines = []
+        for group, by_value in groups.items():
+            if len(by_value) < 2:
+                continue
+            measure, scope, direction, means, _ = group
+            where = "" if scope == "pairs" else f", {scope}"
+            head = (
+                f"  {measure} {direction} by {means}{where} against {name}: median over the pairs "
+                "[GB/s]"
+            )
+            lines.append(self._paint(head, "bold"))
+            medians = {value: median(found) for value, found in by_value.items()}
+            top = max(medians.values())
+            for value, middle in medians.items():
+                bar = "█" * round(_BAR * middle / top) if top > 0 else ""
+                lines.append(f"  {show(value):>10} {middle / BYTES_PER_GB:9.2f}  {bar}")
+            lines.append("")
+        return lines
+
+    def _ranges(self) -> list[str]:
+        """Each matrix in one line: the median and the extremes with their pairs."""
+        by_series: dict[Transfer, list[tuple[tuple[int, int], float]]] = {}
+        for result in self._results:
+            if result.transfer.scope in ("pairs", "local", "all-pairs"):
+                by_series.setdefault(result.transfer.series(), []).extend(
+                    (pair, value) for pair, value in figures(result) if pair[0] != pair[1]
+                )
+        lines = []
+        for series, values in by_series.items():
+            if not values:
+                continue
+            latency = series.measure == "latency"
+            scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
+            ordered = sorted(values, key=lambda entry: entry[1])
+            middle = median([value for _, value in values]) * scale
+            low, high = (
+                f"{value * scale:.2f} ({self._pair(pair)})"
+                for pair, value in (ordered[0], ordered[-1])
+            )
+            title = Matrix(series, "latency" if latency else "bandwidth", [], []).title
+            lines.append(f"  {title}: median {middle:.2f} {unit}, from {low} to {high}")
+        return lines
+
+    def _pair(self, pair: tuple[int, int]) -> str:
+        return f"{self._names[pair[0]]} → {self._names[pair[1]]}"
+
+    def _standing_out(self) -> list[str]:
+        found = deviations(self._results, self._header.relations)
+        if not found:
+            return []
+        found.sort(key=lambda one: (not one.worse, -abs(one.value / one.usual - 1)))
+        lines = [
+            "",
+            self._paint("  Pairs that stand out among those with the same kind of link:", "bold"),
+        ]
+        for one in found[:_MOST_NAMED]:
+            latency = one.transfer.measure == "latency"
+            scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
+            text = (
+                f"  {self._pair(one.pair)}: {one.value * scale:.2f} {unit}, usual for "
+                f"{plain(one.kind)} {one.usual * scale:.2f} ({one.value / one.usual - 1:+.0%}), "
+                f"{one.transfer.measure} {one.transfer.direction} {one.transfer.means}"
+            )
+            lines.append(self._paint(text, "red" if one.worse else "green"))
+        if len(found) > _MOST_NAMED:
+            lines.append(f"  and {len(found) - _MOST_NAMED} more")
+        return lines
+
+    def _checks(self) -> list[str]:
+        results = self._results
+        if not results:
+            return []
+        checked = [one for one in results if one.verification is not None]
+        wrong = sum(one.status == "wrong" for one in results)
+        text = f"  {len(checked)} of {len(results)} transfers checked, {wrong} wrong"
+        for status, word in (("skipped", "skipped"), ("timeout", "hung")):
+            number = sum(one.status == status for one in results)
+            text += f", {number} {word}" if number else ""
+        hung = any(one.status == "timeout" for one in results)
+        return ["", self._paint(text, "red") if wrong or hung else text]
+
+
+def _right(text: str, width: int) -> str:
+    """``text`` moved to the right; what paints it does not count."""
+    visible = len(text)
+    if "\x1b" in text:
+        inner = text[text.index("m") + 1 :]
+        visible = len(inner[: inner.index("\x1b")])
+    return " " * (width - visible) + text
+
+
+def _method(header: Header) -> str:
+    settings = header.settings
+    if settings.iterations is not None:
+        length = f"{settings.iterations} copies"
+    else:
+        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    check = "every copy checked" if settings.check else "copies not checked"
+    return f"copies behind a gate on the device, device events, {length}, {check}"

@@ -1,0 +1,158 @@
+"""How devices are connected with each other, pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import permutations
+from typing import Any
+
+from cclmark.results.schema import DeviceDescription, Link, Relation
+
+# What a sign means, in the order of nearness. The words of nvidia-smi topo, as users know them.
+LEGEND = {
+    "X": "the device itself",
+    "NV#": "# NVLinks between the two, or from each to a switch",
+    "PIX": "at most one PCIe bridge between them",
+    "PXB": "several PCIe bridges, not the processor's",
+    "PHB": "the processor's PCIe host bridge",
+    "NODE": "several host bridges of one NUMA node",
+    "SYS": "the link between NUMA nodes",
+    "MEM": "the memory of one host",
+    "?": "nobody says",
+}
+
+_SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
+
+
+def relations_between(
+    devices: Sequence[DeviceDescription], links: Sequence[Link]
+) -> list[Relation]:
+    """One relation for each ordered pair of ``devices``, by their numbers in the run."""
+    pairs = [(a, b) for a in devices for b in devices if a.rank != b.rank]
+    if all(device.runtime == "host" for device in devices):
+        return [Relation(a.rank, b.rank, "MEM", 1) for a, b in pairs]
+    try:
+        return _from_nvml(devices, links)
+    except Exception:  # whatever is wrong with NVML, the measurement can go on
+        return [Relation(a.rank, b.rank, "?") for a, b in pairs]
+
+
+def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        handles = {
+            device.rank: pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id.encode())
+            for device in devices
+        }
+        neighbours = {number: _nvlinks(pynvml, handle) for number, handle in handles.items()}
+        buses = {number: _bus(pynvml, handle) for number, handle in handles.items()}
+        relations = []
+        for (first, one), (second, other) in permutations(handles.items(), 2):
+            count = _links_between(neighbours, buses, first, second)
+            kind = f"NV{count}" if count else _ancestor(pynvml, one, other)
+            limit = _limit(links, first, second, count)
+            relations.append(Relation(first, second, kind, None, limit))
+    finally:
+        pynvml.nvmlShutdown()
+    reach = {
+        (one.first, one.second)
+        for one in relations
+        if one.kind.startswith("NV") or _allowed(devices, one)
+    }
+    return with_hops(relations, reach)
+
+
+def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> list[Relation]:
+    """The same with the number of steps over direct connections, 0 where there is no path."""
+    numbers = sorted({one.first for one in relations})
+    steps: dict[tuple[int, int], int] = {}
+    for start in numbers:
+        frontier, seen, distance = [start], {start}, 0
+        while frontier:
+            distance += 1
+            frontier = [
+                end
+                for end in numbers
+                if end not in seen and any((at, end) in direct for at in frontier)
+            ]
+            seen.update(frontier)
+            steps.update({(start, end): distance for end in frontier})
+    for one in relations:
+        one.hops = steps.get((one.first, one.second), 0)
+    return list(relations)
+
+
+def _allowed(devices: Sequence[DeviceDescription], relation: Relation) -> bool:
+    """Whether the driver lets the two reach each other over PCIe."""
+    import pynvml
+
+    by_rank = {device.rank: device for device in devices}
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        try:
+            first, second = (
+                pynvml.nvmlDeviceGetHandleByPciBusId(by_rank[number].pci_bus_id.encode())
+                for number in (relation.first, relation.second)
+            )
+            status = pynvml.nvmlDeviceGetP2PStatus(first, second, pynvml.NVML_P2P_CAPS_INDEX_WRITE)
+            return bool(status == pynvml.NVML_P2P_STATUS_OK)
+        finally:
+            pynvml.nvmlShutdown()
+    return False
+
+
+def _bus(nvml: Any, handle: Any) -> int:
+    return int(nvml.nvmlDeviceGetPciInfo(handle).bus)
+
+
+def _nvlinks(nvml: Any, handle: Any) -> list[int | None]:
+    """Where each active NVLink goes: the bus of another device, or None for a switch."""
+    ends: list[int | None] = []
+    for index in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if nvml.nvmlDeviceGetNvLinkState(handle, index) != nvml.NVML_FEATURE_ENABLED:
+                continue
+        except nvml.NVMLError:
+            break
+        try:
+            if nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, index) == _SWITCH:
+                ends.append(None)
+                continue
+        except nvml.NVMLError:
+            pass
+        ends.append(int(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, index).bus))
+    return ends
+
+
+def _links_between(
+    neighbours: dict[int, list[int | None]], buses: dict[int, int], first: int, second: int
+) -> int:
+    to_switch = min(neighbours[first].count(None), neighbours[second].count(None))
+    return to_switch + neighbours[first].count(buses[second])
+
+
+def _ancestor(nvml: Any, first: Any, second: Any) -> str:
+    level = nvml.nvmlDeviceGetTopologyCommonAncestor(first, second)
+    signs = {
+        nvml.NVML_TOPOLOGY_INTERNAL: "PIX",
+        nvml.NVML_TOPOLOGY_SINGLE: "PIX",
+        nvml.NVML_TOPOLOGY_MULTIPLE: "PXB",
+        nvml.NVML_TOPOLOGY_HOSTBRIDGE: "PHB",
+        nvml.NVML_TOPOLOGY_NODE: "NODE",
+        nvml.NVML_TOPOLOGY_SYSTEM: "SYS",
+    }
+    return signs.get(level, "?")
+
+
+def _limit(links: Sequence[Link], first: int, second: int, nvlinks: int) -> float:
+    """What the pair can carry in one direction: its NVLinks, else the narrower PCIe slot."""
+    kind = "NVLink" if nvlinks else "PCIe"
+    own = [link for link in links if link.kind == kind and link.device in (first, second)]
+    if len(own) < 2:
+        return 0.0
+    if nvlinks:
+        return nvlinks * min(link.rate_bytes_per_s for link in own)
+    return min(link.count * link.rate_bytes_per_s for link in own)

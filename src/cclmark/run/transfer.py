@@ -1,0 +1,278 @@
+"""Measuring transfers between devices: copies behind a gate until the median is known, then a look
+at what arrived.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from cclmark import _engine as engine
+from cclmark.analysis.statistics import median
+from cclmark.analysis.stopping import Precision
+from cclmark.analysis.transfers import summarise_copies
+from cclmark.plan.inject import Injection
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.results.machine import far_processors, processors_near
+from cclmark.results.schema import (
+    Finding,
+    Settings,
+    TransferResult,
+    TransferSamples,
+    TransferSummary,
+    Verification,
+)
+
+_ENGINES = {
+    "": engine.Engine.copy_engine,
+    "cacheCopy": engine.Engine.cache_copy,
+    "ncCopy": engine.Engine.nc_copy,
+    "bulkCopy": engine.Engine.bulk_copy,
+}
+_FAR_ENDS = {
+    "": engine.FarEnd.device,
+    "pinned": engine.FarEnd.pinned,
+    "pageable": engine.FarEnd.pageable,
+}
+_SAMPLE_S = 2e-3  # of copies behind each other: what a gate and two events cost is nothing to it
+_MOST_COPIES = 200  # all of them wait behind the gate, and a stream holds only so many
+_CHASE_ACCESSES = {"cuda": 1024, "host": 1 << 18}
+_PING_PONG_ROUNDS = {"cuda": 1000, "host": 500}
+_LATENCY_SAMPLES = 5
+_KEPT_FREE = 0.02
+
+
+class TransferRunner:
+    """Runs transfers in one process, in step with the same object in the others."""
+
+    def __init__(
+        self,
+        devices: Sequence[engine.Device],
+        team: engine.Team,
+        settings: Settings,
+        injections: Sequence[Injection],
+        enter: Callable[[str, int], None],
+    ) -> None:
+        self._transfers = engine.Transfers(list(devices), team, settings.seed)
+        self._team = team
+        self._settings = settings
+        self._enter = enter
+        self._injections = injections
+        self._runtime = devices[0].info.runtime
+        self._pci_bus_ids = [device.info.pci_bus_id for device in devices]
+        self._processors = os.sched_getaffinity(0)
+        self._host_kind: tuple[str, str, int] | None = None
+        memory_bytes = min(device.info.memory_bytes for device in devices)
+        sharing = self._transfers.devices if self._runtime == "host" else 1
+        own_free = (self._transfers.free_memory_bytes() - _KEPT_FREE * memory_bytes) / sharing
+        self._free_bytes = int(min(team.gather([own_free])))
+
+    @property
+    def checked_on_host(self) -> str:
+        """Why checks run on the host, empty when they run on the devices."""
+        return self._transfers.checked_on_host
+
+    def reserve(self, transfers: Sequence[Transfer]) -> dict[Transfer, str]:
+        """Makes room for all that fit and returns the others with the reason."""
+        rooms = {transfer: self._room(transfer) for transfer in transfers}
+        too_large: dict[Transfer, str] = {}
+        fitting: list[tuple[int, int]] = []
+        for transfer, (size_bytes, landings) in rooms.items():
+            needed = size_bytes * (1 + landings)
+            if needed > self._free_bytes:
+                too_large[transfer] = (
+                    f"needs {format_size(needed)} of memory per device; "
+                    f"{format_size(max(0, self._free_bytes))} are free"
+                )
+            else:
+                fitting.append((size_bytes, landings))
+        size_bytes = max((room[0] for room in fitting), default=0)
+        # The largest of each need not fit together: then the fewest places serve, again if need be.
+        landings = max((room[1] for room in fitting if room[0] == size_bytes), default=1)
+        if fitting:
+            self._transfers.reserve(size_bytes, landings)
+        return too_large
+
+    @staticmethod
+    def _room(transfer: Transfer) -> tuple[int, int]:
+        arrivals = [end for _, end in transfer.flows]
+        landings = max(arrivals.count(end) for end in set(arrivals))
+        return transfer.offset_bytes + transfer.size_bytes, landings
+
+    def run(self, index: int, transfer: Transfer) -> TransferResult:
+        """Measures and checks one transfer. What cannot be done here is skipped."""
+        begin_s = time.monotonic()
+        result = TransferResult(index, transfer, "ok", started_at_s=time.time())
+        self._enter("preparing", 0)
+        try:
+            self._transfers.reserve(*self._room(transfer))
+            if transfer.method in ("chase", "ping-pong"):
+                self._measure_access(transfer, result)
+            else:
+                self._prepare(transfer)
+                self._measure_copies(transfer, result)
+        except engine.UnsupportedError as error:
+            result.status, result.reason = "skipped", str(error)
+        except engine.OutOfMemoryError as error:
+            result.status, result.reason = "skipped", f"not enough memory: {error}"
+        result.duration_s = time.monotonic() - begin_s
+        return result
+
+    def _prepare(self, transfer: Transfer) -> None:
+        if transfer.host_memory:
+            self._reserve_host(transfer)
+        delays_s = {fault.pair: fault.value * 1e-3 for fault in self._faults("delay")}
+        landings: dict[int, int] = {}
+        flows = []
+        for start, end in transfer.flows:
+            place = landings.get(end, 0)
+            landings[end] = place + 1
+            flows.append(
+                engine.Flow(
+                    start,
+                    end,
+                    transfer.runner((start, end)),
+                    _FAR_ENDS[transfer.host_memory],
+                    transfer.to_host,
+                    place,
+                    delays_s.get((start, end), 0.0),
+                )
+            )
+        self._transfers.prepare(
+            flows,
+            _ENGINES[transfer.kernel],
+            transfer.size_bytes,
+            transfer.offset_bytes,
+            transfer.blocks,
+            transfer.threads,
+            not transfer.peer_access,
+        )
+
+    def _faults(self, kind: str) -> list[Injection]:
+        return [fault for fault in self._injections if fault.kind == kind]
+
+    def _reserve_host(self, transfer: Transfer) -> None:
+        """Host memory near the devices or far from them: pages lie where they are first touched."""
+        if self._runtime == "host":
+            raise engine.UnsupportedError("a host device is the host: there is no way between them")
+        size_bytes = transfer.offset_bytes + transfer.size_bytes
+        wanted = (transfer.host_memory, transfer.numa, size_bytes)
+        if self._host_kind is not None and (
+            self._host_kind[:2] == wanted[:2] and self._host_kind[2] >= size_bytes
+        ):
+            return
+        processors = processors_near(self._pci_bus_ids[0])
+        if transfer.numa == "far":
+            processors = far_processors(self._pci_bus_ids[0])
+            if not processors & self._processors:
+                raise engine.UnsupportedError("this machine has no memory far from the device")
+        try:
+            if processors & self._processors:
+                os.sched_setaffinity(0, processors & self._processors)
+            self._transfers.reserve_host(size_bytes, _FAR_ENDS[transfer.host_memory])
+        finally:
+            os.sched_setaffinity(0, self._processors)
+        self._host_kind = wanted
+
+    def _measure_copies(self, transfer: Transfer, result: TransferResult) -> None:
+        settings = self._settings
+        self._enter("warm-up", 0)
+        limit_s = settings.timeout_s / 2
+        times = self._transfers.run(1, limit_s)
+        if self._gave_up(transfer, times, limit_s, result):
+            return
+        copies = settings.iterations or _copies_per_sample(max(times.device_s))
+        if transfer.measure == "latency" and settings.iterations is None:
+            copies = _MOST_COPIES
+        samples = TransferSamples([], [], copies)
+        rule = Precision(settings.precision, settings.max_time_s)
+        least = 1 if settings.iterations is not None else 0
+        elapsed_s = 0.0
+        slowest_s: list[float] = []
+        while not rule.done(slowest_s, elapsed_s) and not (least and len(slowest_s) >= least):
+            self._enter("timing", len(slowest_s))
+            times = self._transfers.run(copies, limit_s)
+            if self._gave_up(transfer, times, limit_s, result):
+                return
+            samples.device_s.append(list(times.device_s))
+            samples.call_s.append(list(times.call_s))
+            slowest_s.append(max(times.device_s))
+            elapsed_s += slowest_s[-1] * copies
+        result.samples = samples
+        result.converged = settings.iterations is not None or rule.reached(slowest_s)
+        result.summary = summarise_copies(transfer, samples)
+        if settings.check:
+            self._verify(transfer, result)
+
+    def _gave_up(
+        self,
+        transfer: Transfer,
+        times: engine.FlowTimes,
+        limit_s: float,
+        result: TransferResult,
+    ) -> bool:
+        late = [flow for flow, gone in zip(transfer.flows, times.timed_out, strict=True) if gone]
+        if late:
+            start, end = late[0]
+            result.status = "timeout"
+            result.reason = f"nothing arrived from device {start} at device {end} in {limit_s:g} s"
+        return bool(late)
+
+    def _verify(self, transfer: Transfer, result: TransferResult) -> None:
+        self._enter("verification", 0)
+        begin_s = time.monotonic()
+        corrupt = next(
+            (
+                int(fault.value)
+                for fault in self._faults("corrupt")
+                if fault.pair == transfer.flows[0]
+            ),
+            None,
+        )
+        found = self._transfers.verify(corrupt)
+        findings = [
+            Finding(
+                rank=number,
+                wrong=entry.wrong,
+                first_element=entry.first_element,
+                expected=f"0x{entry.expected_bits:08x}",
+                actual=f"0x{entry.actual_bits:08x}",
+            )
+            for number, entry in enumerate(found)
+            if entry.wrong
+        ]
+        where = "host" if self._transfers.checked_on_host else "device"
+        wrong = sum(entry.wrong for entry in findings)
+        result.verification = Verification(wrong, findings, where, time.monotonic() - begin_s)
+        if wrong:
+            result.status = "wrong"
+
+    def _measure_access(self, transfer: Transfer, result: TransferResult) -> None:
+        self._enter("timing", 0)
+        limit_s = self._settings.timeout_s / 2
+        start, end = transfer.flows[0]
+        times_s = []
+        for _ in range(_LATENCY_SAMPLES):
+            if transfer.method == "chase":
+                runner = transfer.runner((start, end))
+                owner = start if runner == end else end
+                time_s = self._transfers.chase(
+                    runner, owner, _CHASE_ACCESSES[self._runtime], limit_s
+                )
+            else:
+                rounds = _PING_PONG_ROUNDS[self._runtime]
+                time_s = self._transfers.ping_pong(start, end, rounds, limit_s)
+            if math.isnan(time_s):
+                result.status = "timeout"
+                result.reason = f"no answer between device {start} and device {end}"
+                return
+            times_s.append(time_s)
+        result.samples = TransferSamples([[time_s] for time_s in times_s], [], 1)
+        result.summary = TransferSummary(median(times_s), min(times_s), max(times_s), len(times_s))
+
+
+def _copies_per_sample(time_s: float) -> int:
+    return min(_MOST_COPIES, max(1, math.ceil(_SAMPLE_S / time_s))) if time_s > 0 else _MOST_COPIES
