@@ -6,6 +6,7 @@
 int main() {
   selftest::number_checks();
   selftest::cuda_checks();
+  selftest::peer_checks();
   selftest::kernel_checks();
   selftest::collective_checks();
   selftest::fault_checks();

@@ -4,6 +4,7 @@ namespace selftest {
 
 void number_checks();
 void cuda_checks();
+void peer_checks();
 void kernel_checks();
 void collective_checks();
 void fault_checks();
