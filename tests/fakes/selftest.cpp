@@ -6,6 +6,8 @@
 int main() {
   selftest::number_checks();
   selftest::cuda_checks();
+  selftest::peer_checks();
+  selftest::sharing_checks();
   selftest::kernel_checks();
   selftest::collective_checks();
   selftest::fault_checks();

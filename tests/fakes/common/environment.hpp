@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 namespace fake_common {
 
@@ -18,6 +20,24 @@ inline unsigned long long environment_number(const char* name, unsigned long lon
     std::abort();
   }
   return value;
+}
+
+/// Pairs of devices from the environment, such as `0-1,2-3`; none when it is not set. Anything else
+/// ends the process, as above.
+inline std::vector<std::pair<int, int>> environment_pairs(const char* name) {
+  std::vector<std::pair<int, int>> pairs;
+  const char* text = std::getenv(name);
+  for (const char* next = text; next != nullptr && (next == text || next[-1] == ',');) {
+    int first = -1, second = -1, length = 0;
+    bool read = std::sscanf(next, "%d-%d%n", &first, &second, &length) == 2;
+    if (!read || first < 0 || second < 0 || (next[length] != ',' && next[length] != '\0')) {
+      std::fprintf(stderr, "%s is no list of pairs of devices: %s\n", name, text);
+      std::abort();
+    }
+    pairs.emplace_back(first, second);
+    next += length + (next[length] == ',');
+  }
+  return pairs;
 }
 
 }  // namespace fake_common

@@ -19,8 +19,10 @@ constexpr int kCacheBytes = 1 << 20;
 enum Attribute : int {
   kMultiprocessorCount = 16,
   kL2CacheBytes = 38,
+  kUnifiedAddressing = 41,
   kComputeMajor = 75,
   kComputeMinor = 76,
+  kMostSharedBytesPerBlock = 97,
 };
 
 int attribute_value(int attribute) {
@@ -29,6 +31,10 @@ int attribute_value(int attribute) {
       return kMultiprocessors;
     case kL2CacheBytes:
       return kCacheBytes;
+    case kUnifiedAddressing:
+      return 1;
+    case kMostSharedBytesPerBlock:
+      return kMostSharedBytes;
     case kComputeMajor:
       return Driver::instance().architecture() / 10;
     case kComputeMinor:

@@ -1,6 +1,4 @@
-// Memory and copies.
-
-#include <cstring>
+// Memory.
 
 #include "common/export.hpp"
 #include "cuda/driver.hpp"
@@ -11,24 +9,7 @@ namespace {
 
 using Address = unsigned long long;
 
-std::byte* device_range(Address address, size_t bytes) {
-  auto memory = reinterpret_cast<std::byte*>(address);
-  Driver::instance().owner_of(memory, bytes);
-  return memory;
-}
-
-void require_host(const void* memory) {
-  require(memory != nullptr && !Driver::instance().is_device_memory(memory), kInvalidValue);
-}
-
-std::shared_ptr<Stream> stream_behind(void* handle) {
-  return Driver::instance().own(Driver::instance().streams, handle);
-}
-
-template <typename Body>
-void enqueue(Stream& stream, Body body) {
-  stream.push(std::make_shared<const std::function<void()>>(std::move(body)));
-}
+constexpr unsigned kHostFlags = 0x7;
 
 }  // namespace
 
@@ -63,44 +44,29 @@ FAKE_API int cuMemFree_v2(Address address) {
   });
 }
 
-// The two copies go round all streams: the streams are of the kind that does not wait for them.
-
-FAKE_API int cuMemcpyDtoH_v2(void* host, Address from, size_t bytes) {
+FAKE_API int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
   return guarded([&] {
-    Driver::instance().current();
-    Driver::instance().refuse_during_capture();
-    if (bytes == 0) return;
-    require_host(host);
-    std::memcpy(host, device_range(from, bytes), bytes);
+    Driver& driver = Driver::instance();
+    std::shared_ptr<Context> context = driver.current();
+    require(memory != nullptr && bytes > 0 && (flags & ~kHostFlags) == 0, kInvalidValue);
+    driver.refuse_during_capture();
+    auto region = std::make_shared<Region>(Memory{kHost, context}, whole_pages(bytes), 0, bytes);
+    region->addresses.fill(0, region->addresses.bytes(), -1, 0, true);
+    poison(region->first, bytes);
+    *memory = region->first;
+    driver.pinned.add(std::move(region));
   });
 }
 
-FAKE_API int cuMemcpyHtoD_v2(Address to, const void* host, size_t bytes) {
+FAKE_API int cuMemFreeHost(void* memory) {
   return guarded([&] {
-    Driver::instance().current();
-    Driver::instance().refuse_during_capture();
-    if (bytes == 0) return;
-    require_host(host);
-    std::memcpy(device_range(to, bytes), host, bytes);
-  });
-}
-
-FAKE_API int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
-  return guarded([&] {
-    std::shared_ptr<Stream> target = stream_behind(stream);
-    if (bytes == 0) return;
-    std::byte* destination = device_range(to, bytes);
-    const std::byte* source = device_range(from, bytes);
-    enqueue(*target, [=] { std::memmove(destination, source, bytes); });
-  });
-}
-
-FAKE_API int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void* stream) {
-  return guarded([&] {
-    std::shared_ptr<Stream> target = stream_behind(stream);
-    if (bytes == 0) return;
-    std::byte* destination = device_range(to, bytes);
-    enqueue(*target, [=] { std::memset(destination, value, bytes); });
+    Driver& driver = Driver::instance();
+    driver.current();
+    driver.refuse_during_capture();
+    std::shared_ptr<Region> region = driver.pinned.find(memory, 1);
+    require(region != nullptr && region->first == memory, kInvalidValue);
+    driver.drain(*region->context);
+    driver.pinned.take(memory);
   });
 }
 

@@ -7,6 +7,8 @@ namespace fake_cuda {
 namespace {
 
 constexpr unsigned kMostThreadsPerBlock = 1024;
+constexpr unsigned kUnaskedSharedBytes = 48 << 10;
+constexpr int kMaxDynamicSharedBytes = 8;
 constexpr FakeExtent kMostThreads{1024, 1024, 64};
 constexpr FakeExtent kMostBlocks{0x7fffffff, 65535, 65535};
 
@@ -32,8 +34,19 @@ FAKE_API int cuModuleGetFunction(void** function, void* module, const char* name
     Driver& driver = Driver::instance();
     require(function != nullptr && name != nullptr, kInvalidValue);
     std::shared_ptr<Module> source = driver.own(driver.modules, module);
-    *function = driver.functions.add(
-        std::make_shared<Function>(Function{source->context, source, source->entry(name)}));
+    *function = driver.functions.add(std::make_shared<Function>(
+        Function{source->context, source, source->entry(name),
+                 std::make_shared<std::atomic<unsigned>>(kUnaskedSharedBytes)}));
+  });
+}
+
+FAKE_API int cuFuncSetAttribute(void* function, int attribute, int value) {
+  return guarded([&] {
+    Driver& driver = Driver::instance();
+    std::shared_ptr<Function> changed = driver.own(driver.functions, function);
+    require(attribute == kMaxDynamicSharedBytes, kInvalidValue);
+    require(value >= 0 && value <= kMostSharedBytes, kInvalidValue);
+    *changed->most_shared_bytes = static_cast<unsigned>(value);
   });
 }
 
@@ -47,8 +60,9 @@ FAKE_API int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, un
     FakeExtent grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
     require(within(grid, kMostBlocks) && within(block, kMostThreads), kInvalidValue);
     require(block_x * block_y * block_z <= kMostThreadsPerBlock, kInvalidValue);
-    // Neither shared memory nor packed parameters exist here.
-    require(shared_bytes == 0 && extra == nullptr, kInvalidValue);
+    // Shared memory is granted, but no kernel here can use it.
+    require(shared_bytes <= *launched->most_shared_bytes, kInvalidValue);
+    require(extra == nullptr, kInvalidValue);
     target->push(make_launch(std::move(launched), grid, block, parameters));
   });
 }

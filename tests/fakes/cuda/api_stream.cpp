@@ -15,6 +15,14 @@ constexpr unsigned long long kInstantiateFlags = 0xf;
 /// pending lets that work run.
 constexpr std::chrono::microseconds kQueryPatience{200};
 
+enum WaitCondition : unsigned { kAtLeast = 0, kEqual = 1 };
+
+bool satisfied(const uint32_t* word, uint32_t value, unsigned condition) {
+  uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  // The driver's "at least" allows for counters that wrap.
+  return condition == kEqual ? now == value : static_cast<int32_t>(now - value) >= 0;
+}
+
 template <typename T>
 std::shared_ptr<T> own(const fake_common::HandleTable<T>& table, const void* handle) {
   return Driver::instance().own(table, handle);
@@ -42,7 +50,25 @@ FAKE_API int cuStreamQuery(void* stream) {
       Driver::instance().refuse_during_capture();
       throw Refusal{kCaptureUnsupported};
     }
-    require(queried->idle(kQueryPatience), kNotReady);
+    bool idle = queried->idle(kQueryPatience);
+    require(queried->error() == kSuccess, queried->error());
+    require(idle, kNotReady);
+  });
+}
+
+FAKE_API int cuStreamWaitValue32_v2(void* stream, unsigned long long address, uint32_t value,
+                                    unsigned condition) {
+  return guarded([&] {
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    require(condition == kAtLeast || condition == kEqual, kInvalidValue);
+    require(address % sizeof(uint32_t) == 0, kInvalidValue);
+    auto word = reinterpret_cast<const uint32_t*>(address);
+    std::optional<Memory> memory = Driver::instance().find_memory(word, sizeof(*word));
+    require(memory.has_value(), kInvalidValue);
+    target->push(std::make_shared<const std::function<void()>>(
+        [word, value, condition, context = target->context] {
+          context->wait_until([&] { return satisfied(word, value, condition); });
+        }));
   });
 }
 

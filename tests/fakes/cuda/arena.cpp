@@ -6,23 +6,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
+#include "cuda/addresses.hpp"
 #include "cuda/status.hpp"
 
 namespace fake_cuda {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr size_t kAlignmentBytes = 512;
 /// Addresses are plenty; with more of them than memory, they come round late.
 constexpr size_t kAddressesPerByte = 4;
-constexpr int kPoison = 0xc5;
-constexpr size_t kMostPoisonedBytes = size_t{1} << 20;
-
-size_t whole_pages(size_t bytes) {
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
 
 unsigned next_serial() {
   static std::atomic<unsigned> last{0};
@@ -78,10 +71,10 @@ void* Arena::allocate(size_t bytes) {
   require(mprotect(base_ + *first, page_bytes, PROT_READ | PROT_WRITE) == 0, kOutOfMemory);
 
   size_t data = *first + (page_bytes - bytes) / kAlignmentBytes * kAlignmentBytes;
-  blocks_[*first] = {page_bytes, data, bytes};
+  blocks_[*first] = {page_bytes, data, bytes, *first};
   used_bytes_ += page_bytes;
   cursor_ = *first + page_bytes + kPageBytes;
-  std::memset(base_ + data, kPoison, std::min(bytes, kMostPoisonedBytes));
+  poison(base_ + data, bytes);
   return base_ + data;
 }
 
@@ -99,18 +92,27 @@ void Arena::release(void* memory) {
   blocks_.erase(entry);
 }
 
-std::optional<size_t> Arena::offset_of(const void* memory, size_t bytes) const {
+bool Arena::contains(const void* memory) const {
   auto address = reinterpret_cast<uintptr_t>(memory);
   auto base = reinterpret_cast<uintptr_t>(base_);
-  if (address < base || address - base >= file_bytes_) return std::nullopt;
-  size_t offset = address - base;
+  return address >= base && address - base < file_bytes_;
+}
+
+std::optional<Arena::Block> Arena::block_at(const void* memory, size_t bytes) const {
+  if (!contains(memory)) return std::nullopt;
+  auto offset = static_cast<size_t>(static_cast<const std::byte*>(memory) - base_);
   std::lock_guard lock(mutex_);
   auto next = blocks_.upper_bound(offset);
   if (next == blocks_.begin()) return std::nullopt;
   const Block& block = std::prev(next)->second;
   if (offset < block.data || offset - block.data >= block.bytes) return std::nullopt;
   if (bytes > block.bytes - (offset - block.data)) return std::nullopt;
-  return offset;
+  return block;
+}
+
+std::optional<size_t> Arena::offset_of(const void* memory, size_t bytes) const {
+  if (!block_at(memory, bytes)) return std::nullopt;
+  return static_cast<size_t>(static_cast<const std::byte*>(memory) - base_);
 }
 
 size_t Arena::free_bytes() const {

@@ -23,8 +23,18 @@ class Arena {
   void* allocate(size_t bytes);
   /// Raises Refusal for anything but what allocate() returned.
   void release(void* memory);
+  struct Block {
+    size_t page_bytes;  ///< whole pages
+    size_t data;        ///< offset of the first byte in the file
+    size_t bytes;
+    size_t first;  ///< offset of the first page
+  };
+  /// The allocation that the whole range lies in.
+  std::optional<Block> block_at(const void* memory, size_t bytes) const;
   /// The offset in the file, when the range lies inside one allocation.
   std::optional<size_t> offset_of(const void* memory, size_t bytes) const;
+  /// Whether the address is one of the device's, allocated or not.
+  bool contains(const void* memory) const;
   size_t free_bytes() const;
 
   int fd() const { return fd_; }
@@ -32,12 +42,6 @@ class Arena {
   size_t file_bytes() const { return file_bytes_; }
 
  private:
-  struct Block {
-    size_t page_bytes;  ///< whole pages
-    size_t data;        ///< offset of the first byte in the file
-    size_t bytes;
-  };
-
   std::optional<size_t> find_gap(size_t page_bytes, size_t from) const;
 
   const size_t memory_bytes_;

@@ -6,6 +6,7 @@ namespace fake_cuda {
 namespace {
 
 using fake_common::environment_number;
+using fake_common::environment_pairs;
 
 constexpr unsigned long long kDevices = 4;
 constexpr unsigned long long kMemoryBytes = 1ull << 30;
@@ -17,6 +18,12 @@ thread_local std::shared_ptr<Context> current_context;
 
 }  // namespace
 
+Faults Faults::from_environment() {
+  return {environment_pairs("CCLMARK_FAKE_NO_PEER"), environment_pairs("CCLMARK_FAKE_COPY_HANG"),
+          environment_pairs("CCLMARK_FAKE_COPY_FAIL"),
+          environment_number("CCLMARK_FAKE_NO_IPC", 0, 0) != 0};
+}
+
 Driver& Driver::instance() {
   static Driver* driver = new Driver;
   return *driver;
@@ -27,6 +34,7 @@ Driver::Driver()
       memory_bytes_(environment_number("CCLMARK_FAKE_MEMORY", kMemoryBytes)),
       architecture_(
           static_cast<int>(environment_number("CCLMARK_FAKE_ARCHITECTURE", kArchitecture))),
+      faults_(Faults::from_environment()),
       primaries_(static_cast<size_t>(device_count_)) {}
 
 void Driver::initialize() {
@@ -37,6 +45,11 @@ void Driver::initialize() {
 void Driver::require_device(int device) const {
   require_initialized();
   require(device >= 0 && device < device_count_, kInvalidDevice);
+}
+
+bool Driver::can_access_peer(int device, int peer) const {
+  return device != peer && !lists(faults_.no_peer, device, peer) &&
+         !lists(faults_.no_peer, peer, device);
 }
 
 void* Driver::retain(int device) {
@@ -60,6 +73,7 @@ void Driver::release(int device) {
 
 void Driver::destroy(const std::shared_ptr<Context>& context) {
   auto belongs = [&](const auto& object) { return object.context == context; };
+  context->ending = true;
   drain(*context);
   context->alive = false;
   for (const auto& stream : streams.take_if(belongs)) stream->close();
@@ -68,6 +82,8 @@ void Driver::destroy(const std::shared_ptr<Context>& context) {
   executables.take_if(belongs);
   functions.take_if(belongs);
   modules.take_if(belongs);
+  pinned.remove_if(belongs);
+  opened.remove_if(belongs);
 }
 
 void Driver::set_current(void* handle) {
@@ -83,6 +99,13 @@ std::shared_ptr<Context> Driver::current() const {
   return current_context;
 }
 
+std::shared_ptr<Context> Driver::context(const void* handle) const {
+  require_initialized();
+  std::shared_ptr<Context> found = contexts_.find(handle);
+  require(found != nullptr, kInvalidContext);
+  return found;
+}
+
 std::shared_ptr<Context> Driver::owner_of(const void* memory, size_t bytes) const {
   for (const auto& context : contexts_.all()) {
     if (context->arena.offset_of(memory, bytes)) return context;
@@ -90,11 +113,20 @@ std::shared_ptr<Context> Driver::owner_of(const void* memory, size_t bytes) cons
   throw Refusal{kInvalidValue};
 }
 
-bool Driver::is_device_memory(const void* memory) const {
+std::optional<Memory> Driver::find_memory(const void* memory, size_t bytes) const {
   for (const auto& context : contexts_.all()) {
-    if (context->arena.offset_of(memory, 1)) return true;
+    if (context->arena.block_at(memory, bytes)) return Memory{context->device, context};
   }
-  return false;
+  if (auto region = opened.find(memory, bytes)) return *region;
+  if (auto region = pinned.find(memory, bytes)) return *region;
+  return std::nullopt;
+}
+
+bool Driver::is_known_address(const void* memory) const {
+  for (const auto& context : contexts_.all()) {
+    if (context->arena.contains(memory)) return true;
+  }
+  return find_memory(memory, 1).has_value();
 }
 
 void Driver::refuse_during_capture() const {

@@ -3,11 +3,17 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "common/handle_table.hpp"
 #include "cuda/arena.hpp"
+#include "cuda/faults.hpp"
 #include "cuda/module.hpp"
+#include "cuda/range_table.hpp"
+#include "cuda/region.hpp"
 #include "cuda/status.hpp"
 #include "cuda/stream.hpp"
 
@@ -19,6 +25,23 @@ struct Context {
   const int device;
   Arena arena;
   std::atomic<bool> alive{true};
+  /// Work that waits for something gives up.
+  std::atomic<bool> ending{false};
+  std::mutex mutex;
+  std::set<void*> peers;  ///< handles of the contexts whose memory this one may use
+
+  /// For work on a stream.
+  template <typename Predicate>
+  void wait_until(Predicate met) const {
+    constexpr int kSpins = 1000;
+    for (int round = 0; !ending && !met(); ++round) {
+      if (round < kSpins) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
 };
 
 /// All state of the library. It is never destroyed: the threads of streams outlive main().
@@ -34,6 +57,8 @@ class Driver {
   int device_count() const { return device_count_; }
   size_t memory_bytes() const { return memory_bytes_; }
   int architecture() const { return architecture_; }
+  const Faults& faults() const { return faults_; }
+  bool can_access_peer(int device, int peer) const;
 
   /// The primary context of a device, by handle.
   void* retain(int device);
@@ -41,10 +66,15 @@ class Driver {
   /// Makes the context current on the calling thread; nullptr leaves it with none.
   void set_current(void* handle);
   std::shared_ptr<Context> current() const;
+  /// Raises Refusal when the handle names no context.
+  std::shared_ptr<Context> context(const void* handle) const;
 
   /// The device whose memory holds the whole range. Raises Refusal when none does.
   std::shared_ptr<Context> owner_of(const void* memory, size_t bytes) const;
-  bool is_device_memory(const void* memory) const;
+  /// The memory, of a device or pinned, that holds the whole range.
+  std::optional<Memory> find_memory(const void* memory, size_t bytes) const;
+  /// Whether the address can only be of memory that the driver knows, even if it is free now.
+  bool is_known_address(const void* memory) const;
 
   /// The object of the current context behind a handle; anything else is refused.
   template <typename T>
@@ -72,6 +102,8 @@ class Driver {
   fake_common::HandleTable<Executable> executables{5};
   fake_common::HandleTable<Module> modules{6};
   fake_common::HandleTable<Function> functions{7};
+  RangeTable<Region> pinned;
+  RangeTable<OpenedRegion> opened;
 
  private:
   Driver();
@@ -85,6 +117,7 @@ class Driver {
   const int device_count_;
   const size_t memory_bytes_;
   const int architecture_;
+  const Faults faults_;
   std::atomic<bool> initialized_{false};
   std::mutex mutex_;
   std::vector<Primary> primaries_;

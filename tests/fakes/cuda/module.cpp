@@ -81,7 +81,6 @@ Work make_launch(std::shared_ptr<Function> function, FakeExtent grid, FakeExtent
       [function = std::move(function), grid, block, copies = std::move(copies)] {
         std::vector<void*> pointers;
         for (const auto& copy : copies) pointers.push_back(const_cast<std::byte*>(copy.data()));
-        std::lock_guard lock(function->module->running());
         function->entry.run(grid, block, pointers.data());
       });
 }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,21 +21,22 @@ class Module {
 
   /// Raises Refusal when there is no such kernel.
   const FakeKernelEntry& entry(const std::string& name) const;
-  /// The kernels of an image find their indices in its globals: one runs at a time.
-  std::mutex& running() { return running_; }
 
   const std::shared_ptr<Context> context;
 
  private:
   int fd_ = -1;
   void* library_ = nullptr;
-  std::mutex running_;
 };
+
+/// Of a block, all of them asked for at launch.
+constexpr int kMostSharedBytes = 227 << 10;
 
 struct Function {
   std::shared_ptr<Context> context;
   std::shared_ptr<Module> module;
   const FakeKernelEntry& entry;
+  std::shared_ptr<std::atomic<unsigned>> most_shared_bytes;  ///< that a launch may ask for
 };
 
 /// A launch of `function` with a copy of its parameters.

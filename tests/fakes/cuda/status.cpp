@@ -20,8 +20,12 @@ const char* describe(int status) {
       return "device kernel image is invalid";
     case kInvalidContext:
       return "invalid device context";
+    case kMapFailed:
+      return "mapping of buffer object failed";
     case kNoBinaryForGpu:
       return "no kernel image is available for execution on the device";
+    case kPeerAccessUnsupported:
+      return "peer access is not supported between these two devices";
     case kInvalidHandle:
       return "invalid resource handle";
     case kIllegalState:
@@ -30,6 +34,14 @@ const char* describe(int status) {
       return "named symbol not found";
     case kNotReady:
       return "device not ready";
+    case kIllegalAddress:
+      return "an illegal memory access was encountered";
+    case kPeerAccessEnabled:
+      return "peer access is already enabled";
+    case kPeerAccessNotEnabled:
+      return "peer access has not been enabled";
+    case kNotSupported:
+      return "operation not supported";
     case kCaptureUnsupported:
       return "operation not permitted when stream is capturing";
     case kCaptureInvalidated:

@@ -3,9 +3,19 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "cuda/status.hpp"
-
 namespace fake_cuda {
+namespace {
+
+Status perform(const std::function<void()>& work) {
+  try {
+    work();
+    return kSuccess;
+  } catch (const Refusal& refusal) {
+    return refusal.status;
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<Stream> Stream::start(std::shared_ptr<Context> context) {
   auto stream = std::make_shared<Stream>(std::move(context));
@@ -26,12 +36,15 @@ void Stream::work_off() {
     if (queue_.empty()) return;
     Work work = std::move(queue_.front());
     queue_.pop_front();
-    busy_ = true;
-    lock.unlock();
-    (*work)();
-    work.reset();
-    lock.lock();
-    busy_ = false;
+    if (error_ == kSuccess) {
+      busy_ = true;
+      lock.unlock();
+      Status result = perform(*work);
+      work.reset();
+      lock.lock();
+      busy_ = false;
+      error_ = result;
+    }
     finished_.notify_all();
   }
 }
@@ -55,6 +68,11 @@ bool Stream::idle(std::chrono::microseconds patience) {
 void Stream::drain() {
   std::unique_lock lock(mutex_);
   finished_.wait(lock, [&] { return queue_.empty() && !busy_; });
+}
+
+Status Stream::error() const {
+  std::lock_guard lock(mutex_);
+  return error_;
 }
 
 void Stream::close() {

@@ -11,11 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/status.hpp"
+
 namespace fake_cuda {
 
 struct Context;
 
-/// Something a device does. A graph does it again at each launch, so it cannot be used up.
+/// Something a device does; a Refusal that it raises is an error of its stream. A graph does it
+/// again at each launch, so it cannot be used up.
 using Work = std::shared_ptr<const std::function<void()>>;
 
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
@@ -31,6 +34,8 @@ class Stream {
   /// Whether all work is done; gives it up to `patience` for that.
   bool idle(std::chrono::microseconds patience);
   void drain();
+  /// What work failed with; no work that comes after that is done.
+  Status error() const;
   /// The thread ends when the work it has is done.
   void close();
 
@@ -58,6 +63,7 @@ class Stream {
   std::deque<Work> queue_;
   bool busy_ = false;
   bool closing_ = false;
+  Status error_ = kSuccess;
   std::optional<Capture> capture_;
 };
 

@@ -1,6 +1,9 @@
 // Put before the text of every kernel by the fake NVRTC: CUDA's words, as far as kernels without
 // shared memory need them, in terms of a C++ compiler for the host. Follows cuda/kernel_entry.hpp.
 
+#include <sched.h>
+#include <time.h>
+
 #include <utility>
 
 #define __CUDACC_RTC__ 1
@@ -16,12 +19,32 @@ struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 
-// Static, and one launch at a time: as symbols they would be one for all images of a process.
-static FakeExtent threadIdx, blockIdx, blockDim, gridDim;
+// Static: as symbols they would be one for all images of a process. Each stream has a thread.
+static thread_local FakeExtent threadIdx, blockIdx, blockDim, gridDim;
 
 template <typename T>
 static inline T __ldcs(const T* pointer) {
   return *pointer;
+}
+
+template <typename T>
+static inline T __ldg(const T* pointer) {
+  return *pointer;
+}
+
+static inline void __threadfence_system() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void __nanosleep(unsigned) {
+  sched_yield();
+}
+
+/// Kernels for a device have one of their own.
+static inline unsigned long long cclmark_now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
 static inline unsigned long long atomicAdd(unsigned long long* target, unsigned long long value) {

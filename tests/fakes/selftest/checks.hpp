@@ -4,6 +4,8 @@ namespace selftest {
 
 void number_checks();
 void cuda_checks();
+void peer_checks();
+void sharing_checks();
 void kernel_checks();
 void collective_checks();
 void fault_checks();

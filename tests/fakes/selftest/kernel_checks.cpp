@@ -144,11 +144,91 @@ void check_kernels() {
   CHECK_EQUAL(host[1], 9);
 }
 
+constexpr char kMeeting[] = R"(
+#if defined(__CUDA_ARCH__)
+#error
+#endif
+extern "C" __global__ void meet(volatile unsigned* own, const unsigned* other, unsigned* seen) {
+  unsigned long long begin = cclmark_now_ns();
+  *own = 1 + threadIdx.x;
+  __threadfence_system();
+  if (threadIdx.x + 1 == blockDim.x) {
+    while (__ldg((const volatile unsigned*)other) < blockDim.x) {
+      if (cclmark_now_ns() - begin > 20000000000ull) return;
+      __nanosleep(100);
+    }
+  }
+  seen[threadIdx.x] = gridDim.x * 100 + blockDim.x * 10 + threadIdx.x;
+}
+)";
+
+/// Kernels of one module on two streams that cannot end one after the other, nor without the host.
+void check_concurrent_kernels() {
+  Gpu gpu(0);
+  std::string image = compile(kMeeting, {"--gpu-architecture=sm_99"}).image;
+  void *module = nullptr, *meet = nullptr, *host = nullptr, *streams[3] = {gpu.stream};
+  CHECK_EQUAL(gpu.cuda("cuModuleLoadData", &module, static_cast<const void*>(image.data())), 0);
+  CHECK_EQUAL(gpu.cuda("cuModuleGetFunction", &meet, module, "meet"), 0);
+  CHECK_EQUAL(gpu.cuda("cuStreamCreate", &streams[1], 1u), 0);
+  CHECK_EQUAL(gpu.cuda("cuStreamCreate", &streams[2], 1u), 0);
+  CHECK_EQUAL(gpu.cuda("cuMemHostAlloc", &host, size_t{8}, 0u), 0);
+  auto word = static_cast<volatile unsigned*>(host);
+  word[0] = 0;
+  word[1] = 0;
+  auto device = static_cast<unsigned*>(gpu.allocate(64));
+  unsigned zeros[16] = {};
+  gpu.write(device, zeros, sizeof(zeros));
+
+  auto start = [&](void* stream, volatile unsigned* own, volatile unsigned* other, unsigned* seen) {
+    void* parameters[] = {&own, &other, &seen};
+    CHECK_EQUAL(gpu.cuda("cuLaunchKernel", meet, 1u, 1u, 1u, 2u, 1u, 1u, 0u, stream,
+                         static_cast<void**>(parameters), static_cast<void**>(nullptr)),
+                0);
+  };
+  start(streams[0], device, device + 1, device + 2);
+  start(streams[1], device + 1, device, device + 4);
+  start(streams[2], word, word + 1, device + 6);
+  while (word[0] < 2) {
+  }
+  CHECK_EQUAL(gpu.cuda("cuStreamQuery", streams[2]), 600);
+  word[1] = 2;
+  for (void* stream : streams) {
+    while (gpu.cuda("cuStreamQuery", stream) == 600) {
+    }
+  }
+  gpu.read(zeros, device, sizeof(zeros));
+  for (int i = 2; i < 8; ++i) CHECK_EQUAL(zeros[i], 120 + i % 2);
+}
+
+void check_shared_memory() {
+  Gpu gpu(0);
+  std::string image =
+      compile("extern \"C\" __global__ void f() {}", {"--gpu-architecture=sm_99"}).image;
+  void *module = nullptr, *function = nullptr;
+  CHECK_EQUAL(gpu.cuda("cuModuleLoadData", &module, static_cast<const void*>(image.data())), 0);
+  CHECK_EQUAL(gpu.cuda("cuModuleGetFunction", &function, module, "f"), 0);
+  auto start = [&](unsigned bytes) {
+    return gpu.cuda("cuLaunchKernel", function, 1u, 1u, 1u, 1u, 1u, 1u, bytes, gpu.stream,
+                    static_cast<void**>(nullptr), static_cast<void**>(nullptr));
+  };
+  CHECK_EQUAL(start(49152), 0);
+  CHECK_EQUAL(start(49153), kInvalidValue);
+  CHECK_EQUAL(gpu.cuda("cuFuncSetAttribute", function, 8, 232449), kInvalidValue);
+  CHECK_EQUAL(gpu.cuda("cuFuncSetAttribute", function, 8, -1), kInvalidValue);
+  CHECK_EQUAL(gpu.cuda("cuFuncSetAttribute", function, 7, 0), kInvalidValue);
+  CHECK_EQUAL(gpu.cuda("cuFuncSetAttribute", function, 8, 232448), 0);
+  CHECK_EQUAL(start(232448), 0);
+  CHECK_EQUAL(start(232449), kInvalidValue);
+  gpu.wait();
+}
+
 }  // namespace
 
 void kernel_checks() {
   run("what the compiler refuses", 1, [](int) { check_refusals(); });
   run("kernels", 1, [](int) { check_kernels(); });
+  run("kernels that wait for each other", 1, [](int) { check_concurrent_kernels(); });
+  run("shared memory of launches", 1, [](int) { check_shared_memory(); });
 }
 
 }  // namespace selftest
