@@ -135,6 +135,7 @@ NB_MODULE(_engine, m) {
   nb::class_<Device>(m, "Device")
       .def_prop_ro("info", &Device::info, nb::rv_policy::reference_internal)
       .def("activate", &Device::activate)
+      .def("reaches", &Device::reaches, "peer"_a)
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
   nb::class_<Team>(m, "Team")

@@ -42,6 +42,17 @@ constexpr size_t kGateWord = 0;
 constexpr size_t kFailureWord = 1;
 constexpr size_t kWords = 64;
 
+/// The kernel called `name`. A device that cannot have it may still copy by its copy engine.
+const Kernel& kernel_of(Device& device, const char* name) {
+  try {
+    return device.kernel(name);
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UnsupportedError(error.what());
+  }
+}
+
 const char* kernel_name(Engine engine) {
   switch (engine) {
     case Engine::cache_copy:
@@ -213,12 +224,12 @@ void Transfers::prepare(const Transfer& transfer) {
       runner.device.activate();
       open_way(flow);
       if (transfer.engine != Engine::copy_engine) {
-        runner.device.kernel(kernel_name(transfer.engine));
+        kernel_of(runner.device, kernel_name(transfer.engine));
         if (flow.far == FarEnd::pageable) {
           throw UnsupportedError("kernels cannot reach pageable memory of the host");
         }
       }
-      if (flow.delay_s > 0) runner.device.kernel("cclmark_delay");
+      if (flow.delay_s > 0) kernel_of(runner.device, "cclmark_delay");
       while (runner.lanes.size() <= lanes_[i]) {
         runner.lanes.push_back(std::make_unique<Stream>(runner.device));
         runner.ends.push_back(std::make_unique<Event>(runner.device));

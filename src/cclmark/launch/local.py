@@ -251,9 +251,17 @@ class LocalLaunch:
             devices,
             links,
             libraries,
-            relations_between(devices, links) if self._request.transfers else [],
+            self._relations(devices, links, hellos),
             notices + differences,
         )
+
+    def _relations(
+        self, devices: list[DeviceDescription], links: list[Link], hellos: list[Hello]
+    ) -> list[Relation]:
+        if not self._request.transfers:
+            return []
+        reach = set(hellos[0].reach) if self._request.together else None
+        return relations_between(devices, links, reach)
 
     def _wait_for_description(self) -> None:
         if self._describing is not None:

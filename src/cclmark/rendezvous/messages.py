@@ -43,12 +43,16 @@ class Job(msgspec.Struct):
 
 
 class Hello(msgspec.Struct, tag="hello"):
-    """A rank is there, with its devices open and its libraries loaded."""
+    """A rank is there, with its devices open and its libraries loaded.
+
+    ``reach``: which of its devices the driver gives access to which.
+    """
 
     rank: int
     token: bytes
     devices: list[DeviceDescription]
     libraries: list[LibraryDescription]
+    reach: list[tuple[int, int]] = []
 
 
 class Put(msgspec.Struct, tag="put"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
@@ -19,6 +18,7 @@ LEGEND = {
     "NODE": "several host bridges of one NUMA node",
     "SYS": "the link between NUMA nodes",
     "MEM": "the memory of one host",
+    "P2P": "peer access, over what nobody says",
     "?": "nobody says",
 }
 
@@ -26,19 +26,33 @@ _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 
 
 def relations_between(
-    devices: Sequence[DeviceDescription], links: Sequence[Link]
+    devices: Sequence[DeviceDescription],
+    links: Sequence[Link],
+    reach: set[tuple[int, int]] | None,
 ) -> list[Relation]:
-    """One relation for each ordered pair of ``devices``, by their numbers in the run."""
-    pairs = [(a, b) for a in devices for b in devices if a.rank != b.rank]
+    """One relation for each ordered pair of ``devices``, by their numbers in the run.
+
+    ``reach``: the pairs with peer access, where the driver was asked.
+    """
+    pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
-        return [Relation(a.rank, b.rank, "MEM", 1) for a, b in pairs]
+        return [Relation(*pair, "MEM", 1) for pair in pairs]
     try:
-        return _from_nvml(devices, links)
+        relations, allowed = _from_nvml(devices, links)
     except Exception:  # whatever is wrong with NVML, the measurement can go on
-        return [Relation(a.rank, b.rank, "?") for a, b in pairs]
+        if reach is None:
+            return [Relation(*pair, "?") for pair in pairs]
+        relations, allowed = (
+            [Relation(*pair, "P2P" if pair in reach else "?") for pair in pairs],
+            reach,
+        )
+    return with_hops(relations, allowed if reach is None else reach)
 
 
-def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:
+def _from_nvml(
+    devices: Sequence[DeviceDescription], links: Sequence[Link]
+) -> tuple[list[Relation], set[tuple[int, int]]]:
+    """The relations without hops, and the pairs that may reach each other."""
     import pynvml
 
     pynvml.nvmlInit()
@@ -50,19 +64,17 @@ def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> l
         neighbours = {number: _nvlinks(pynvml, handle) for number, handle in handles.items()}
         buses = {number: _bus(pynvml, handle) for number, handle in handles.items()}
         relations = []
+        allowed = set()
         for (first, one), (second, other) in permutations(handles.items(), 2):
             count = _links_between(neighbours, buses, first, second)
             kind = f"NV{count}" if count else _ancestor(pynvml, one, other)
             limit = _limit(links, first, second, count)
             relations.append(Relation(first, second, kind, None, limit))
+            if count or _allowed(pynvml, one, other):
+                allowed.add((first, second))
     finally:
         pynvml.nvmlShutdown()
-    reach = {
-        (one.first, one.second)
-        for one in relations
-        if one.kind.startswith("NV") or _allowed(devices, one)
-    }
-    return with_hops(relations, reach)
+    return relations, allowed
 
 
 def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> list[Relation]:
@@ -85,23 +97,13 @@ def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> li
     return list(relations)
 
 
-def _allowed(devices: Sequence[DeviceDescription], relation: Relation) -> bool:
+def _allowed(nvml: Any, first: Any, second: Any) -> bool:
     """Whether the driver lets the two reach each other over PCIe."""
-    import pynvml
-
-    by_rank = {device.rank: device for device in devices}
-    with suppress(pynvml.NVMLError):
-        pynvml.nvmlInit()
-        try:
-            first, second = (
-                pynvml.nvmlDeviceGetHandleByPciBusId(by_rank[number].pci_bus_id.encode())
-                for number in (relation.first, relation.second)
-            )
-            status = pynvml.nvmlDeviceGetP2PStatus(first, second, pynvml.NVML_P2P_CAPS_INDEX_WRITE)
-            return bool(status == pynvml.NVML_P2P_STATUS_OK)
-        finally:
-            pynvml.nvmlShutdown()
-    return False
+    try:
+        status = nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_WRITE)
+    except nvml.NVMLError:
+        return False
+    return bool(status == nvml.NVML_P2P_STATUS_OK)
 
 
 def _bus(nvml: Any, handle: Any) -> int:

@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 from contextlib import suppress
+from itertools import permutations
 
 import msgspec
 
@@ -100,7 +101,12 @@ class Worker:
             from cclmark.results.machine import processors_near
 
             _keep_to(processors_near(descriptions[0].pci_bus_id))
-        self.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries))
+        reach = [
+            (first + one, first + other)
+            for one, other in permutations(range(len(devices)), 2)
+            if devices[one].reaches(devices[other])
+        ]
+        self.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries, reach))
 
     def _describe(self, device: engine.Device, number: int) -> DeviceDescription:
         info = device.info
