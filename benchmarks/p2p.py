@@ -1,0 +1,112 @@
+"""Do our transfers reach nvbandwidth's figures? Both in turn on the same buffers, several rounds.
+
+    python benchmarks/p2p.py --nvbandwidth path/to/nvbandwidth [--rounds 3] [--out p2p.json]
+
+Compares, over all pairs, the medians of the rounds: copy engine and kernel copies, write and read,
+one way and both ways at once, and the latency of a pointer chase. Buffers are of 512 MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from itertools import permutations
+from pathlib import Path
+from statistics import median
+
+from cclmark.analysis.transfers import figures
+from cclmark.results.journal import read_journal
+
+SIZE_MIB = 512
+# nvbandwidth's name: ours (measure, direction, engine).
+CASES = {
+    "device_to_device_memcpy_write_ce": ("unidirectional", "write", "CE"),
+    "device_to_device_memcpy_read_ce": ("unidirectional", "read", "CE"),
+    "device_to_device_bidirectional_memcpy_write_ce": ("bidirectional", "write", "CE"),
+    "device_to_device_bidirectional_memcpy_read_ce": ("bidirectional", "read", "CE"),
+    "device_to_device_memcpy_write_sm": ("unidirectional", "write", "SM"),
+    "device_to_device_memcpy_read_sm": ("unidirectional", "read", "SM"),
+    "device_to_device_bidirectional_memcpy_write_sm": ("bidirectional", "write", "SM"),
+    "device_to_device_bidirectional_memcpy_read_sm": ("bidirectional", "read", "SM"),
+    "device_to_device_latency_sm": ("latency", "read", "SM"),
+}
+
+Figures = dict[tuple[str, str, str], float]
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def of_nvbandwidth(program: Path) -> Figures:
+    """The median over the pairs, in GB/s or ns."""
+    command = [str(program), "-j", "-b", str(SIZE_MIB), "-t", *CASES]
+    document = json.loads(run(command))
+    found: Figures = {}
+    for case in document["nvbandwidth"]["testcases"]:
+        rows = case.get("bandwidth_matrix")
+        if not rows:
+            continue
+        rows = rows[-len(rows[0]) :]  # both ways: first, second, total
+        values = [
+            float(rows[i][j])
+            for i, j in permutations(range(len(rows[0])), 2)
+            if rows[i][j] not in ("N/A", "")
+        ]
+        found[CASES[case["name"]]] = median(values)
+    return found
+
+
+def of_cclmark(devices: str) -> Figures:
+    """The same of ours."""
+    with tempfile.TemporaryDirectory() as directory:
+        journal = Path(directory) / "run.jsonl"
+        command = [sys.executable, "-m", "cclmark", "p2p", "-d", "write,read", "-k", "bulkCopy"]
+        command += ["-b", f"{SIZE_MIB}M", "--format", "json", "--journal", str(journal)]
+        run([*command, *(["--devices", devices] if devices else [])])
+        values = defaultdict(list)
+        for result in read_journal(journal).transfers:
+            transfer = result.transfer
+            key = (transfer.measure, transfer.direction, transfer.engine)
+            scale = 1e9 if transfer.measure == "latency" else 1e-9
+            values[key] += [value * scale for _, value in figures(result)]
+    return {key: median(found) for key, found in values.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nvbandwidth", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--devices", default="")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    theirs, ours = defaultdict(list), defaultdict(list)
+    for _ in range(args.rounds):
+        for key, value in of_nvbandwidth(args.nvbandwidth).items():
+            theirs[key].append(value)
+        for key, value in of_cclmark(args.devices).items():
+            ours[key].append(value)
+    entries = []
+    for key in CASES.values():
+        if not theirs[key] or not ours[key]:
+            print(f"{' '.join(key):32} not measured by both")
+            continue
+        own, peer = median(ours[key]), median(theirs[key])
+        unit = "ns" if key[0] == "latency" else "GB/s"
+        print(f"{' '.join(key):32} {own:9.2f} {peer:9.2f} {unit:5} {own / peer:.4f}")
+        entries.append(
+            {"case": list(key), "cclmark": ours[key], "nvbandwidth": theirs[key], "unit": unit}
+        )
+    if args.out:
+        args.out.write_text(json.dumps(entries, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
