@@ -8,6 +8,7 @@ int main() {
   selftest::cuda_checks();
   selftest::peer_checks();
   selftest::sharing_checks();
+  selftest::virtual_checks();
   selftest::kernel_checks();
   selftest::collective_checks();
   selftest::fault_checks();

@@ -23,6 +23,8 @@ enum Attribute : int {
   kComputeMajor = 75,
   kComputeMinor = 76,
   kMostSharedBytesPerBlock = 97,
+  kVirtualMemoryManagement = 102,
+  kFileDescriptorHandles = 103,
 };
 
 int attribute_value(int attribute) {
@@ -32,6 +34,8 @@ int attribute_value(int attribute) {
     case kL2CacheBytes:
       return kCacheBytes;
     case kUnifiedAddressing:
+    case kVirtualMemoryManagement:
+    case kFileDescriptorHandles:
       return 1;
     case kMostSharedBytesPerBlock:
       return kMostSharedBytes;

@@ -24,8 +24,9 @@ unsigned next_serial() {
 
 }  // namespace
 
-Arena::Arena(size_t memory_bytes)
+Arena::Arena(size_t memory_bytes, const std::atomic<size_t>& pledged)
     : memory_bytes_(memory_bytes),
+      pledged_(pledged),
       file_bytes_(whole_pages(memory_bytes) * kAddressesPerByte),
       serial_(next_serial()) {
   fd_ = memfd_create("cclmark-fake-device", MFD_CLOEXEC);
@@ -64,7 +65,7 @@ void* Arena::allocate(size_t bytes) {
   std::lock_guard lock(mutex_);
   require(bytes <= memory_bytes_, kOutOfMemory);
   size_t page_bytes = whole_pages(bytes);
-  require(page_bytes <= memory_bytes_ - used_bytes_, kOutOfMemory);
+  require(page_bytes + used_bytes_ + pledged_ <= memory_bytes_, kOutOfMemory);
   std::optional<size_t> first = find_gap(page_bytes, cursor_);
   if (!first) first = find_gap(page_bytes, 0);
   require(first.has_value(), kOutOfMemory);
@@ -117,7 +118,8 @@ std::optional<size_t> Arena::offset_of(const void* memory, size_t bytes) const {
 
 size_t Arena::free_bytes() const {
   std::lock_guard lock(mutex_);
-  return memory_bytes_ - used_bytes_;
+  size_t taken = used_bytes_ + pledged_;
+  return taken < memory_bytes_ ? memory_bytes_ - taken : 0;
 }
 
 }  // namespace fake_cuda

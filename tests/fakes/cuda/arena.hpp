@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -14,7 +15,8 @@ namespace fake_cuda {
 /// memory is noticed.
 class Arena {
  public:
-  explicit Arena(size_t memory_bytes);
+  /// `pledged` bytes of the memory are not to be allocated.
+  Arena(size_t memory_bytes, const std::atomic<size_t>& pledged);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -45,6 +47,7 @@ class Arena {
   std::optional<size_t> find_gap(size_t page_bytes, size_t from) const;
 
   const size_t memory_bytes_;
+  const std::atomic<size_t>& pledged_;
   const size_t file_bytes_;
   const unsigned serial_;
   int fd_ = -1;

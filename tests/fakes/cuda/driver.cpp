@@ -57,7 +57,8 @@ void* Driver::retain(int device) {
   std::lock_guard lock(mutex_);
   Primary& primary = primaries_[static_cast<size_t>(device)];
   if (primary.users == 0) {
-    primary.handle = contexts_.add(std::make_shared<Context>(device, memory_bytes_));
+    primary.handle =
+        contexts_.add(std::make_shared<Context>(device, memory_bytes_, primary.pledged));
   }
   ++primary.users;
   return primary.handle;
@@ -69,6 +70,17 @@ void Driver::release(int device) {
   Primary& primary = primaries_[static_cast<size_t>(device)];
   require(primary.users > 0, kInvalidContext);
   if (--primary.users == 0) destroy(contexts_.take(primary.handle));
+}
+
+std::shared_ptr<const void> Driver::pledge(int device, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  Primary& primary = primaries_[static_cast<size_t>(device)];
+  std::shared_ptr<Context> user = contexts_.find(primary.handle);
+  size_t free = user != nullptr ? user->arena.free_bytes() : memory_bytes_ - primary.pledged;
+  require(bytes <= free, kOutOfMemory);
+  primary.pledged += bytes;
+  return std::shared_ptr<const void>(&primary,
+                                     [&primary, bytes](const void*) { primary.pledged -= bytes; });
 }
 
 void Driver::destroy(const std::shared_ptr<Context>& context) {
@@ -118,6 +130,7 @@ std::optional<Memory> Driver::find_memory(const void* memory, size_t bytes) cons
     if (context->arena.block_at(memory, bytes)) return Memory{context->device, context};
   }
   if (auto region = opened.find(memory, bytes)) return *region;
+  if (auto device = virtual_memory.find(memory, bytes)) return Memory{*device, nullptr};
   if (auto region = pinned.find(memory, bytes)) return *region;
   return std::nullopt;
 }
@@ -126,7 +139,7 @@ bool Driver::is_known_address(const void* memory) const {
   for (const auto& context : contexts_.all()) {
     if (context->arena.contains(memory)) return true;
   }
-  return find_memory(memory, 1).has_value();
+  return virtual_memory.reserved(memory) || find_memory(memory, 1).has_value();
 }
 
 void Driver::refuse_during_capture() const {

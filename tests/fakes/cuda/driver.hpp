@@ -16,12 +16,14 @@
 #include "cuda/region.hpp"
 #include "cuda/status.hpp"
 #include "cuda/stream.hpp"
+#include "cuda/virtual_memory.hpp"
 
 namespace fake_cuda {
 
 /// A device in use. What is made in it dies with it.
 struct Context {
-  Context(int ordinal, size_t memory_bytes) : device(ordinal), arena(memory_bytes) {}
+  Context(int ordinal, size_t memory_bytes, const std::atomic<size_t>& pledged)
+      : device(ordinal), arena(memory_bytes, pledged) {}
   const int device;
   Arena arena;
   std::atomic<bool> alive{true};
@@ -90,6 +92,10 @@ class Driver {
     return table.take(handle);
   }
 
+  /// Keeps memory of a device from being allocated, as long as what it returns is kept. Raises
+  /// Refusal when there is not as much.
+  std::shared_ptr<const void> pledge(int device, size_t bytes);
+
   /// Refuses calls that wait for the device or change its memory while a capture forbids them, and
   /// spoils the capture, as the driver does.
   void refuse_during_capture() const;
@@ -104,6 +110,8 @@ class Driver {
   fake_common::HandleTable<Function> functions{7};
   RangeTable<Region> pinned;
   RangeTable<OpenedRegion> opened;
+  fake_common::HandleTable<Physical> physicals{8};
+  VirtualMemory virtual_memory;
 
  private:
   Driver();
@@ -112,6 +120,7 @@ class Driver {
   struct Primary {
     unsigned users = 0;
     void* handle = nullptr;
+    std::atomic<size_t> pledged{0};  ///< bytes without addresses
   };
 
   const int device_count_;

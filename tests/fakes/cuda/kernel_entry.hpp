@@ -9,8 +9,9 @@ struct FakeExtent {
 struct FakeKernelEntry {
   unsigned parameter_count;
   const unsigned long* parameter_bytes;
-  /// Runs every thread of every block, one after the other.
-  void (*run)(FakeExtent grid, FakeExtent block, void* const* parameters);
+  /// Runs every thread of every block, one after the other. `key` is one of pthread_key_create(),
+  /// the same each time; it leads the kernel to its indices.
+  void (*run)(FakeExtent grid, FakeExtent block, void* const* parameters, unsigned key);
 };
 
 /// The entry of kernel `name` is called this followed by `name`.

@@ -1,6 +1,7 @@
 // Put before the text of every kernel by the fake NVRTC: CUDA's words, as far as kernels without
 // shared memory need them, in terms of a C++ compiler for the host. Follows cuda/kernel_entry.hpp.
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -19,8 +20,26 @@ struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 
-// Static: as symbols they would be one for all images of a process. Each stream has a thread.
-static thread_local FakeExtent threadIdx, blockIdx, blockDim, gridDim;
+namespace cclmark_fake {
+
+struct Indices {
+  FakeExtent thread, block, block_size, grid;
+};
+
+static pthread_key_t indices_key;
+
+/// Those of the launch that this thread, a stream's, runs; the same all through a kernel.
+__attribute__((const, noinline)) static Indices& indices() {
+  pthread_key_t key = __atomic_load_n(&indices_key, __ATOMIC_RELAXED);
+  return *static_cast<Indices*>(pthread_getspecific(key));
+}
+
+}  // namespace cclmark_fake
+
+#define threadIdx (cclmark_fake::indices().thread)
+#define blockIdx (cclmark_fake::indices().block)
+#define blockDim (cclmark_fake::indices().block_size)
+#define gridDim (cclmark_fake::indices().grid)
 
 template <typename T>
 static inline T __ldcs(const T* pointer) {
@@ -73,24 +92,27 @@ struct Launcher<kernel> {
   /// One more than there are, since an array of none is none.
   static constexpr unsigned long kBytes[kCount + 1] = {sizeof(Parameters)..., 0};
 
+  /// Not part of run(), so that no kernel asks for its indices before they are there.
   template <std::size_t... index>
-  static void run_block(void* const* parameters, std::index_sequence<index...>) {
-    for (threadIdx.z = 0; threadIdx.z < blockDim.z; ++threadIdx.z) {
-      for (threadIdx.y = 0; threadIdx.y < blockDim.y; ++threadIdx.y) {
-        for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) {
+  __attribute__((noinline)) static void run_block(Indices& at, void* const* parameters,
+                                                  std::index_sequence<index...>) {
+    for (at.thread.z = 0; at.thread.z < at.block_size.z; ++at.thread.z) {
+      for (at.thread.y = 0; at.thread.y < at.block_size.y; ++at.thread.y) {
+        for (at.thread.x = 0; at.thread.x < at.block_size.x; ++at.thread.x) {
           kernel(*static_cast<const Parameters*>(parameters[index])...);
         }
       }
     }
   }
 
-  static void run(FakeExtent grid, FakeExtent block, void* const* parameters) {
-    gridDim = grid;
-    blockDim = block;
-    for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
-      for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
-        for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
-          run_block(parameters, std::make_index_sequence<kCount>());
+  static void run(FakeExtent grid, FakeExtent block, void* const* parameters, unsigned key) {
+    Indices at{{}, {}, block, grid};
+    __atomic_store_n(&indices_key, key, __ATOMIC_RELAXED);
+    pthread_setspecific(key, &at);
+    for (at.block.z = 0; at.block.z < grid.z; ++at.block.z) {
+      for (at.block.y = 0; at.block.y < grid.y; ++at.block.y) {
+        for (at.block.x = 0; at.block.x < grid.x; ++at.block.x) {
+          run_block(at, parameters, std::make_index_sequence<kCount>());
         }
       }
     }

@@ -6,6 +6,7 @@ void number_checks();
 void cuda_checks();
 void peer_checks();
 void sharing_checks();
+void virtual_checks();
 void kernel_checks();
 void collective_checks();
 void fault_checks();
