@@ -265,11 +265,12 @@ NB_MODULE(_engine, m) {
       .def(
           "prepare",
           [](Transfers& transfers, const std::vector<Flow>& flows, Engine engine, size_t bytes,
-             size_t offset_bytes, unsigned blocks, unsigned threads, bool staged) {
-            transfers.prepare({flows, engine, bytes, offset_bytes, blocks, threads, staged});
+             size_t offset_bytes, unsigned blocks, unsigned threads, bool one_launch, bool staged) {
+            transfers.prepare(
+                {flows, engine, bytes, offset_bytes, blocks, threads, one_launch, staged});
           },
           "flows"_a, "engine"_a, "size_bytes"_a, "offset_bytes"_a, "blocks"_a, "threads"_a,
-          "staged"_a, nb::call_guard<nb::gil_scoped_release>())
+          "one_launch"_a, "staged"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("run", &Transfers::run, "iterations"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Transfers::verify, "corrupt"_a.none(),

@@ -7,11 +7,12 @@
 #define CCLMARK_BULK_COPY 1
 #endif
 
-/// Both addresses are equally far from a multiple of 16.
+/// Both addresses are equally far from a multiple of 16. The whole is copied `rounds` times.
 struct CopyArguments {
   unsigned char* to;
   const unsigned char* from;
   unsigned long long bytes;
+  unsigned rounds;
 };
 
 /// Bytes before the first 16-byte boundary.
@@ -40,7 +41,7 @@ CCLMARK_DEVICE unsigned long long copy_edges(const CopyArguments& a, Vector** to
 }
 
 /// Plain loads and stores of 4 bytes, as a first version of any kernel would have them.
-CCLMARK_KERNEL(cclmark_copy_cache, CopyArguments) {
+CCLMARK_DEVICE void cache_copy(const CopyArguments& a) {
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
   const unsigned long long words = (((unsigned long long)a.to & 3u) == 0) ? a.bytes >> 2 : 0;
   unsigned* to = (unsigned*)a.to;
@@ -55,8 +56,12 @@ CCLMARK_KERNEL(cclmark_copy_cache, CopyArguments) {
   copy_bytes(a, words << 2, a.bytes);
 }
 
+CCLMARK_KERNEL(cclmark_copy_cache, CopyArguments) {
+  for (unsigned round = 0; round < a.rounds; ++round) cache_copy(a);
+}
+
 /// 16 bytes at a time by the path for data that nobody writes meanwhile.
-CCLMARK_KERNEL(cclmark_copy_nc, CopyArguments) {
+CCLMARK_DEVICE void nc_copy(const CopyArguments& a) {
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
   Vector* to;
   const Vector* from;
@@ -68,6 +73,10 @@ CCLMARK_KERNEL(cclmark_copy_nc, CopyArguments) {
     for (int k = 0; k < 4; ++k) to[i + k * stride] = kept[k];
   }
   for (; i < vectors; i += stride) to[i] = CCLMARK_LOAD_READ_ONLY(from + i);
+}
+
+CCLMARK_KERNEL(cclmark_copy_nc, CopyArguments) {
+  for (unsigned round = 0; round < a.rounds; ++round) nc_copy(a);
 }
 
 #ifdef CCLMARK_BULK_COPY
@@ -115,9 +124,10 @@ CCLMARK_DEVICE void bulk_store(unsigned char* to, unsigned stage, unsigned bytes
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Thread 0 of each block moves the stretches blockIdx.x, blockIdx.x + gridDim.x and so on.
+/// Thread 0 of each block moves the stretches blockIdx.x, blockIdx.x + gridDim.x and so on, and
+/// begins the next round while the last stretches of the one before are on their way.
 CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
-                              unsigned long long bytes) {
+                              unsigned long long bytes, unsigned rounds) {
   extern __shared__ __align__(128) unsigned char stages[];
   __shared__ unsigned long long full[CCLMARK_BULK_STAGES];
   if (threadIdx.x != 0) return;
@@ -131,7 +141,7 @@ CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
   if (blockIdx.x >= stretches) return;
   const unsigned long long own = (stretches - blockIdx.x + gridDim.x - 1) / gridDim.x;
   auto offset = [&](unsigned long long i) {
-    return (blockIdx.x + i * gridDim.x) * (unsigned long long)CCLMARK_BULK_STAGE_BYTES;
+    return (blockIdx.x + i % own * gridDim.x) * (unsigned long long)CCLMARK_BULK_STAGE_BYTES;
   };
   auto length = [&](unsigned long long i) {
     unsigned long long rest = bytes - offset(i);
@@ -142,8 +152,9 @@ CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
     bulk_load(shared_address(stages) + s * CCLMARK_BULK_STAGE_BYTES, from + offset(i), length(i),
               shared_address(&full[s]));
   };
-  for (unsigned long long i = 0; i < own && i < CCLMARK_BULK_STAGES; ++i) load(i);
-  for (unsigned long long i = 0; i < own; ++i) {
+  const unsigned long long all = own * rounds;
+  for (unsigned long long i = 0; i < all && i < CCLMARK_BULK_STAGES; ++i) load(i);
+  for (unsigned long long i = 0; i < all; ++i) {
     unsigned s = (unsigned)(i % CCLMARK_BULK_STAGES);
     bulk_await(shared_address(&full[s]), (unsigned)(i / CCLMARK_BULK_STAGES) & 1u);
     bulk_store(to + offset(i), shared_address(stages) + s * CCLMARK_BULK_STAGE_BYTES, length(i));
@@ -151,7 +162,7 @@ CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(CCLMARK_BULK_PENDING_STORES) : "memory");
     if (i >= CCLMARK_BULK_PENDING_STORES) {
       unsigned long long next = i - CCLMARK_BULK_PENDING_STORES + CCLMARK_BULK_STAGES;
-      if (next < own) load(next);
+      if (next < all) load(next);
     }
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -166,16 +177,18 @@ CCLMARK_KERNEL(cclmark_copy_bulk, CopyArguments) {
   const Vector* from;
   const unsigned long long vectors = copy_edges(a, &to, &from);
 #ifdef CCLMARK_BULK_COPY
-  bulk_copy((unsigned char*)to, (const unsigned char*)from, vectors << 4);
+  bulk_copy((unsigned char*)to, (const unsigned char*)from, vectors << 4, a.rounds);
 #else
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
-  unsigned long long i = CCLMARK_FIRST_ITEM;
-  for (; i + 11 * stride < vectors; i += 12 * stride) {
-    Vector kept[12];
-    for (int k = 0; k < 12; ++k) kept[k] = from[i + k * stride];
-    for (int k = 0; k < 12; ++k) to[i + k * stride] = kept[k];
+  for (unsigned round = 0; round < a.rounds; ++round) {
+    unsigned long long i = CCLMARK_FIRST_ITEM;
+    for (; i + 11 * stride < vectors; i += 12 * stride) {
+      Vector kept[12];
+      for (int k = 0; k < 12; ++k) kept[k] = from[i + k * stride];
+      for (int k = 0; k < 12; ++k) to[i + k * stride] = kept[k];
+    }
+    for (; i < vectors; i += stride) to[i] = from[i];
   }
-  for (; i < vectors; i += stride) to[i] = from[i];
 #endif
 }
 

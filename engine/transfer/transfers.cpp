@@ -223,6 +223,7 @@ void Transfers::prepare(const Transfer& transfer) {
       Station& runner = station(flow.runner);
       runner.device.activate();
       open_way(flow);
+      runner.device.activate();  // the way may have been opened from its other end too
       if (transfer.engine != Engine::copy_engine) {
         kernel_of(runner.device, kernel_name(transfer.engine));
         if (flow.far == FarEnd::pageable) {
@@ -272,13 +273,13 @@ Grid Transfers::grid_of(const Device& device) const {
   return grid;
 }
 
-void Transfers::copy(const Flow& flow, void* stream) {
+void Transfers::copy(const Flow& flow, unsigned rounds, void* stream) {
   Device& device = station(flow.runner).device;
   std::byte* to = destination(flow);
   const std::byte* from = origin(flow);
   if (transfer_.engine != Engine::copy_engine) {
     CopyArguments arguments{reinterpret_cast<unsigned char*>(to),
-                            reinterpret_cast<const unsigned char*>(from), transfer_.bytes};
+                            reinterpret_cast<const unsigned char*>(from), transfer_.bytes, rounds};
     device.launch_grid(device.kernel(kernel_name(transfer_.engine)), &arguments, grid_of(device),
                        stream);
   } else if (transfer_.staged && flow.far == FarEnd::device) {
@@ -298,7 +299,9 @@ double Transfers::enqueue(const Flow& flow, size_t lane, size_t iterations) {
     runner.device.launch_grid(runner.device.kernel("cclmark_delay"), &arguments, {}, stream);
   }
   auto begin = Clock::now();
-  for (size_t i = 0; i < iterations; ++i) copy(flow, stream);
+  bool at_once = transfer_.one_launch && transfer_.engine != Engine::copy_engine;
+  auto rounds = static_cast<unsigned>(at_once ? iterations : 1);
+  for (size_t i = 0; i < iterations; i += rounds) copy(flow, rounds, stream);
   double call_s = seconds_between(begin, Clock::now()) / static_cast<double>(iterations);
   runner.device.record(runner.ends[lane]->get(), stream);
   return call_s;

@@ -48,7 +48,9 @@ struct Transfer {
   size_t offset_bytes = 0;  ///< from the beginning of the buffers
   unsigned blocks = 0;      ///< of kernels; 0: as many as there are multiprocessors
   unsigned threads = 0;     ///< of a block; 0: what suits the kernel
-  bool staged = false;      ///< peer access closed: the runtime goes through the host
+  /// Kernels: all copies of a sample in one launch, whose beginning and end then count once.
+  bool one_launch = false;
+  bool staged = false;  ///< peer access closed: the runtime goes through the host
 };
 
 /// Times of one batch, per flow. NaN and `timed_out` for a flow that did not end.
@@ -127,7 +129,7 @@ class Transfers {
   const std::byte* origin(const Flow& flow);
   void open_way(const Flow& flow);
   Grid grid_of(const Device& device) const;
-  void copy(const Flow& flow, void* stream);
+  void copy(const Flow& flow, unsigned rounds, void* stream);
   double enqueue(const Flow& flow, size_t lane, size_t iterations);
   void open_gate();
   bool ends_within(Station& station, void* stream, double limit_s);

@@ -161,6 +161,7 @@ class Transfers:
         offset_bytes: int,
         blocks: int,
         threads: int,
+        one_launch: bool,
         staged: bool,
     ) -> None: ...
     def run(self, iterations: int, limit_s: float) -> FlowTimes: ...

@@ -91,6 +91,8 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
             continue
         values = [value for _, _, value in members]
         usual = median(values)
+        if usual <= 0:
+            continue  # times below the resolution of a clock
         spread = _MAD_TO_SIGMA * median([abs(value - usual) for value in values])
         allowed = max(_SIGMAS * spread, _LEAST_SHARE * usual)
         found += [

@@ -232,7 +232,7 @@ class TransferFlags:
         "--repeat",
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="So many copies behind each other, once, instead of --precision.",
+        help="So many copies behind each other in a sample [as many as take 5 ms].",
     )
     warmup: int = option(
         METHOD,
@@ -358,4 +358,5 @@ class PcclFlags(TransferFlags):
     elements: int | None = _changed("elements", 10_000_000)
     repeat: int | None = _changed("repeat", 15)
     verify: int = _changed("verify", 0)
+    max_time_s: float = _changed("max_time_s", 1e-9)  # one sample, as that tool takes
     format: str = _changed("format", "pccl")

@@ -126,8 +126,7 @@ class TransferTable:
     def _matrix(self, matrix: Matrix) -> list[str]:
         title = f"{matrix.title} [{matrix.unit}]"
         lines = ["", self._paint(title[0].upper() + title[1:], "bold")]
-        if matrix.meaning:
-            lines.append(self._paint(f"  {matrix.meaning}", "dim"))
+        lines += [self._paint(f"  {part}", "dim") for part in matrix.meaning.split("; ") if part]
         results = [cell.result for cell in matrix.cells.values()]
         reasons = Counter(plain(one.reason) for one in results if one.summary is None)
         if results and all(one.summary is None for one in results):
@@ -235,7 +234,12 @@ class TransferTable:
     def _ranges(self) -> list[str]:
         """Each matrix in one line: the median and the extremes with their pairs."""
         by_series: dict[Transfer, list[tuple[tuple[int, int], float]]] = {}
+        bandwidths = [one.transfer for one in self._results if one.transfer.measure != "latency"]
+        swept = len({(one.blocks, one.size_bytes) for one in bandwidths if one.kernel}) > 1
+        swept |= len({one.size_bytes for one in bandwidths}) > 1
         for result in self._results:
+            if swept and result.transfer.measure != "latency":
+                continue  # its course says more
             if result.transfer.scope in ("pairs", "local", "all-pairs"):
                 by_series.setdefault(result.transfer.series(), []).extend(
                     (pair, value) for pair, value in figures(result) if pair[0] != pair[1]
@@ -287,7 +291,8 @@ class TransferTable:
             return []
         checked = [one for one in results if one.verification is not None]
         wrong = sum(one.status == "wrong" for one in results)
-        text = f"  {len(checked)} of {len(results)} transfers checked, {wrong} wrong"
+        copies = sum(one.transfer.method in ("", "copy") for one in results)
+        text = f"  {len(checked)} of {copies} copies checked, {wrong} wrong"
         for status, word in (("skipped", "skipped"), ("timeout", "hung")):
             number = sum(one.status == status for one in results)
             text += f", {number} {word}" if number else ""
