@@ -66,10 +66,13 @@ const char* kernel_name(Engine engine) {
 
 }  // namespace
 
+Transfers::Lane::Lane(Device& device)
+    : stream(std::make_unique<Stream>(device)), begin(device), end(device) {}
+
 Transfers::Station::Station(Device& owner, int number, int count)
     : device(owner),
       service((owner.activate(), owner)),
-      start(owner),
+      origin(owner),
       checker(owner, service.get(), number, count) {}
 
 Transfers::Station::~Station() {
@@ -231,10 +234,7 @@ void Transfers::prepare(const Transfer& transfer) {
         }
       }
       if (flow.delay_s > 0) kernel_of(runner.device, "cclmark_delay");
-      while (runner.lanes.size() <= lanes_[i]) {
-        runner.lanes.push_back(std::make_unique<Stream>(runner.device));
-        runner.ends.push_back(std::make_unique<Event>(runner.device));
-      }
+      while (runner.lanes.size() <= lanes_[i]) runner.lanes.emplace_back(runner.device);
       destination(flow), origin(flow);  // opens the memory of other processes now
     }
   });
@@ -291,9 +291,10 @@ void Transfers::copy(const Flow& flow, unsigned rounds, void* stream) {
 }
 
 /// Puts the copies of a flow on its lane and returns what one call took the host.
-double Transfers::enqueue(const Flow& flow, size_t lane, size_t iterations) {
+double Transfers::enqueue(const Flow& flow, Lane& lane, size_t iterations) {
   Station& runner = station(flow.runner);
-  void* stream = runner.lanes[lane]->get();
+  void* stream = lane.stream->get();
+  runner.device.record(lane.begin.get(), stream);
   if (flow.delay_s > 0) {
     DelayArguments arguments{static_cast<unsigned long long>(flow.delay_s * 1e9)};
     runner.device.launch_grid(runner.device.kernel("cclmark_delay"), &arguments, {}, stream);
@@ -303,7 +304,7 @@ double Transfers::enqueue(const Flow& flow, size_t lane, size_t iterations) {
   auto rounds = static_cast<unsigned>(at_once ? iterations : 1);
   for (size_t i = 0; i < iterations; i += rounds) copy(flow, rounds, stream);
   double call_s = seconds_between(begin, Clock::now()) / static_cast<double>(iterations);
-  runner.device.record(runner.ends[lane]->get(), stream);
+  runner.device.record(lane.end.get(), stream);
   return call_s;
 }
 
@@ -311,15 +312,19 @@ void Transfers::open_gate() {
   std::atomic_ref<uint32_t>(words_[kGateWord]).store(1, std::memory_order_release);
 }
 
-/// Whether all work of the stream ends in time. Raises when some of it failed.
-bool Transfers::ends_within(Station& runner, void* stream, double limit_s) {
+/// Whether all work of the lane ends in time. Raises when some of it failed. Work that does not end
+/// cannot be called back: what follows goes on with another stream.
+bool Transfers::ends_within(Station& runner, Lane& lane, double limit_s) {
   constexpr size_t kPollsPerCheck = 256;
   Deadline deadline(limit_s);
   runner.device.activate();
-  for (size_t polls = 1; !runner.device.idle(stream); ++polls) {
+  for (size_t polls = 1; !runner.device.idle(lane.stream->get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
     team_.check(-1);
-    if (deadline.passed()) return false;
+    if (!deadline.passed()) continue;
+    static_cast<void>(lane.stream.release());
+    lane.stream = std::make_unique<Stream>(runner.device);
+    return false;
   }
   return true;
 }
@@ -327,6 +332,14 @@ bool Transfers::ends_within(Station& runner, void* stream, double limit_s) {
 void Transfers::finish(Station& own) {
   own.device.activate();
   while (!own.device.idle(own.service.get())) team_.check(-1);
+}
+
+/// When a lane began or ended, in seconds on its device's clock.
+double Transfers::since_origin(int number, size_t which, bool beginning) {
+  Station& own = station(number);
+  own.device.activate();
+  Lane& lane = own.lanes[which];
+  return own.device.elapsed_s(own.origin.get(), (beginning ? lane.begin : lane.end).get());
 }
 
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
@@ -345,32 +358,37 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
     Transfers& owner;
     ~Opener() { owner.open_gate(); }
   } opener{*this};
+  for (auto& own : stations_) {
+    own->device.activate();
+    own->device.record(own->origin.get(), own->service.get());
+    finish(*own);
+  }
   if (!gated) team_.barrier();
   for (size_t i = 0; i < flows.size(); ++i) {
     if (!exchange_.owns(flows[i].runner)) continue;
     Station& runner = station(flows[i].runner);
+    Lane& lane = runner.lanes[lanes_[i]];
     runner.device.activate();
-    void* stream = runner.lanes[lanes_[i]]->get();
-    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
-    if (lanes_[i] == 0) runner.device.record(runner.start.get(), stream);
-    call_s[i] = enqueue(flows[i], lanes_[i], iterations);
+    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, lane.stream->get());
+    call_s[i] = enqueue(flows[i], lane, iterations);
   }
   if (gated) team_.barrier();
   open_gate();
   for (size_t i = 0; i < flows.size(); ++i) {
     if (!exchange_.owns(flows[i].runner)) continue;
     Station& runner = station(flows[i].runner);
-    std::unique_ptr<Stream>& lane = runner.lanes[lanes_[i]];
-    if (ends_within(runner, lane->get(), limit_s)) {
-      double elapsed_s = runner.device.elapsed_s(runner.start.get(), runner.ends[lanes_[i]]->get());
-      device_s[i] = elapsed_s / copies;
-      late[i] = 0;
-    } else {
-      late[i] = 1;
-      // Its work cannot be called back. What follows goes on with another stream.
-      static_cast<void>(lane.release());
-      lane = std::make_unique<Stream>(runner.device);
+    late[i] = ends_within(runner, runner.lanes[lanes_[i]], limit_s) ? 0 : 1;
+  }
+  for (size_t i = 0; i < flows.size(); ++i) {
+    if (!exchange_.owns(flows[i].runner) || late[i] > 0) continue;
+    // A device may take up its flows one after the other. What counts is from when it began with
+    // the first of them.
+    double begin_s = std::numeric_limits<double>::infinity();
+    for (size_t k = 0; k < flows.size(); ++k) {
+      if (flows[k].runner != flows[i].runner || late[k] > 0) continue;
+      begin_s = std::min(begin_s, since_origin(flows[k].runner, lanes_[k], true));
     }
+    device_s[i] = (since_origin(flows[i].runner, lanes_[i], false) - begin_s) / copies;
   }
   FlowTimes times{share(device_s), share(call_s), {}};
   for (double value : share(late)) times.timed_out.push_back(value > 0);
@@ -426,14 +444,11 @@ std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt) {
   return findings;
 }
 
-/// Seconds between the start event and the end of lane 0, NaN if that takes too long.
+/// Seconds between the beginning and the end of lane 0, NaN if that takes too long.
 double Transfers::elapsed_of(Station& runner, double limit_s) {
-  if (!ends_within(runner, runner.lanes[0]->get(), limit_s)) {
-    static_cast<void>(runner.lanes[0].release());
-    runner.lanes[0] = std::make_unique<Stream>(runner.device);
-    return kNever;
-  }
-  return runner.device.elapsed_s(runner.start.get(), runner.ends[0]->get());
+  Lane& lane = runner.lanes[0];
+  if (!ends_within(runner, lane, limit_s)) return kNever;
+  return runner.device.elapsed_s(lane.begin.get(), lane.end.get());
 }
 
 double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) {
@@ -450,16 +465,16 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
     runner.device.copy_from_host(chain, links.data(), kChainBytes);
     const Kernel& kernel = runner.device.kernel("cclmark_chase");
     auto blocks = static_cast<unsigned>(std::max(1, runner.device.info().multiprocessors));
-    void* stream = runner.lanes[0]->get();
+    void* stream = runner.lanes[0].stream->get();
     ChaseArguments arguments{reinterpret_cast<const unsigned char*>(chain),
                              static_cast<unsigned>(accesses), 0,
                              reinterpret_cast<unsigned long long*>(words_ + kFailureWord + 1)};
     runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);  // fills the TLBs
-    runner.device.record(runner.start.get(), stream);
+    runner.device.record(runner.lanes[0].begin.get(), stream);
     for (arguments.block = 0; arguments.block < blocks; ++arguments.block) {
       runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);
     }
-    runner.device.record(runner.ends[0]->get(), stream);
+    runner.device.record(runner.lanes[0].end.get(), stream);
     per_access_s[0] = elapsed_of(runner, limit_s) / static_cast<double>(blocks * accesses);
   }
   return share(per_access_s)[0];
@@ -476,9 +491,9 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
     if (!exchange_.owns(own)) continue;
     Station& runner = station(own);
     runner.device.activate();
-    void* stream = runner.lanes[0]->get();
+    void* stream = runner.lanes[0].stream->get();
     if (!in_call) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
-    runner.device.record(runner.start.get(), stream);
+    runner.device.record(runner.lanes[0].begin.get(), stream);
     PingPongArguments arguments{
         reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, own) + kMailOffset),
         reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, other) + kMailOffset),
@@ -488,7 +503,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
         kMailLimitNs,
         words_ + kFailureWord};
     runner.device.launch_grid(runner.device.kernel("cclmark_ping_pong"), &arguments, {}, stream);
-    runner.device.record(runner.ends[0]->get(), stream);
+    runner.device.record(runner.lanes[0].end.get(), stream);
   }
   if (!in_call) team_.barrier();
   open_gate();

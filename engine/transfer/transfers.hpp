@@ -105,6 +105,13 @@ class Transfers {
   const std::string& checked_on_host() const { return stations_[0]->checker.no_kernels(); }
 
  private:
+  /// What one of the flows works with that go on at once on a device.
+  struct Lane {
+    explicit Lane(Device& device);
+    std::unique_ptr<Stream> stream;
+    Event begin, end;
+  };
+
   /// What a device of this process works with.
   struct Station {
     Station(Device& owner, int number, int count);
@@ -113,9 +120,8 @@ class Transfers {
 
     Device& device;
     Stream service;  ///< for filling and checking
-    Event start;
-    std::vector<std::unique_ptr<Stream>> lanes;  ///< one per flow that goes on at once
-    std::vector<std::unique_ptr<Event>> ends;
+    Event origin;    ///< what the times of a sample count from
+    std::vector<Lane> lanes;
     Checker checker;
     std::byte* pinned = nullptr;
     std::unique_ptr<std::byte[]> pageable;
@@ -130,9 +136,10 @@ class Transfers {
   void open_way(const Flow& flow);
   Grid grid_of(const Device& device) const;
   void copy(const Flow& flow, unsigned rounds, void* stream);
-  double enqueue(const Flow& flow, size_t lane, size_t iterations);
+  double enqueue(const Flow& flow, Lane& lane, size_t iterations);
   void open_gate();
-  bool ends_within(Station& station, void* stream, double limit_s);
+  double since_origin(int number, size_t which, bool beginning);
+  bool ends_within(Station& station, Lane& lane, double limit_s);
   void finish(Station& station);
   Finding look(const Flow& flow, std::optional<size_t> corrupt);
   double elapsed_of(Station& runner, double limit_s);

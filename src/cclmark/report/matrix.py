@@ -97,14 +97,16 @@ class Matrix:
             verb = "write to" if series.direction == "write" else "read from"
             return f"row and column {verb} each other at once; both directions together"
         at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
-        return _SCOPE_MEANING.get(series.scope, _way(series) + at_once)
+        back = ", and back" if series.measure == "bidirectional" else ""
+        meaning = _SCOPE_MEANING.get(series.scope)
+        return _way(series) + at_once if meaning is None else meaning.format(back=back)
 
 
 _SCOPE_MEANING = {
     "host": "",
     "local": "",
-    "all-to-one": "all others send to the column's device at once; their sum",
-    "one-to-all": "the column's device sends to all others at once; their sum",
+    "all-to-one": "all others send to the column's device at once{back}: the sum",
+    "one-to-all": "the column's device sends to all others at once{back}: the sum",
 }
 _SCOPE_WORDS = {
     "local": "within a device",
