@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,10 +262,12 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
     """Starts the program and returns at once. It is killed with the test if it still runs."""
     runs: list[Background] = []
 
-    def start(*arguments: str, env: Mapping[str, str] | None = None) -> Background:
+    def start(
+        *arguments: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> Background:
         journal = tmp_path / f"background-{len(runs)}.jsonl"
         own_tag = f"{tag}-{uuid.uuid4().hex}"
-        command = [*PROGRAM, *arguments, "--journal", str(journal)]
+        command = [*prefix, *PROGRAM, *arguments, "--journal", str(journal)]
         process = subprocess.Popen(
             command,
             cwd=tmp_path,

@@ -13,6 +13,7 @@ from cclmark.cli.collective import commands
 from cclmark.cli.info import info_command
 from cclmark.cli.p2p import transfer_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
+from cclmark.signals import interrupt, on_ending_signals
 
 
 class _InOrder(click.Group):
@@ -47,17 +48,11 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _end(number: int, frame: object) -> None:
-    """A scheduler or a closed terminal ends a run as Ctrl-C does: with everything kept."""
-    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
-
-
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
     _prepare_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
     try:
+        on_ending_signals(interrupt)
         app(prog_name="cclmark", standalone_mode=False)
     except click.ClickException as error:
         error.show()
@@ -68,3 +63,5 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        on_ending_signals(signal.SIG_IGN)  # the exit code stands
