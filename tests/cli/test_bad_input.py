@@ -281,15 +281,21 @@ class TestFiles:
         refused(cclmark, "barrier", *HOST, *TINY, "--journal", journal, "-O", tmp_path / "new.txt")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-    def test_output_on_a_full_disk(self, background, no_leaks, request):
-        run = background("barrier", *HOST, *TINY, "-O", "/dev/full")
-        request.node.kept_files = {run.journal_path.name}
-        ended = run.finish()
-        assert ended.code in (USAGE, MISSING, 4)
-        assert "Traceback" not in ended.err
-        assert "/dev/full" in ended.err
-        assert "No space left" in ended.err
-        assert len(run.read().results) == 1, "the journal is on another disk"
+    @pytest.mark.parametrize("format_name", ["table", "json", "csv"])
+    @pytest.mark.parametrize("target", ["-O", "standard output"])
+    def test_output_on_a_full_disk(self, cclmark, no_leaks, request, target, format_name):
+        """One message and code 3, wherever the output goes; the journal is on another disk."""
+        arguments = ("all_reduce", *HOST, *TINY, "--format", format_name)
+        if target == "-O":
+            run = cclmark(*arguments, "-O", "/dev/full", code=MISSING)
+        else:
+            with Path("/dev/full").open("wb") as full:
+                run = cclmark(*arguments, stdout=full, code=MISSING)
+        request.node.kept_files = set(run.written())
+        name = "/dev/full" if target == "-O" else target
+        assert run.message == f"cclmark: cannot write {name}: No space left on device"
+        assert len(run.journal.results) == 2
+        assert run.journal.footer.exit_code == MISSING
 
     def test_a_reader_that_goes_away(self, background, no_leaks, request):
         run = background("all_reduce", *HOST, "-b", "64", "-e", "64", "-n", "1", "-N", "0")

@@ -11,16 +11,24 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.info import info_command
+from cclmark.cli.options import SaysHelp
+from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
 from cclmark.signals import interrupt, on_ending_signals
 
 
-class _InOrder(click.Group):
+class _InOrder(SaysHelp, click.Group):
     """Lists the commands as they were added, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+
+def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        say(f"cclmark {__version__}")
+        ctx.exit()
 
 
 @click.group(
@@ -29,7 +37,14 @@ class _InOrder(click.Group):
     "Start with: cclmark all_reduce",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="cclmark", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 def app() -> None:
     """Holds the commands."""
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cclmark.cli.output import say
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -287,7 +289,24 @@ class CollectivesFlags(Flags):
     )
 
 
-class GroupedCommand(click.Command):
+class SaysHelp(click.Command):
+    """Prints its help like any other answer: a disk that is full is told of in one line."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Click's own option, with another way to print."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _say_help
+        return option
+
+
+def _say_help(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        say(ctx.get_help())
+        ctx.exit()
+
+
+class GroupedCommand(SaysHelp):
     """A command whose help lists its options in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

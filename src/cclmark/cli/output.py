@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.errors import UsageError
+from cclmark.errors import OutputError, UsageError
 
 
 class Output:
@@ -67,3 +67,11 @@ class Output:
                 self.failure = f"cannot write {self._path}: {error.strerror}"
         elif self._made:
             self._path.unlink(missing_ok=True)
+
+
+def say(text: str) -> None:
+    """Prints an answer that is no run's. Raises OutputError when standard output cannot take it."""
+    output = Output(None)
+    output.write(f"{text}\n")
+    if output.failure:
+        raise OutputError(output.failure)
