@@ -39,7 +39,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = choose_devices(flags.devices, _device_count(flags), count_devices)
+    devices = pick_devices(flags.devices, _device_count(flags))
     settings = _settings(flags, devices.runtime)
     plan = _plan(operations, flags, devices, settings)
     cases = list(plan.cases())
@@ -95,8 +95,18 @@ def _check_faults(settings: Settings, cases: list[Case]) -> None:
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def count_devices(runtime: str) -> int:
-    """How many devices ``runtime`` has. Raises MissingError."""
+def pick_devices(text: str, count: int | None) -> DeviceChoice:
+    """What ``--devices`` and ``-g`` ask for, see choose_devices.
+
+    Says at once what is odd about it: the header will as well, but not every format shows that.
+    """
+    devices = choose_devices(text, count, _count_devices)
+    if devices.notice:
+        print(f"cclmark: {devices.notice}", file=sys.stderr)
+    return devices
+
+
+def _count_devices(runtime: str) -> int:
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick

@@ -7,12 +7,12 @@ import os
 import sys
 import time
 
-from cclmark.cli.measuring import count_devices, new_journal
+from cclmark.cli.measuring import new_journal, pick_devices
 from cclmark.cli.output import Output
 from cclmark.cli.recording import Recorder
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
-from cclmark.launch.devices import DeviceChoice, choose_devices
+from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import LocalLaunch, Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
@@ -133,8 +133,8 @@ def _devices(flags: TransferFlags, launched: tuple[int, int] | None) -> DeviceCh
             raise UsageError("--devices and --dev_list name devices twice")
         if count is not None and len(listed.split(",")) != count:
             raise UsageError(f"--dev_list names {len(listed.split(','))} devices, -g {count}")
-        return choose_devices(listed, None, count_devices)
-    return choose_devices(flags.devices, count, count_devices)
+        return pick_devices(listed, None)
+    return pick_devices(flags.devices, count)
 
 
 def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:

@@ -139,6 +139,8 @@ class LocalLaunch:
             self._board.enter(job.rank, "start-up", -1, 0, self._request.settings.timeout_s)
             start_rank(job, self._ranks)
         self._machine = describe_machine()
+        if self._request.devices.notice:
+            self._listener.notice(self._request.devices.notice)
         self._notice_neighbours()
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)
