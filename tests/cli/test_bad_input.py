@@ -119,6 +119,23 @@ def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
     assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
 
 
+@pytest.mark.parametrize("command", ["all_reduce", "collectives"])
+@pytest.mark.parametrize(
+    ("flag", "instead"),
+    [
+        (("-t", "2"), "-g N"),
+        (("-t2",), "--devices"),
+        (("--nthreads=2",), "-g N"),
+        (("-a", "1"), "0, 1, 2, 3 is --across-ranks rank0, mean, min, max"),
+        (("--average", "1"), "--across-ranks"),
+    ],
+)
+def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, command, flag, instead):
+    error = refused(cclmark, command, *HOST, *TINY, *flag)
+    assert instead in error
+    assert flag[0].split("=")[0][:2] in error
+
+
 def test_refuses_an_unknown_command(cclmark):
     assert "all_reduse" in refused(cclmark, "all_reduse", *HOST)
 
