@@ -119,6 +119,22 @@ def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
     assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
 
 
+@pytest.mark.parametrize("text", ["8X", "0", "1.3", "9999999T"])
+@pytest.mark.parametrize(
+    ("flag", "short"), [("-b", "-b"), ("--minbytes", "-b"), ("-e", "-e"), ("-i", "-i")]
+)
+def test_a_size_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag, short, text):
+    error = refused(cclmark, "all_reduce", *HOST, *TINY, flag, text)
+    assert error.startswith(f"cclmark: {short}: ")
+    assert f"'{text}'" in error
+
+
+@pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
+def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag):
+    error = refused(cclmark, "p2p", *HOST, flag, "8X")
+    assert error.startswith(f"cclmark: {flag}: ")
+
+
 @pytest.mark.parametrize("command", ["all_reduce", "collectives"])
 @pytest.mark.parametrize(
     ("flag", "instead"),

@@ -184,15 +184,15 @@ def _settings(flags: Flags, runtime: str) -> Settings:
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
-    begin_bytes = parse_size(flags.begin)
-    end_bytes = parse_size(flags.end or _DEFAULT_END[runtime])
+    begin_bytes = size_of("-b", flags.begin)
+    end_bytes = size_of("-e", flags.end or _DEFAULT_END[runtime])
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
     factor = _DEFAULT_FACTOR if flags.factor is None else flags.factor
     return Settings(
         begin_bytes=begin_bytes,
         end_bytes=end_bytes if flags.end else max(begin_bytes, end_bytes),
-        step_bytes=parse_size(flags.step) if flags.step else 0,
+        step_bytes=size_of("-i", flags.step) if flags.step else 0,
         factor=0.0 if flags.step else factor,
         timing=timing,
         across_ranks=flags.across,
@@ -210,6 +210,14 @@ def _settings(flags: Flags, runtime: str) -> Settings:
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
+
+
+def size_of(flag: str, text: str) -> int:
+    """The size that was given with ``flag``. Raises UsageError, which names the flag."""
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _timing(flags: Flags) -> str:
