@@ -153,7 +153,28 @@ def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, comma
 
 
 def test_refuses_an_unknown_command(cclmark):
-    assert "all_reduse" in refused(cclmark, "all_reduse", *HOST)
+    error = refused(cclmark, "hypercube", *HOST)
+    assert "'hypercube'" in error
+    assert "did you mean" not in error
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("allreduce", "all_reduce"),
+        ("all-reduce", "all_reduce"),
+        ("all_reduse", "all_reduce"),
+        ("AllReduce", "all_reduce"),
+        ("all_reduce_perf", "all_reduce"),
+        ("test_allreduce", "all_reduce"),
+        ("reducescatter", "reduce_scatter"),
+        ("all2all", "alltoall"),
+        ("collective", "collectives"),
+    ],
+)
+def test_a_command_spelt_in_another_way_is_refused_with_the_right_name(cclmark, typed, meant):
+    error = refused(cclmark, typed, *HOST)
+    assert error.endswith(f"'{typed}': did you mean {meant}?")
 
 
 def test_refuses_an_unknown_operation_among_the_collectives(cclmark):

@@ -24,6 +24,32 @@ class _InOrder(SaysHelp, click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command; for one that there is not, says which was probably meant."""
+        name = args[0]
+        if name in self.commands or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        meant = _meant(name, list(self.commands))
+        question = f": did you mean {meant}?" if meant else "."
+        raise click.UsageError(f"No such command {name!r}{question}", ctx)
+
+
+def _meant(name: str, commands: list[str]) -> str:
+    """The command that ``name`` is another spelling of, as by the peers' programs, or empty."""
+    import difflib
+
+    bare = {_bare(command): command for command in commands}
+    close = difflib.get_close_matches(_bare(name), bare, n=1, cutoff=0.75)
+    return bare[close[0]] if close else ""
+
+
+def _bare(name: str) -> str:
+    """The letters that count: of ``all-reduce``, ``AllReduce``, ``all_reduce_perf``, ``test_…``."""
+    words = name.lower().replace("-", "_").split("_")
+    return "".join(word for word in words if word not in ("perf", "test")).replace("2", "to")
+
 
 def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
