@@ -187,6 +187,19 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     assert str(run.journal_path) in ended.err
 
 
+def test_an_interrupted_run_says_how_much_of_its_plan_it_measured(background):
+    run = background(*ENDLESS[:-1], "100000")
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, signal.SIGINT)
+    ended = run.finish(SOON_S)
+    journal = run.read()
+    assert journal.header.planned_cases == 2 * 5, "both placements of 64 to 1K"
+    found = re.search(r"(\d+) of 1000000 cases measured, \1 checked, 0 wrong", ended.out)
+    assert found, ended.out
+    # The signal may come when a result is in the journal and not yet on the screen.
+    assert len(journal.results) - int(found[1]) in (0, 1)
+
+
 @pytest.mark.parametrize("workers", [1, 2, RANKS])
 def test_interrupted_at_start_up(background, workers):
     run = background(*ENDLESS)

@@ -55,6 +55,7 @@ class Recorder:
         self._hung = False
         self._measured = False
         self._reasons: dict[str, None] = {}
+        self._planned = len(things)
         self._progress = Progress(things, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
@@ -73,6 +74,7 @@ class Recorder:
             settings=self._settings,
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
+            planned_cases=self._planned,
         )
         self._introduced = True
         self._journal.write(header)

@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.plan.sizes import format_size
-from cclmark.report.remarks import ending, problems
+from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Footer, Header
@@ -37,9 +37,11 @@ class MarkdownExporter:
         self._rows = RowCollector()
         self._heading = ""
         self._results: list[CaseResult] = []
+        self._planned = 0
 
     def begin(self, header: Header) -> str:
         """The heading and the machine."""
+        self._planned = planned_results(header)
         paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
         if header.notices:
             paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
@@ -52,7 +54,7 @@ class MarkdownExporter:
     def end(self, footer: Footer | None) -> str:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
-        lines = [_outcomes(self._results), *map(_best, findings(self._results))]
+        lines = [_outcomes(self._results, self._planned), *map(_best, findings(self._results))]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 
@@ -89,10 +91,11 @@ def _machine(header: Header) -> str:
     return escape("; ".join(filter(None, words))) + "."
 
 
-def _outcomes(results: list[CaseResult]) -> str:
+def _outcomes(results: list[CaseResult], planned: int) -> str:
     counts = Counter(_outcome(result) for result in results)
     parts = [f"{count} {escape(outcome)}" for outcome, count in counts.items()]
-    return f"{len(results)} cases: {', '.join(parts) or 'none'}."
+    of_planned = f" of {planned}" if len(results) < planned else ""
+    return f"{len(results)}{of_planned} cases: {', '.join(parts) or 'none'}."
 
 
 def _outcome(result: CaseResult) -> str:

@@ -11,6 +11,7 @@ from cclmark.analysis.limits import link_limit
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import device_lines, labelled, link_lines
+from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import plain
 from cclmark.results.schema import (
@@ -206,9 +207,14 @@ class TableExporter:
         checked = [r.verification for r in self._results if r.verification is not None]
         wrong = sum(verification.wrong > 0 for verification in checked)
         skipped = sum(result.status == "skipped" for result in self._results)
-        if not self._results:
+        planned = planned_results(self._header)
+        if not self._results and not planned:
             return []
-        text = f"{len(checked)} of {len(self._results)} cases checked"
+        if len(self._results) < planned:
+            measured = sum(result.summary is not None for result in self._results)
+            text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+        else:
+            text = f"{len(checked)} of {len(self._results)} cases checked"
         if checked:
             text += f", {wrong} wrong"
         if skipped:

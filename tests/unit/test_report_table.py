@@ -1,0 +1,68 @@
+"""The table for people: what its rows and its last lines say."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.plan.transfers import Transfer
+from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.table import TableExporter
+from cclmark.report.transfer_table import TransferTable
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import TransferResult, TransferSummary, Verification
+
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
+
+
+def header(*, planned_cases=0, **settings):
+    settings = msgspec.structs.replace(SAMPLE.header.settings, **settings)
+    return msgspec.structs.replace(SAMPLE.header, planned_cases=planned_cases, settings=settings)
+
+
+def export(exporter, results, of=SAMPLE.header, footer=None):
+    return exporter.begin(of) + "".join(map(exporter.case, results)) + exporter.end(footer)
+
+
+@pytest.mark.parametrize(
+    ("of", "results", "expected"),
+    [
+        (header(planned_cases=14), [OUT], "1 of 14 cases measured, 1 checked, 0 wrong"),
+        (header(planned_cases=14), [], "0 of 14 cases measured, 0 checked"),
+        (header(planned_cases=2, cycles=3), [OUT, IN], "2 of 6 cases measured, 2 checked, 0 wrong"),
+        (
+            header(planned_cases=9),
+            [WRONG, SKIPPED],
+            "1 of 9 cases measured, 1 checked, 1 wrong, 1 skipped",
+        ),
+        (header(planned_cases=2), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+        (header(planned_cases=9, cycles=0), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+        (header(), [OUT], "1 of 1 cases checked, 0 wrong"),
+    ],
+    ids=["early", "at once", "cycles", "skipped", "whole", "endless", "not noted"],
+)
+def test_tells_how_much_of_the_plan_was_measured(of, results, expected):
+    assert export(TableExporter(), results, of).splitlines()[-1].strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("planned", "expected"),
+    [
+        (6, "1 of 6 transfers measured, 1 checked, 0 wrong"),
+        (1, "1 of 1 copies checked, 0 wrong"),
+    ],
+)
+def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
+    transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
+    summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
+    table = TransferTable()
+    text = table.begin(header(planned_cases=planned)) + table.transfer(result) + table.end(None)
+    assert text.splitlines()[-1].strip() == expected
+
+
+def test_markdown_tells_how_much_of_the_plan_is_there():
+    early = export(MarkdownExporter(), [OUT], header(planned_cases=14))
+    assert "\n1 of 14 cases: 1 correct." in early
+    assert "\n2 cases: 2 correct." in export(MarkdownExporter(), [OUT, IN], header(planned_cases=2))
