@@ -122,3 +122,17 @@ def test_what_the_environment_hides_is_not_printed(cclmark):
     run = cclmark(*ARGUMENTS, "--format", "json", env=secrets)
     assert json.loads(run.out)["header"]["environment"] == {"NCCL_DEBUG": "VERSION"}
     assert "hunter2" not in run.out + run.err + run.journal_path.read_text()
+
+
+@pytest.mark.parametrize("name", ["table", "csv", "markdown"])
+def test_rows_of_a_repeated_sweep_name_their_cycle(cclmark, name):
+    run = cclmark(*ARGUMENTS, "-N", "2", "--format", name)
+    lines = run.out.splitlines()
+    if name == "csv":
+        cycles = [row["cycle"] for row in csv.DictReader(lines)][::2]
+    else:
+        words = (
+            line.replace("|", " ").split() for line in lines if re.search("fp32|float32", line)
+        )
+        cycles = [row[0] for row in words]
+    assert cycles == ["0"] * 3 + ["1"] * 3

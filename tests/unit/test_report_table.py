@@ -66,3 +66,34 @@ def test_markdown_tells_how_much_of_the_plan_is_there():
     early = export(MarkdownExporter(), [OUT], header(planned_cases=14))
     assert "\n1 of 14 cases: 1 correct." in early
     assert "\n2 cases: 2 correct." in export(MarkdownExporter(), [OUT, IN], header(planned_cases=2))
+
+
+def table_rows(text):
+    """The lines of the table: its head, and its rows, which are all of float32."""
+    return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
+
+
+def in_cycle(result, cycle):
+    return msgspec.structs.replace(result, cycle=cycle)
+
+
+def test_rows_name_their_cycle_where_there_are_several():
+    sweep = (OUT, IN, OUT_NEXT, WRONG)
+    results = [in_cycle(result, cycle) for cycle in range(2) for result in sweep]
+    text = export(TableExporter(), results, header(cycles=2))
+    head, *rows = table_rows(text)
+    assert head.split()[:2] == ["cycle", "size"]
+    assert [row.split()[0] for row in rows] == ["0", "0", "1", "1"]
+    assert {len(line) for line in (head, rows[0])} == {len(head)}
+    once = export(TableExporter(), sweep, header(cycles=1))
+    assert "cycle" not in once
+
+
+def test_markdown_rows_name_their_cycle_where_there_are_several():
+    results = [in_cycle(result, cycle) for cycle in range(2) for result in (OUT, IN)]
+    text = export(MarkdownExporter(), results, header(cycles=0))
+    head, rule, *rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert head.split()[:4] == ["|", "cycle", "|", "size"]
+    assert [row.split()[1] for row in rows] == ["0", "1"]
+    assert {len(line.split("|")) for line in (head, rule, *rows)} == {len(head.split("|"))}
+    assert "cycle" not in export(MarkdownExporter(), results[:2], header(cycles=1))

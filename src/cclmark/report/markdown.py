@@ -38,10 +38,12 @@ class MarkdownExporter:
         self._heading = ""
         self._results: list[CaseResult] = []
         self._planned = 0
+        self._numbers_cycles = False
 
     def begin(self, header: Header) -> str:
         """The heading and the machine."""
         self._planned = planned_results(header)
+        self._numbers_cycles = header.settings.cycles != 1
         paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
         if header.notices:
             paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
@@ -63,9 +65,21 @@ class MarkdownExporter:
         heading = escape(f"{case.operation} ({case.ccl}, {case.ranks} ranks)")
         if heading != self._heading:
             self._heading = heading
-            text = f"\n## {heading}\n\n{_head()}"
+            text = f"\n## {heading}\n\n{self._head()}"
         self._results += [msgspec.structs.replace(result, samples=None) for result in row.results]
-        return text + _table_line([*_cells(row), _remarks(row)])
+        return text + self._line(str(row.results[0].cycle), [*_cells(row), _remarks(row)])
+
+    def _head(self) -> str:
+        rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
+        return self._line("cycle", [*_HEADS, "remarks"]) + self._line("----:", [*rule, "-------"])
+
+    def _line(self, cycle: str, cells: list[str]) -> str:
+        """A line of the table, with the cycle in front where there is more than one."""
+        *columns, remarks = cells
+        padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
+        if self._numbers_cycles:
+            padded.insert(0, cycle.rjust(len("cycle")))
+        return f"| {' | '.join([*padded, remarks])} |\n"
 
 
 def escape(text: str) -> str:
@@ -116,11 +130,6 @@ def _best(entry: OperationFindings) -> str:
     )
 
 
-def _head() -> str:
-    rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
-    return _table_line([*_HEADS, "remarks"]) + _table_line([*rule, "-------"])
-
-
 def _cells(row: Row) -> list[str]:
     case = row.case
     return [
@@ -165,9 +174,3 @@ def _remarks_on(result: CaseResult) -> list[str]:
     if not result.converged:
         remarks.append("did not settle")
     return remarks
-
-
-def _table_line(cells: list[str]) -> str:
-    *columns, remarks = cells
-    padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
-    return f"| {' | '.join([*padded, remarks])} |\n"

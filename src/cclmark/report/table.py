@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -24,9 +24,9 @@ from cclmark.results.schema import (
 
 Paint = Callable[[str, str], str]
 
-_LEAD = "{:>10}  {:>11}  {:>8}  {:>4}  {:>4}"
+_LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
+_GAP = "  "
 _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
-_LEAD_WIDTH = len(_LEAD.format("", "", "", "", ""))
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NOISY = 0.10  # spread that deserves a warning colour
@@ -60,10 +60,12 @@ class TableExporter:
         self._results: list[CaseResult] = []
         self._section: tuple[str, str] | None = None
         self._header: Header | None = None
+        self._lead = _lead_columns(None)
 
     def begin(self, header: Header) -> str:
         """The machine, the libraries with their paths, the method."""
         self._header = header
+        self._lead = _lead_columns(header.settings)
         ranks = len(header.devices)
         title = f"cclmark {header.cclmark_version}"
         lines = [
@@ -116,15 +118,15 @@ class TableExporter:
             f"{name:─^{_PART_WIDTH - 2}}".rjust(_PART_WIDTH) for name in self._placements
         )
         names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
-        columns = _LEAD.format("size", "count", "dtype", "op", "root")
+        columns = self._aligned({name: name for name in self._lead})
         return (
             f"\n{self._paint(title, 'bold')}\n"
-            f"{' ' * _LEAD_WIDTH}{self._paint(heads, 'dim')}\n"
+            f"{' ' * len(columns)}{self._paint(heads, 'dim')}\n"
             f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
         )
 
     def _cells(self, row: Row) -> str:
-        text = _lead(row.case)
+        text = self._aligned(_lead(row))
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
         if row.case.operation == "barrier":
             shown = dict.fromkeys(self._placements[:1], row.results[0])
@@ -134,6 +136,9 @@ class TableExporter:
         for name in self._placements:
             text += self._part(shown.get(name))
         return text.rstrip() + self._mismatch(row)
+
+    def _aligned(self, cells: Mapping[str, str]) -> str:
+        return _GAP.join(f"{cells[name]:>{width}}" for name, width in self._lead.items())
 
     def _part(self, result: CaseResult | None) -> str:
         if result is None:
@@ -251,16 +256,26 @@ def _bandwidth(bytes_per_s: float, case: Case) -> str:
     return "-" if case.operation == "barrier" else _gigabytes(bytes_per_s)
 
 
-def _lead(case: Case) -> str:
+def _lead_columns(settings: Settings | None) -> dict[str, int]:
+    """The columns that say what was measured, with their widths."""
+    columns = dict(_LEAD_COLUMNS)
+    if settings is None or settings.cycles == 1:
+        del columns["cycle"]
+    return columns
+
+
+def _lead(row: Row) -> dict[str, str]:
+    case = row.case
+    cycle = {"cycle": str(row.results[0].cycle)}
     if case.operation == "barrier":
-        return _LEAD.format("-", "-", "-", "-", "-")
-    return _LEAD.format(
-        format_size(case.size_bytes),
-        case.count,
-        _SHORT_DTYPES.get(case.dtype, case.dtype),
-        case.reduction or "-",
-        "-" if case.root is None else case.root,
-    )
+        return dict.fromkeys(_LEAD_COLUMNS, "-") | cycle
+    return cycle | {
+        "size": format_size(case.size_bytes),
+        "count": str(case.count),
+        "dtype": _SHORT_DTYPES.get(case.dtype, case.dtype),
+        "op": case.reduction or "-",
+        "root": "-" if case.root is None else str(case.root),
+    }
 
 
 def _method(settings: Settings) -> str:
