@@ -97,3 +97,40 @@ def test_markdown_rows_name_their_cycle_where_there_are_several():
     assert [row.split()[1] for row in rows] == ["0", "1"]
     assert {len(line.split("|")) for line in (head, rule, *rows)} == {len(head.split("|"))}
     assert "cycle" not in export(MarkdownExporter(), results[:2], header(cycles=1))
+
+
+def with_count(result, count):
+    case = msgspec.structs.replace(result.case, size_bytes=count, count=count)
+    return msgspec.structs.replace(result, case=case)
+
+
+def with_wrong(result, wrong):
+    verification = msgspec.structs.replace(result.verification, wrong=wrong)
+    return msgspec.structs.replace(result, verification=verification)
+
+
+def with_spread(result, share):
+    summary = msgspec.structs.replace(result.summary, cv=share)
+    return msgspec.structs.replace(result, summary=summary)
+
+
+@pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
+def test_columns_stay_aligned_whatever_is_counted(largest):
+    exporter = TableExporter(in_place=False)
+    results = [
+        OUT,
+        with_count(OUT, largest),
+        with_spread(OUT, 9.9999),
+        with_spread(OUT, 123.4),
+        *(with_wrong(OUT, wrong) for wrong in (99_999, 100_000, 9_999_600, 10**12, 4 * largest)),
+    ]
+    head, *rows = table_rows(export(exporter, results, header(end_bytes=largest)))
+    assert len(rows) == len(results)
+    assert {len(row) for row in rows} == {len(head)}
+    assert str(largest) in rows[1]
+
+
+def test_a_large_number_of_wrong_elements_is_rounded():
+    results = [with_wrong(OUT, wrong) for wrong in (1025, 262_144, 1 << 24)]
+    _, *rows = table_rows(export(TableExporter(in_place=False), results))
+    assert [row.split()[-2] for row in rows] == ["1025", "262k", "17M"]

@@ -147,8 +147,8 @@ class TableExporter:
             return self._paint(f"  {result.status:>{_PART_WIDTH - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
-        wrong = "-" if checked is None else str(checked.wrong)
-        spread = f"{summary.cv * 100:.1f}%" if summary.samples > 1 else "-"
+        wrong = "-" if checked is None else _in_five(checked.wrong)
+        spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
             f"  {format_time_us(summary.time_s):>9}"
             f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
@@ -247,6 +247,18 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def _in_five(number: int) -> str:
+    """At most five characters: rounded to thousands, millions and so on from 100000 on."""
+    if number < 100_000:
+        return str(number)
+    power = next(power for power in range(1, 7) if number / 1000**power < 9999.5)
+    return f"{number / 1000**power:.0f}{' kMGTPE'[power]}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 9.999 else f"{share:.0%}"
+
+
 def _gigabytes(bytes_per_s: float) -> str:
     value = bytes_per_s / 1e9
     return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
@@ -261,6 +273,9 @@ def _lead_columns(settings: Settings | None) -> dict[str, int]:
     columns = dict(_LEAD_COLUMNS)
     if settings is None or settings.cycles == 1:
         del columns["cycle"]
+    if settings is not None:
+        # No case has more elements than the largest size has bytes.
+        columns["count"] = max(columns["count"], len(str(settings.end_bytes)))
     return columns
 
 
