@@ -134,3 +134,59 @@ def test_a_large_number_of_wrong_elements_is_rounded():
     results = [with_wrong(OUT, wrong) for wrong in (1025, 262_144, 1 << 24)]
     _, *rows = table_rows(export(TableExporter(in_place=False), results))
     assert [row.split()[-2] for row in rows] == ["1025", "262k", "17M"]
+
+
+FULL_COLUMNS = 133
+
+
+@pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 120, FULL_COLUMNS - 1])
+@pytest.mark.parametrize("placements", ["both", "in-place"])
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
+    exporter = TableExporter(out_of_place=placements == "both", terminal_columns=columns)
+    results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
+    lines = export(exporter, results, header(cycles=cycles)).split("\n\n")[1].splitlines()
+    assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
+
+
+def test_a_narrow_terminal_has_a_line_for_each_placement():
+    text = export(TableExporter(terminal_columns=80), [OUT, IN, OUT_NEXT, WRONG])
+    _, head, *lines = text.split("\n\n")[1].splitlines()
+    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    rows = [line.split() for line in lines if "wrong:" not in line]
+    assert [row[:5] for row in rows[::2]] == [
+        ["1", "KiB", "fp32", "sum", "-"],
+        ["256", "KiB", "fp32", "sum", "-"],
+    ]
+    assert [row[5] for row in rows[::2]] == ["out", "out"]
+    assert [row[0] for row in rows[1::2]] == ["in", "in"]
+    assert [row[-2] for row in rows] == ["0", "0", "0", "1025"], "the figures are in their lines"
+    assert "out: out-of-place, in: in-place" in text
+
+
+def test_a_wider_terminal_has_the_count_as_well():
+    text = export(TableExporter(terminal_columns=92), [OUT, IN])
+    assert table_rows(text)[0].split()[:3] == ["size", "count", "dtype"]
+
+
+@pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
+def test_a_wide_terminal_changes_nothing(columns):
+    anywhere = export(TableExporter(), SAMPLE.results)
+    assert export(TableExporter(terminal_columns=columns), SAMPLE.results) == anywhere
+    assert max(map(len, table_rows(anywhere))) == FULL_COLUMNS
+
+
+def test_one_placement_needs_no_second_line():
+    head, *rows = table_rows(
+        export(TableExporter(out_of_place=False, terminal_columns=80), [IN, WRONG])
+    )
+    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    assert [row.split()[:2] for row in rows] == [["1", "KiB"], ["256", "KiB"]]
+
+
+def test_on_a_narrow_terminal_a_skipped_size_says_why():
+    in_place = msgspec.structs.replace(
+        SKIPPED, case=msgspec.structs.replace(SKIPPED.case, in_place=True)
+    )
+    text = export(TableExporter(terminal_columns=80), [SKIPPED, in_place])
+    assert text.count(f"skipped: {SKIPPED.reason}") == 1

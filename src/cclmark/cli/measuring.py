@@ -255,4 +255,5 @@ def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
         paint=ansi if output.is_terminal else unpainted,
         out_of_place=False in plan.placements,
         in_place=True in plan.placements,
+        terminal_columns=output.terminal_columns,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -30,6 +31,13 @@ class Output:
     def is_terminal(self) -> bool:
         """Whether a person looks at it."""
         return self._path is None and sys.stdout.isatty()
+
+    @property
+    def terminal_columns(self) -> int | None:
+        """How wide the terminal is; None where there is none, or none that says so."""
+        if not self.is_terminal:
+            return None
+        return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
     def write(self, text: str) -> None:
         """Writes and flushes. Raises KeyboardInterrupt when the reader of a pipe has gone.

@@ -25,6 +25,9 @@ from cclmark.results.schema import (
 Paint = Callable[[str, str], str]
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
+_NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
+_DISPENSABLE_COLUMNS = ("count", "root")  # where the terminal is narrow: the journal has them
+_SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _GAP = "  "
 _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
@@ -44,13 +47,25 @@ def ansi(text: str, style: str) -> str:
 
 
 class TableExporter:
-    """Fixed columns, a line per size: it can be watched, piped, compared and pasted."""
+    """Fixed columns, a line per size: it can be watched, piped, compared and pasted.
+
+    On a terminal that is too narrow for that, the placements of a size have a line each.
+    """
 
     def __init__(
-        self, *, paint: Paint = unpainted, out_of_place: bool = True, in_place: bool = True
+        self,
+        *,
+        paint: Paint = unpainted,
+        out_of_place: bool = True,
+        in_place: bool = True,
+        terminal_columns: int | None = None,
     ) -> None:
-        """``paint`` colours for a terminal; the flags say which placements the run measures."""
+        """``paint`` colours for a terminal of ``terminal_columns``; None: as wide as it gets.
+
+        The other flags say which placements the run measures.
+        """
         self._paint = paint
+        self._terminal_columns = terminal_columns
         self._placements = [
             name
             for name, wanted in (("out-of-place", out_of_place), ("in-place", in_place))
@@ -60,12 +75,12 @@ class TableExporter:
         self._results: list[CaseResult] = []
         self._section: tuple[str, str] | None = None
         self._header: Header | None = None
-        self._lead = _lead_columns(None)
+        self._lead, self._stacked = self._layout(None)
 
     def begin(self, header: Header) -> str:
         """The machine, the libraries with their paths, the method."""
         self._header = header
-        self._lead = _lead_columns(header.settings)
+        self._lead, self._stacked = self._layout(header.settings)
         ranks = len(header.devices)
         title = f"cclmark {header.cclmark_version}"
         lines = [
@@ -109,36 +124,67 @@ class TableExporter:
         self._section = section
         return text + self._cells(row) + "\n"
 
+    def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
+        """The columns before the figures, and whether the placements have a line each."""
+        columns = _lead_columns(settings)
+        most = self._terminal_columns
+        if most is None or _width(columns) + _PART_WIDTH * len(self._placements) <= most:
+            return columns, False
+        stacked = len(self._placements) > 1
+        columns |= _NARROW_COLUMNS
+        if stacked:
+            columns["place"] = max(map(len, _SHORT_PLACEMENTS.values()))
+        for name in _DISPENSABLE_COLUMNS:
+            if _width(columns) + _PART_WIDTH > most:
+                del columns[name]
+        return columns, stacked
+
     def _section_head(self, row: Row) -> str:
         title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
         if route != "native" and row.summary is not None:
             title += f" ({plain(route)})"
+        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
+        columns = self._aligned({name: name for name in self._lead} | {"place": ""})
+        title = f"\n{self._paint(title, 'bold')}"
+        if self._stacked:
+            legend = ", ".join(f"{short}: {name}" for name, short in _SHORT_PLACEMENTS.items())
+            return f"{title}  {self._paint(legend, 'dim')}\n{self._paint(columns + names, 'dim')}\n"
         heads = "".join(
             f"{name:─^{_PART_WIDTH - 2}}".rjust(_PART_WIDTH) for name in self._placements
         )
-        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
-        columns = self._aligned({name: name for name in self._lead})
         return (
-            f"\n{self._paint(title, 'bold')}\n"
+            f"{title}\n"
             f"{' ' * len(columns)}{self._paint(heads, 'dim')}\n"
             f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
         )
 
     def _cells(self, row: Row) -> str:
-        text = self._aligned(_lead(row))
+        lead = _lead(row)
+        if all(result.summary is None for result in row.results):
+            result = row.results[0]
+            reason = self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
+            return self._aligned(lead) + reason
+        if self._stacked:
+            return self._stack(row, lead) + self._mismatch(row)
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
         if row.case.operation == "barrier":
             shown = dict.fromkeys(self._placements[:1], row.results[0])
-        if all(result.summary is None for result in row.results):
-            result = row.results[0]
-            return text + self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
-        for name in self._placements:
-            text += self._part(shown.get(name))
-        return text.rstrip() + self._mismatch(row)
+        parts = "".join(self._part(shown.get(name)) for name in self._placements)
+        return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
+
+    def _stack(self, row: Row, lead: dict[str, str]) -> str:
+        """A line for each placement; the second does not repeat what was measured."""
+        lines = []
+        for result in row.results:
+            if row.case.operation != "barrier":
+                lead["place"] = _SHORT_PLACEMENTS[result.case.placement]
+            lines.append(self._aligned(lead) + self._part(result))
+            lead = dict.fromkeys(lead, "")
+        return "\n".join(lines)
 
     def _aligned(self, cells: Mapping[str, str]) -> str:
-        return _GAP.join(f"{cells[name]:>{width}}" for name, width in self._lead.items())
+        return _GAP.join(f"{cells.get(name, ''):>{width}}" for name, width in self._lead.items())
 
     def _part(self, result: CaseResult | None) -> str:
         if result is None:
@@ -277,6 +323,10 @@ def _lead_columns(settings: Settings | None) -> dict[str, int]:
         # No case has more elements than the largest size has bytes.
         columns["count"] = max(columns["count"], len(str(settings.end_bytes)))
     return columns
+
+
+def _width(columns: Mapping[str, int]) -> int:
+    return sum(columns.values()) + len(_GAP) * (len(columns) - 1)
 
 
 def _lead(row: Row) -> dict[str, str]:
