@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -204,6 +205,7 @@ def launch(
     env: Mapping[str, str] | None = None,
     code: int = 0,
     timeout_s: float = 60,
+    stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Run:
     """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
     command = [*PROGRAM, *map(str, arguments)]
@@ -213,13 +215,15 @@ def launch(
             cwd=directory,
             env=environment(tag, env),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
         pytest.fail(f"still running after {timeout_s:g} s: {' '.join(command)}")
-    run = Run(command, directory, result.returncode, result.stdout.decode(), result.stderr.decode())
+    out = (result.stdout or b"").decode()
+    run = Run(command, directory, result.returncode, out, result.stderr.decode())
     if "Traceback" in run.err + run.out:
         pytest.fail(f"fell over: {run.err[-1500:]}")
     if run.code != code:
@@ -262,10 +266,12 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
     """Starts the program and returns at once. It is killed with the test if it still runs."""
     runs: list[Background] = []
 
-    def start(*arguments: str, env: Mapping[str, str] | None = None) -> Background:
+    def start(
+        *arguments: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> Background:
         journal = tmp_path / f"background-{len(runs)}.jsonl"
         own_tag = f"{tag}-{uuid.uuid4().hex}"
-        command = [*PROGRAM, *arguments, "--journal", str(journal)]
+        command = [*prefix, *PROGRAM, *arguments, "--journal", str(journal)]
         process = subprocess.Popen(
             command,
             cwd=tmp_path,

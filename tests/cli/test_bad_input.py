@@ -119,8 +119,62 @@ def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
     assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
 
 
+@pytest.mark.parametrize("text", ["8X", "0", "1.3", "9999999T"])
+@pytest.mark.parametrize(
+    ("flag", "short"), [("-b", "-b"), ("--minbytes", "-b"), ("-e", "-e"), ("-i", "-i")]
+)
+def test_a_size_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag, short, text):
+    error = refused(cclmark, "all_reduce", *HOST, *TINY, flag, text)
+    assert error.startswith(f"cclmark: {short}: ")
+    assert f"'{text}'" in error
+
+
+@pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
+def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag):
+    error = refused(cclmark, "p2p", *HOST, flag, "8X")
+    assert error.startswith(f"cclmark: {flag}: ")
+
+
+@pytest.mark.parametrize("command", ["all_reduce", "collectives"])
+@pytest.mark.parametrize(
+    ("flag", "instead"),
+    [
+        (("-t", "2"), "-g N"),
+        (("-t2",), "--devices"),
+        (("--nthreads=2",), "-g N"),
+        (("-a", "1"), "0, 1, 2, 3 is --across-ranks rank0, mean, min, max"),
+        (("--average", "1"), "--across-ranks"),
+    ],
+)
+def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, command, flag, instead):
+    error = refused(cclmark, command, *HOST, *TINY, *flag)
+    assert instead in error
+    assert flag[0].split("=")[0][:2] in error
+
+
 def test_refuses_an_unknown_command(cclmark):
-    assert "all_reduse" in refused(cclmark, "all_reduse", *HOST)
+    error = refused(cclmark, "hypercube", *HOST)
+    assert "'hypercube'" in error
+    assert "did you mean" not in error
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("allreduce", "all_reduce"),
+        ("all-reduce", "all_reduce"),
+        ("all_reduse", "all_reduce"),
+        ("AllReduce", "all_reduce"),
+        ("all_reduce_perf", "all_reduce"),
+        ("test_allreduce", "all_reduce"),
+        ("reducescatter", "reduce_scatter"),
+        ("all2all", "alltoall"),
+        ("collective", "collectives"),
+    ],
+)
+def test_a_command_spelt_in_another_way_is_refused_with_the_right_name(cclmark, typed, meant):
+    error = refused(cclmark, typed, *HOST)
+    assert error.endswith(f"'{typed}': did you mean {meant}?")
 
 
 def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
@@ -168,6 +222,23 @@ class TestMissing:
         env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
         error = refused(cclmark, *arguments, code=MISSING, env=env)
         assert "/nonexistent/libcuda.so.1" in error
+
+    def test_no_driver_for_so_many_devices(self, cclmark):
+        env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
+        error = refused(cclmark, "all_reduce", *TINY, "-g", "2", code=MISSING, env=env)
+        assert "/nonexistent/libcuda.so.1" in error
+
+    @pytest.mark.parametrize("format_name", ["table", "csv"])
+    def test_no_driver_leaves_the_host_and_a_notice(self, cclmark, request, format_name):
+        env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
+        run = cclmark("all_reduce", *TINY, "--format", format_name, env=env)
+        request.node.kept_files = set(run.written())
+        header = run.journal.header
+        assert {device.runtime for device in header.devices} == {"host"}
+        (notice,) = (text for text in header.notices if "NVIDIA" in text)
+        assert "was not found. The host is measured instead" in notice
+        assert run.message == f"cclmark: {notice}"
+        assert (notice in run.out) == (format_name == "table")
 
     def refused_library(self, cclmark, fake_cuda, path, **extra):
         run = cclmark(
@@ -281,15 +352,21 @@ class TestFiles:
         refused(cclmark, "barrier", *HOST, *TINY, "--journal", journal, "-O", tmp_path / "new.txt")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-    def test_output_on_a_full_disk(self, background, no_leaks, request):
-        run = background("barrier", *HOST, *TINY, "-O", "/dev/full")
-        request.node.kept_files = {run.journal_path.name}
-        ended = run.finish()
-        assert ended.code in (USAGE, MISSING, 4)
-        assert "Traceback" not in ended.err
-        assert "/dev/full" in ended.err
-        assert "No space left" in ended.err
-        assert len(run.read().results) == 1, "the journal is on another disk"
+    @pytest.mark.parametrize("format_name", ["table", "json", "csv"])
+    @pytest.mark.parametrize("target", ["-O", "standard output"])
+    def test_output_on_a_full_disk(self, cclmark, no_leaks, request, target, format_name):
+        """One message and code 3, wherever the output goes; the journal is on another disk."""
+        arguments = ("all_reduce", *HOST, *TINY, "--format", format_name)
+        if target == "-O":
+            run = cclmark(*arguments, "-O", "/dev/full", code=MISSING)
+        else:
+            with Path("/dev/full").open("wb") as full:
+                run = cclmark(*arguments, stdout=full, code=MISSING)
+        request.node.kept_files = set(run.written())
+        name = "/dev/full" if target == "-O" else target
+        assert run.message == f"cclmark: cannot write {name}: No space left on device"
+        assert len(run.journal.results) == 2
+        assert run.journal.footer.exit_code == MISSING
 
     def test_a_reader_that_goes_away(self, background, no_leaks, request):
         run = background("all_reduce", *HOST, "-b", "64", "-e", "64", "-n", "1", "-N", "0")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
+import os
 import re
+import struct
+import termios
+from contextlib import suppress
 
 import pytest
 
@@ -122,3 +127,34 @@ def test_what_the_environment_hides_is_not_printed(cclmark):
     run = cclmark(*ARGUMENTS, "--format", "json", env=secrets)
     assert json.loads(run.out)["header"]["environment"] == {"NCCL_DEBUG": "VERSION"}
     assert "hunter2" not in run.out + run.err + run.journal_path.read_text()
+
+
+@pytest.mark.parametrize("name", ["table", "csv", "markdown"])
+def test_rows_of_a_repeated_sweep_name_their_cycle(cclmark, name):
+    run = cclmark(*ARGUMENTS, "-N", "2", "--format", name)
+    lines = run.out.splitlines()
+    if name == "csv":
+        cycles = [row["cycle"] for row in csv.DictReader(lines)][::2]
+    else:
+        words = (
+            line.replace("|", " ").split() for line in lines if re.search("fp32|float32", line)
+        )
+        cycles = [row[0] for row in words]
+    assert cycles == ["0"] * 3 + ["1"] * 3
+
+
+@pytest.mark.parametrize(("columns", "lines_per_size"), [(80, 2), (200, 1)])
+def test_the_table_fits_the_terminal(cclmark, columns, lines_per_size):
+    reading, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    cclmark(*ARGUMENTS, stdout=terminal, env={"COLUMNS": ""})
+    os.close(terminal)
+    shown = b""
+    with suppress(OSError):  # what a terminal says at its end
+        while chunk := os.read(reading, 1 << 16):
+            shown += chunk
+    os.close(reading)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+    table = text.replace("\r", "").split("\n\n")[1].splitlines()
+    assert max(map(len, table)) <= columns
+    assert len([line for line in table if re.search(r"\d+\.\d\d", line)]) == 3 * lines_per_size

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,26 @@ class TestInfo:
         document = json.loads(cclmark("info", "--json", env=env).out)
         assert "/nonexistent" in document["unavailable"]["NVRTC"]
         assert document["nvrtc_path"] == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [("info",), ("info", "--json"), ("--help",), ("info", "-h"), ("--version",)]
+)
+def test_a_full_disk_is_one_message(cclmark, arguments, unbuffered):
+    with Path("/dev/full").open("wb") as full:
+        env = {"PYTHONUNBUFFERED": unbuffered}
+        run = cclmark(*arguments, env=env, stdout=full, code=3)
+    assert run.err == "cclmark: cannot write standard output: No space left on device\n"
+
+
+def test_a_reader_that_went_away_is_an_interruption(cclmark):
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = cclmark("info", stdout=writing, code=130)
+    os.close(writing)
+    assert run.err.strip() == "cclmark: interrupted"
 
 
 class TestHelp:

@@ -5,9 +5,13 @@ Bounds on time are wide: they tell an end from a hang, not fast from slow.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
+import sys
 import time
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -183,6 +187,19 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     assert str(run.journal_path) in ended.err
 
 
+def test_an_interrupted_run_says_how_much_of_its_plan_it_measured(background):
+    run = background(*ENDLESS[:-1], "100000")
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, signal.SIGINT)
+    ended = run.finish(SOON_S)
+    journal = run.read()
+    assert journal.header.planned_cases == 2 * 5, "both placements of 64 to 1K"
+    found = re.search(r"(\d+) of 1000000 cases measured, \1 checked, 0 wrong", ended.out)
+    assert found, ended.out
+    # The signal may come when a result is in the journal and not yet on the screen.
+    assert len(journal.results) - int(found[1]) in (0, 1)
+
+
 @pytest.mark.parametrize("workers", [1, 2, RANKS])
 def test_interrupted_at_start_up(background, workers):
     run = background(*ENDLESS)
@@ -192,6 +209,43 @@ def test_interrupted_at_start_up(background, workers):
     assert ended.code == 130
     assert "Traceback" not in ended.err
     assert not run.journal_path.exists() or run.read().footer is not None
+
+
+def console_script() -> list[str]:
+    """What the installed ``cclmark`` runs."""
+    (script,) = entry_points(group="console_scripts", name="cclmark")
+    return ["-c", f"import sys, {script.module}; sys.exit({script.value.replace(':', '.')}())"]
+
+
+@pytest.mark.parametrize("program", [["-m", "cclmark"], console_script()], ids=["-m", "script"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_while_it_is_imported(tmp_path, program, number):
+    """The first tenth of a second goes into imports; here one of them raises the signal."""
+    (tmp_path / "click.py").write_text(
+        f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, *program, "info"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr == "cclmark: interrupted\n"
+
+
+def test_what_nohup_ignores_stays_ignored(background):
+    """A closed terminal does not end a run that was told to go on without one."""
+    run = background(*ENDLESS, prefix=["nohup"])
+    run.wait_for_ranks(results=1)
+    seen = len(run.read().results)
+    run.signal(run.process.pid, signal.SIGHUP)
+    run.wait_for_ranks(results=seen + RANKS)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish(SOON_S).code == 130
 
 
 def test_interrupted_twice(background):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from cclmark.errors import MissingError, UsageError
@@ -53,12 +55,58 @@ def test_devices_that_are_not_there_are_missing():
         choose_devices("0", None, none)
 
 
-def test_the_quick_count_never_guesses(monkeypatch):
-    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
-    assert quick_cuda_count() is None
-    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY")
+@pytest.fixture
+def two_nodes(monkeypatch):
+    """A machine with /dev/nvidia0 and /dev/nvidia1, and nothing in the environment."""
+    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nodes = [Path("/dev/nvidia0"), Path("/dev/nvidia1")]
+    monkeypatch.setattr("cclmark.launch.devices._cuda_nodes", lambda: nodes)
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Says whether the driver's library can be loaded."""
+
+    def set_to(answer):
+        monkeypatch.setattr("cclmark.launch.devices._cuda_driver_loads", lambda: answer)
+
+    return set_to
+
+
+def test_the_quick_count_never_guesses(monkeypatch, two_nodes, loads):
+    loads(True)
+    assert quick_cuda_count() == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert quick_cuda_count() == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
     assert quick_cuda_count() is None
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    loads(False)
+    assert quick_cuda_count() is None
+    loads(True)
+    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
+    assert quick_cuda_count() is None
+
+
+def test_devices_without_a_driver_leave_the_host_and_a_notice(two_nodes):
+    choice = choose_devices("", None, none)
+    assert choice.runtime == "host"
+    assert "no driver" in choice.notice
+    assert "host is measured" in choice.notice
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)])
+def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count):
+    with pytest.raises(MissingError, match="no driver"):
+        choose_devices(text, count, none)
+
+
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    choice = choose_devices("", 2, none)
+    assert (choice.runtime, choice.indices, choice.notice) == ("host", (0, 1), "")
 
 
 def state(rank, **changes):

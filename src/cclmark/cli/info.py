@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import click
 
 from cclmark.cli.options import OUTPUT, LibraryFlags, command, option
+from cclmark.cli.output import say
 
 
 @dataclass
@@ -30,7 +31,7 @@ def _info(flags: InfoFlags) -> None:
     found = take_inventory(flags.ccl_path)
     links, notices = complete_from_nvml(found.devices, machine)
     render = inventory_json if flags.json else inventory_text
-    click.echo(
+    say(
         render(
             machine,
             found.devices,

@@ -11,15 +11,50 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.info import info_command
+from cclmark.cli.options import SaysHelp
+from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
+from cclmark.signals import interrupt, on_ending_signals
 
 
-class _InOrder(click.Group):
+class _InOrder(SaysHelp, click.Group):
     """Lists the commands as they were added, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command; for one that there is not, says which was probably meant."""
+        name = args[0]
+        if name in self.commands or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        meant = _meant(name, list(self.commands))
+        question = f": did you mean {meant}?" if meant else "."
+        raise click.UsageError(f"No such command {name!r}{question}", ctx)
+
+
+def _meant(name: str, commands: list[str]) -> str:
+    """The command that ``name`` is another spelling of, as by the peers' programs, or empty."""
+    import difflib
+
+    bare = {_bare(command): command for command in commands}
+    close = difflib.get_close_matches(_bare(name), bare, n=1, cutoff=0.75)
+    return bare[close[0]] if close else ""
+
+
+def _bare(name: str) -> str:
+    """The letters that count: of ``all-reduce``, ``AllReduce``, ``all_reduce_perf``, ``test_…``."""
+    words = name.lower().replace("-", "_").split("_")
+    return "".join(word for word in words if word not in ("perf", "test")).replace("2", "to")
+
+
+def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        say(f"cclmark {__version__}")
+        ctx.exit()
 
 
 @click.group(
@@ -28,7 +63,14 @@ class _InOrder(click.Group):
     "Start with: cclmark all_reduce",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="cclmark", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 def app() -> None:
     """Holds the commands."""
 
@@ -47,17 +89,11 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _end(number: int, frame: object) -> None:
-    """A scheduler or a closed terminal ends a run as Ctrl-C does: with everything kept."""
-    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
-
-
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
     _prepare_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
     try:
+        on_ending_signals(interrupt)
         app(prog_name="cclmark", standalone_mode=False)
     except click.ClickException as error:
         error.show()
@@ -68,3 +104,5 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        on_ending_signals(signal.SIG_IGN)  # the exit code stands

@@ -39,7 +39,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = choose_devices(flags.devices, _device_count(flags), count_devices)
+    devices = pick_devices(flags.devices, _device_count(flags))
     settings = _settings(flags, devices.runtime)
     plan = _plan(operations, flags, devices, settings)
     cases = list(plan.cases())
@@ -95,8 +95,18 @@ def _check_faults(settings: Settings, cases: list[Case]) -> None:
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def count_devices(runtime: str) -> int:
-    """How many devices ``runtime`` has. Raises MissingError."""
+def pick_devices(text: str, count: int | None) -> DeviceChoice:
+    """What ``--devices`` and ``-g`` ask for, see choose_devices.
+
+    Says at once what is odd about it: the header will as well, but not every format shows that.
+    """
+    devices = choose_devices(text, count, _count_devices)
+    if devices.notice:
+        print(f"cclmark: {devices.notice}", file=sys.stderr)
+    return devices
+
+
+def _count_devices(runtime: str) -> int:
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick
@@ -174,15 +184,15 @@ def _settings(flags: Flags, runtime: str) -> Settings:
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
-    begin_bytes = parse_size(flags.begin)
-    end_bytes = parse_size(flags.end or _DEFAULT_END[runtime])
+    begin_bytes = size_of("-b", flags.begin)
+    end_bytes = size_of("-e", flags.end or _DEFAULT_END[runtime])
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
     factor = _DEFAULT_FACTOR if flags.factor is None else flags.factor
     return Settings(
         begin_bytes=begin_bytes,
         end_bytes=end_bytes if flags.end else max(begin_bytes, end_bytes),
-        step_bytes=parse_size(flags.step) if flags.step else 0,
+        step_bytes=size_of("-i", flags.step) if flags.step else 0,
         factor=0.0 if flags.step else factor,
         timing=timing,
         across_ranks=flags.across,
@@ -200,6 +210,14 @@ def _settings(flags: Flags, runtime: str) -> Settings:
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
+
+
+def size_of(flag: str, text: str) -> int:
+    """The size that was given with ``flag``. Raises UsageError, which names the flag."""
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _timing(flags: Flags) -> str:
@@ -237,4 +255,5 @@ def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
         paint=ansi if output.is_terminal else unpainted,
         out_of_place=False in plan.placements,
         in_place=True in plan.placements,
+        terminal_columns=output.terminal_columns,
     )

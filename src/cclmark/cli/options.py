@@ -6,12 +6,14 @@ goes. ``command`` makes a click command of such a class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
+
+from cclmark.cli.output import say
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,6 +23,14 @@ OPERATION = "Operation"
 WHERE = "Devices and libraries"
 METHOD = "Method"
 OUTPUT = "Output"
+
+_THREADS = (
+    "nccl-tests' -t counts threads; here each device has a process of its own: say how many "
+    "devices with -g N, or which with --devices."
+)
+_AVERAGE = (
+    "nccl-tests' -a 0, 1, 2, 3 is --across-ranks rank0, mean, min, max here; the default is max."
+)
 
 
 def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any:
@@ -43,7 +53,15 @@ class LibraryFlags:
 
 @dataclass
 class Flags(LibraryFlags):
-    """What all measuring commands can be told."""
+    """What all measuring commands can be told.
+
+    ``elsewhere`` says what to use instead of flags that only other tools have.
+    """
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("-t", "--nthreads"), _THREADS),
+        **dict.fromkeys(("-a", "--average"), _AVERAGE),
+    }
 
     begin: str = option(
         SIZES, "-b", "--begin", "--minbytes", default="8", metavar="SIZE", help="Smallest size [8]."
@@ -287,8 +305,39 @@ class CollectivesFlags(Flags):
     )
 
 
-class GroupedCommand(click.Command):
-    """A command whose help lists its options in groups."""
+class SaysHelp(click.Command):
+    """Prints its help like any other answer: a disk that is full is told of in one line."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Click's own option, with another way to print."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _say_help
+        return option
+
+
+def _say_help(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        say(ctx.get_help())
+        ctx.exit()
+
+
+class GroupedCommand(SaysHelp):
+    """A command whose help lists its options in groups, and that knows some flags of the peers."""
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._elsewhere = elsewhere
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the flags; one that only another tool has is refused with what to use instead."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in self._elsewhere:
+                hint = self._elsewhere[error.option_name]
+                raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes a section for each group, in the order in which they first appear."""
@@ -337,5 +386,6 @@ def command(
         params=parameters,
         callback=callback,
         help=summary,
+        elsewhere=getattr(flags_type, "elsewhere", {}),
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.errors import UsageError
+from cclmark.errors import OutputError, UsageError
 
 
 class Output:
@@ -30,6 +31,13 @@ class Output:
     def is_terminal(self) -> bool:
         """Whether a person looks at it."""
         return self._path is None and sys.stdout.isatty()
+
+    @property
+    def terminal_columns(self) -> int | None:
+        """How wide the terminal is; None where there is none, or none that says so."""
+        if not self.is_terminal:
+            return None
+        return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
     def write(self, text: str) -> None:
         """Writes and flushes. Raises KeyboardInterrupt when the reader of a pipe has gone.
@@ -67,3 +75,11 @@ class Output:
                 self.failure = f"cannot write {self._path}: {error.strerror}"
         elif self._made:
             self._path.unlink(missing_ok=True)
+
+
+def say(text: str) -> None:
+    """Prints an answer that is no run's. Raises OutputError when standard output cannot take it."""
+    output = Output(None)
+    output.write(f"{text}\n")
+    if output.failure:
+        raise OutputError(output.failure)

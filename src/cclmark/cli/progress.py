@@ -20,8 +20,14 @@ _PATIENCE_S = 0.5  # what takes less needs no explanation
 class Progress:
     """Shows a spinner when nothing was printed for a while, and nothing where nobody looks."""
 
-    def __init__(self, cases: Sequence[Case | Transfer], stream: TextIO) -> None:
+    def __init__(
+        self, cases: Sequence[Case | Transfer], cycles: int, began_s: float, stream: TextIO
+    ) -> None:
+        """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
         self._cases = cases
+        self._planned = len(cases) * cycles
+        self._done = 0
+        self._began_s = began_s
         self._stream = stream
         # A pager on standard output owns the screen: nothing may be drawn over it.
         self._watched = stream.isatty() and sys.stdout.isatty()
@@ -32,12 +38,7 @@ class Progress:
         """Shows where rank 0 is."""
         if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
-        text = status.phase
-        if 0 <= status.case_index < len(self._cases):
-            case = self._cases[status.case_index]
-            text = f"{case.describe()}: {text}, case {status.case_index + 1} of {len(self._cases)}"
-            if status.batches:
-                text += f", batch {status.batches}"
+        text = self.describe(status)
         if self._spinner is None:
             from rich.console import Console
 
@@ -45,9 +46,39 @@ class Progress:
             self._spinner.start()
         self._spinner.update(text)
 
+    def advance(self) -> None:
+        """Counts a case that is done."""
+        self._done += 1
+
+    def describe(self, status: Status) -> str:
+        """The time since the run began, the case of how many, and what is done to it.
+
+        What matters comes first: a terminal may be too narrow for all of it.
+        """
+        words = [_clock(time.monotonic() - self._began_s)]
+        text = status.phase
+        if 0 <= status.case_index < len(self._cases):
+            number = self._done + 1
+            if self._planned:
+                # The last result may come before rank 0 says that it has gone on.
+                words.append(f"case {min(number, self._planned)} of {self._planned}")
+            else:
+                words.append(f"case {number}")
+            text = f"{self._cases[status.case_index].describe()}: {text}"
+            if status.batches:
+                text += f", batch {status.batches}"
+        return "  ".join([*words, text])
+
     def clear(self) -> None:
         """Takes the line away before something else is printed."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
         self._quiet_since_s = time.monotonic()
+
+
+def _clock(seconds: float) -> str:
+    """0:07, 12:34 or 1:02:03."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

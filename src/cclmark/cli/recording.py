@@ -55,7 +55,8 @@ class Recorder:
         self._hung = False
         self._measured = False
         self._reasons: dict[str, None] = {}
-        self._progress = Progress(things, sys.stderr)
+        self._planned = len(things)
+        self._progress = Progress(things, settings.cycles, began_s, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header."""
@@ -73,6 +74,7 @@ class Recorder:
             settings=self._settings,
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
+            planned_cases=self._planned,
         )
         self._introduced = True
         self._journal.write(header)
@@ -81,6 +83,7 @@ class Recorder:
     def result(self, result: CaseResult | TransferResult) -> None:
         """Writes one result."""
         self._journal.write(result)
+        self._progress.advance()
         self._wrong |= result.status == "wrong"
         self._hung |= result.status == "timeout"
         self._measured |= result.summary is not None

@@ -7,12 +7,12 @@ import os
 import sys
 import time
 
-from cclmark.cli.measuring import count_devices, new_journal
+from cclmark.cli.measuring import new_journal, pick_devices, size_of
 from cclmark.cli.output import Output
 from cclmark.cli.recording import Recorder
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
-from cclmark.launch.devices import DeviceChoice, choose_devices
+from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import LocalLaunch, Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
@@ -133,8 +133,8 @@ def _devices(flags: TransferFlags, launched: tuple[int, int] | None) -> DeviceCh
             raise UsageError("--devices and --dev_list name devices twice")
         if count is not None and len(listed.split(",")) != count:
             raise UsageError(f"--dev_list names {len(listed.split(','))} devices, -g {count}")
-        return choose_devices(listed, None, count_devices)
-    return choose_devices(flags.devices, count, count_devices)
+        return pick_devices(listed, None)
+    return pick_devices(flags.devices, count)
 
 
 def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
@@ -180,7 +180,7 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
     number = len(devices.indices)
     offset_bytes = 0
     if flags.offset.strip() not in ("0", ""):
-        offset_bytes = parse_size(flags.offset)
+        offset_bytes = size_of("--buffer-offset", flags.offset)
     if offset_bytes % ELEMENT_BYTES:
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
     sizes = _sizes(flags, settings)
@@ -286,14 +286,14 @@ def _settings(flags: TransferFlags, runtime: str) -> Settings:
     if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
         raise UsageError("-b and -n (integers) both give a size")
     if flags.begin:
-        begin_bytes = parse_size(flags.begin)
+        begin_bytes = size_of("--begin", flags.begin)
     elif flags.elements is not None:
         begin_bytes = flags.elements * ELEMENT_BYTES
     else:
         begin_bytes = parse_size(_DEFAULT_SIZE[runtime])
     return Settings(
         begin_bytes=begin_bytes,
-        end_bytes=parse_size(flags.end) if flags.end else begin_bytes,
+        end_bytes=size_of("--end", flags.end) if flags.end else begin_bytes,
         step_bytes=0,
         factor=flags.factor,
         timing="gated",

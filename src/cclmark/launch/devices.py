@@ -12,14 +12,19 @@ from cclmark.errors import MissingError, UsageError
 RUNTIMES = ("cuda", "host")
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
+_CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
 
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """One runtime and the indices of its devices, one rank each."""
+    """One runtime and the indices of its devices, one rank each.
+
+    ``notice`` is what the user should know about the choice, if there is anything.
+    """
 
     runtime: str
     indices: tuple[int, ...]
+    notice: str = ""
 
 
 def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
@@ -27,6 +32,8 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
 
     ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
     ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for).
+    Accelerators that are there and cannot be used are an error for who asked for a number of them;
+    else the host is measured, with a notice.
     ``probe`` counts the devices of a runtime, or raises MissingError. Raises UsageError for what
     cannot be read and MissingError for devices that are not there.
     """
@@ -35,10 +42,12 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
         runtime, part = "", text
     if runtime and runtime not in RUNTIMES:
         raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
-    if not runtime:
-        runtime = "cuda" if part or _any_accelerator(probe) else "host"
+    notice = ""
+    if not runtime and not part:
+        runtime, notice = _best_runtime(probe, insists=count is not None)
+    runtime = runtime or "cuda"
     if runtime == "host":
-        return DeviceChoice("host", _host_indices(part, count))
+        return DeviceChoice("host", _host_indices(part, count), notice)
     present = probe(runtime)
     if present < 1:
         raise MissingError(f"the runtime {runtime} sees no device")
@@ -58,11 +67,28 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
     return DeviceChoice(runtime, indices)
 
 
-def _any_accelerator(probe: Callable[[str], int]) -> bool:
+def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
+    """The runtime to take when none is named, and the notice that goes with it."""
     try:
-        return probe("cuda") > 0
-    except MissingError:
-        return False
+        return ("cuda", "") if probe("cuda") > 0 else ("host", "")
+    except MissingError as error:
+        if not _cuda_expected():
+            return "host", ""
+        if insists:
+            raise
+        reason = str(error).splitlines()[0].rstrip(".")
+        return "host", (
+            f"the NVIDIA devices of this machine cannot be used: {reason}. The host is measured "
+            "instead; 'cclmark info' says more"
+        )
+
+
+def _cuda_expected() -> bool:
+    """Whether something says that there are CUDA devices, so that their absence is a fault."""
+    if os.environ.get(_CUDA_VARIABLE):
+        return True
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+    return bool(_cuda_nodes()) and not hidden
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
@@ -105,13 +131,30 @@ def quick_cuda_count() -> int | None:
 
     Starting the driver takes longer than everything else that the launcher does.
     """
-    if os.environ.get("CCLMARK_CUDA_LIBRARY"):
+    if os.environ.get(_CUDA_VARIABLE):
         return None
-    nodes = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    nodes = len(_cuda_nodes())
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count: int | None = None
     if visible is None:
-        return nodes or None
-    entries = [entry.strip() for entry in visible.split(",")]
-    if all(entry.isdigit() and int(entry) < nodes for entry in entries):
-        return len(entries)
-    return None
+        count = nodes or None
+    else:
+        entries = [entry.strip() for entry in visible.split(",")]
+        if all(entry.isdigit() and int(entry) < nodes for entry in entries):
+            count = len(entries)
+    return count if count is not None and _cuda_driver_loads() else None
+
+
+def _cuda_nodes() -> list[Path]:
+    return list(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def _cuda_driver_loads() -> bool:
+    """Whether the driver's library is where the loader looks: containers may lack it."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True

@@ -33,6 +33,7 @@ from cclmark.results.schema import (
     TransferResult,
 )
 from cclmark.results.topology import relations_between
+from cclmark.signals import on_ending_signals
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
@@ -124,7 +125,8 @@ class LocalLaunch:
             with contextlib.closing(Server()) as server:
                 return self._supervise(server)
         except KeyboardInterrupt as interruption:
-            _ignore_interruptions()
+            # Once a run is being ended, impatience must not keep it from ending well.
+            on_ending_signals(signal.SIG_IGN)
             self._wait_for_description()
             return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
         finally:
@@ -137,6 +139,8 @@ class LocalLaunch:
             self._board.enter(job.rank, "start-up", -1, 0, self._request.settings.timeout_s)
             start_rank(job, self._ranks)
         self._machine = describe_machine()
+        if self._request.devices.notice:
+            self._listener.notice(self._request.devices.notice)
         self._notice_neighbours()
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)
@@ -329,12 +333,6 @@ class LocalLaunch:
             rank.rank not in stopped and not self._was_heard(rank) and self._may_be_heard(rank)
             for rank in self._ranks
         )
-
-
-def _ignore_interruptions() -> None:
-    """Once a run is being ended, impatience must not keep it from ending well."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _differences(hellos: Sequence[Hello]) -> list[str]:

@@ -49,7 +49,10 @@ def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
     while size <= end:
         sizes.append(size)
         if len(sizes) > _MOST_SIZES:
-            raise UsageError(f"that sweep has more than {_MOST_SIZES} sizes: take a larger step")
+            raise UsageError(
+                f"that sweep has more than {_MOST_SIZES} sizes: take a larger step (-i) or "
+                "factor (-f)"
+            )
         size = size + step if step else max(size + 1, int(size * factor))
     return sizes
 

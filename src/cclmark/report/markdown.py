@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.plan.sizes import format_size
-from cclmark.report.remarks import ending, problems
+from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Footer, Header
@@ -37,9 +37,13 @@ class MarkdownExporter:
         self._rows = RowCollector()
         self._heading = ""
         self._results: list[CaseResult] = []
+        self._planned = 0
+        self._numbers_cycles = False
 
     def begin(self, header: Header) -> str:
         """The heading and the machine."""
+        self._planned = planned_results(header)
+        self._numbers_cycles = header.settings.cycles != 1
         paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
         if header.notices:
             paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
@@ -52,7 +56,7 @@ class MarkdownExporter:
     def end(self, footer: Footer | None) -> str:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
-        lines = [_outcomes(self._results), *map(_best, findings(self._results))]
+        lines = [_outcomes(self._results, self._planned), *map(_best, findings(self._results))]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 
@@ -61,9 +65,21 @@ class MarkdownExporter:
         heading = escape(f"{case.operation} ({case.ccl}, {case.ranks} ranks)")
         if heading != self._heading:
             self._heading = heading
-            text = f"\n## {heading}\n\n{_head()}"
+            text = f"\n## {heading}\n\n{self._head()}"
         self._results += [msgspec.structs.replace(result, samples=None) for result in row.results]
-        return text + _table_line([*_cells(row), _remarks(row)])
+        return text + self._line(str(row.results[0].cycle), [*_cells(row), _remarks(row)])
+
+    def _head(self) -> str:
+        rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
+        return self._line("cycle", [*_HEADS, "remarks"]) + self._line("----:", [*rule, "-------"])
+
+    def _line(self, cycle: str, cells: list[str]) -> str:
+        """A line of the table, with the cycle in front where there is more than one."""
+        *columns, remarks = cells
+        padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
+        if self._numbers_cycles:
+            padded.insert(0, cycle.rjust(len("cycle")))
+        return f"| {' | '.join([*padded, remarks])} |\n"
 
 
 def escape(text: str) -> str:
@@ -89,10 +105,11 @@ def _machine(header: Header) -> str:
     return escape("; ".join(filter(None, words))) + "."
 
 
-def _outcomes(results: list[CaseResult]) -> str:
+def _outcomes(results: list[CaseResult], planned: int) -> str:
     counts = Counter(_outcome(result) for result in results)
     parts = [f"{count} {escape(outcome)}" for outcome, count in counts.items()]
-    return f"{len(results)} cases: {', '.join(parts) or 'none'}."
+    of_planned = f" of {planned}" if len(results) < planned else ""
+    return f"{len(results)}{of_planned} cases: {', '.join(parts) or 'none'}."
 
 
 def _outcome(result: CaseResult) -> str:
@@ -111,11 +128,6 @@ def _best(entry: OperationFindings) -> str:
         f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
         f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
     )
-
-
-def _head() -> str:
-    rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
-    return _table_line([*_HEADS, "remarks"]) + _table_line([*rule, "-------"])
 
 
 def _cells(row: Row) -> list[str]:
@@ -162,9 +174,3 @@ def _remarks_on(result: CaseResult) -> list[str]:
     if not result.converged:
         remarks.append("did not settle")
     return remarks
-
-
-def _table_line(cells: list[str]) -> str:
-    *columns, remarks = cells
-    padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
-    return f"| {' | '.join([*padded, remarks])} |\n"

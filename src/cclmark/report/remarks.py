@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark.report.rows import Row
 from cclmark.report.text import plain
-from cclmark.results.schema import CaseResult, Finding, Footer
+from cclmark.results.schema import CaseResult, Finding, Footer, Header
 
 
 def problems(result: CaseResult) -> list[str]:
@@ -32,6 +32,11 @@ def series(row: Row) -> str:
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
     return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {case.ranks} ranks")
+
+
+def planned_results(header: Header | None) -> int:
+    """How many results the run has when it is whole; 0 where it has no end or nobody noted it."""
+    return 0 if header is None else header.planned_cases * header.settings.cycles
 
 
 def ending(footer: Footer | None) -> str:

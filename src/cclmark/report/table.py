@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -11,6 +11,7 @@ from cclmark.analysis.limits import link_limit
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import device_lines, labelled, link_lines
+from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import plain
 from cclmark.results.schema import (
@@ -23,9 +24,12 @@ from cclmark.results.schema import (
 
 Paint = Callable[[str, str], str]
 
-_LEAD = "{:>10}  {:>11}  {:>8}  {:>4}  {:>4}"
+_LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
+_NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
+_DISPENSABLE_COLUMNS = ("count", "root")  # where the terminal is narrow: the journal has them
+_SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
+_GAP = "  "
 _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
-_LEAD_WIDTH = len(_LEAD.format("", "", "", "", ""))
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NOISY = 0.10  # spread that deserves a warning colour
@@ -43,13 +47,25 @@ def ansi(text: str, style: str) -> str:
 
 
 class TableExporter:
-    """Fixed columns, a line per size: it can be watched, piped, compared and pasted."""
+    """Fixed columns, a line per size: it can be watched, piped, compared and pasted.
+
+    On a terminal that is too narrow for that, the placements of a size have a line each.
+    """
 
     def __init__(
-        self, *, paint: Paint = unpainted, out_of_place: bool = True, in_place: bool = True
+        self,
+        *,
+        paint: Paint = unpainted,
+        out_of_place: bool = True,
+        in_place: bool = True,
+        terminal_columns: int | None = None,
     ) -> None:
-        """``paint`` colours for a terminal; the flags say which placements the run measures."""
+        """``paint`` colours for a terminal of ``terminal_columns``; None: as wide as it gets.
+
+        The other flags say which placements the run measures.
+        """
         self._paint = paint
+        self._terminal_columns = terminal_columns
         self._placements = [
             name
             for name, wanted in (("out-of-place", out_of_place), ("in-place", in_place))
@@ -59,10 +75,12 @@ class TableExporter:
         self._results: list[CaseResult] = []
         self._section: tuple[str, str] | None = None
         self._header: Header | None = None
+        self._lead, self._stacked = self._layout(None)
 
     def begin(self, header: Header) -> str:
         """The machine, the libraries with their paths, the method."""
         self._header = header
+        self._lead, self._stacked = self._layout(header.settings)
         ranks = len(header.devices)
         title = f"cclmark {header.cclmark_version}"
         lines = [
@@ -106,33 +124,67 @@ class TableExporter:
         self._section = section
         return text + self._cells(row) + "\n"
 
+    def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
+        """The columns before the figures, and whether the placements have a line each."""
+        columns = _lead_columns(settings)
+        most = self._terminal_columns
+        if most is None or _width(columns) + _PART_WIDTH * len(self._placements) <= most:
+            return columns, False
+        stacked = len(self._placements) > 1
+        columns |= _NARROW_COLUMNS
+        if stacked:
+            columns["place"] = max(map(len, _SHORT_PLACEMENTS.values()))
+        for name in _DISPENSABLE_COLUMNS:
+            if _width(columns) + _PART_WIDTH > most:
+                del columns[name]
+        return columns, stacked
+
     def _section_head(self, row: Row) -> str:
         title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
         if route != "native" and row.summary is not None:
             title += f" ({plain(route)})"
+        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
+        columns = self._aligned({name: name for name in self._lead} | {"place": ""})
+        title = f"\n{self._paint(title, 'bold')}"
+        if self._stacked:
+            legend = ", ".join(f"{short}: {name}" for name, short in _SHORT_PLACEMENTS.items())
+            return f"{title}  {self._paint(legend, 'dim')}\n{self._paint(columns + names, 'dim')}\n"
         heads = "".join(
             f"{name:─^{_PART_WIDTH - 2}}".rjust(_PART_WIDTH) for name in self._placements
         )
-        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
-        columns = _LEAD.format("size", "count", "dtype", "op", "root")
         return (
-            f"\n{self._paint(title, 'bold')}\n"
-            f"{' ' * _LEAD_WIDTH}{self._paint(heads, 'dim')}\n"
+            f"{title}\n"
+            f"{' ' * len(columns)}{self._paint(heads, 'dim')}\n"
             f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
         )
 
     def _cells(self, row: Row) -> str:
-        text = _lead(row.case)
+        lead = _lead(row)
+        if all(result.summary is None for result in row.results):
+            result = row.results[0]
+            reason = self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
+            return self._aligned(lead) + reason
+        if self._stacked:
+            return self._stack(row, lead) + self._mismatch(row)
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
         if row.case.operation == "barrier":
             shown = dict.fromkeys(self._placements[:1], row.results[0])
-        if all(result.summary is None for result in row.results):
-            result = row.results[0]
-            return text + self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
-        for name in self._placements:
-            text += self._part(shown.get(name))
-        return text.rstrip() + self._mismatch(row)
+        parts = "".join(self._part(shown.get(name)) for name in self._placements)
+        return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
+
+    def _stack(self, row: Row, lead: dict[str, str]) -> str:
+        """A line for each placement; the second does not repeat what was measured."""
+        lines = []
+        for result in row.results:
+            if row.case.operation != "barrier":
+                lead["place"] = _SHORT_PLACEMENTS[result.case.placement]
+            lines.append(self._aligned(lead) + self._part(result))
+            lead = dict.fromkeys(lead, "")
+        return "\n".join(lines)
+
+    def _aligned(self, cells: Mapping[str, str]) -> str:
+        return _GAP.join(f"{cells.get(name, ''):>{width}}" for name, width in self._lead.items())
 
     def _part(self, result: CaseResult | None) -> str:
         if result is None:
@@ -141,8 +193,8 @@ class TableExporter:
             return self._paint(f"  {result.status:>{_PART_WIDTH - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
-        wrong = "-" if checked is None else str(checked.wrong)
-        spread = f"{summary.cv * 100:.1f}%" if summary.samples > 1 else "-"
+        wrong = "-" if checked is None else _in_five(checked.wrong)
+        spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
             f"  {format_time_us(summary.time_s):>9}"
             f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
@@ -206,9 +258,14 @@ class TableExporter:
         checked = [r.verification for r in self._results if r.verification is not None]
         wrong = sum(verification.wrong > 0 for verification in checked)
         skipped = sum(result.status == "skipped" for result in self._results)
-        if not self._results:
+        planned = planned_results(self._header)
+        if not self._results and not planned:
             return []
-        text = f"{len(checked)} of {len(self._results)} cases checked"
+        if len(self._results) < planned:
+            measured = sum(result.summary is not None for result in self._results)
+            text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+        else:
+            text = f"{len(checked)} of {len(self._results)} cases checked"
         if checked:
             text += f", {wrong} wrong"
         if skipped:
@@ -236,6 +293,18 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def _in_five(number: int) -> str:
+    """At most five characters: rounded to thousands, millions and so on from 100000 on."""
+    if number < 100_000:
+        return str(number)
+    power = next(power for power in range(1, 7) if number / 1000**power < 9999.5)
+    return f"{number / 1000**power:.0f}{' kMGTPE'[power]}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 9.999 else f"{share:.0%}"
+
+
 def _gigabytes(bytes_per_s: float) -> str:
     value = bytes_per_s / 1e9
     return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
@@ -245,16 +314,33 @@ def _bandwidth(bytes_per_s: float, case: Case) -> str:
     return "-" if case.operation == "barrier" else _gigabytes(bytes_per_s)
 
 
-def _lead(case: Case) -> str:
+def _lead_columns(settings: Settings | None) -> dict[str, int]:
+    """The columns that say what was measured, with their widths."""
+    columns = dict(_LEAD_COLUMNS)
+    if settings is None or settings.cycles == 1:
+        del columns["cycle"]
+    if settings is not None:
+        # No case has more elements than the largest size has bytes.
+        columns["count"] = max(columns["count"], len(str(settings.end_bytes)))
+    return columns
+
+
+def _width(columns: Mapping[str, int]) -> int:
+    return sum(columns.values()) + len(_GAP) * (len(columns) - 1)
+
+
+def _lead(row: Row) -> dict[str, str]:
+    case = row.case
+    cycle = {"cycle": str(row.results[0].cycle)}
     if case.operation == "barrier":
-        return _LEAD.format("-", "-", "-", "-", "-")
-    return _LEAD.format(
-        format_size(case.size_bytes),
-        case.count,
-        _SHORT_DTYPES.get(case.dtype, case.dtype),
-        case.reduction or "-",
-        "-" if case.root is None else case.root,
-    )
+        return dict.fromkeys(_LEAD_COLUMNS, "-") | cycle
+    return cycle | {
+        "size": format_size(case.size_bytes),
+        "count": str(case.count),
+        "dtype": _SHORT_DTYPES.get(case.dtype, case.dtype),
+        "op": case.reduction or "-",
+        "root": "-" if case.root is None else str(case.root),
+    }
 
 
 def _method(settings: Settings) -> str:

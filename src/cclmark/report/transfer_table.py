@@ -12,6 +12,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.head import device_lines, labelled, link_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, labels
+from cclmark.report.remarks import planned_results
 from cclmark.report.table import Paint, unpainted
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import Footer, Header, Relation, TransferResult
@@ -291,8 +292,13 @@ class TransferTable:
             return []
         checked = [one for one in results if one.verification is not None]
         wrong = sum(one.status == "wrong" for one in results)
+        planned = planned_results(self._header)
         copies = sum(one.transfer.method in ("", "copy") for one in results)
         text = f"  {len(checked)} of {copies} copies checked, {wrong} wrong"
+        if len(results) < planned:
+            measured = sum(one.summary is not None for one in results)
+            text = f"  {measured} of {planned} transfers measured, {len(checked)} checked"
+            text += f", {wrong} wrong"
         for status, word in (("skipped", "skipped"), ("timeout", "hung")):
             number = sum(one.status == status for one in results)
             text += f", {number} {word}" if number else ""

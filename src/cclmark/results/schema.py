@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
-    """The first line of a journal."""
+    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it."""
 
     schema_version: int
     cclmark_version: str
@@ -118,6 +118,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     notices: list[str] = []
     run_id: str = ""
     relations: list[Relation] = []
+    planned_cases: int = 0
 
 
 class Samples(msgspec.Struct):

@@ -1,0 +1,37 @@
+"""The line at the bottom of a terminal: how long, which case of how many, doing what."""
+
+import sys
+import time
+
+import pytest
+
+from cclmark.cli.progress import Progress
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.board import Status
+
+CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
+OUTSIDE = Status("communicator creation", -1, 0, 0.0, 0.0)
+TIMING = Status("timing", 1, 12, 0.0, 0.0)
+
+
+def progress(*, cycles=1, elapsed_s=0.0, done=0):
+    line = Progress(CASES, cycles, time.monotonic() - elapsed_s, sys.stderr)
+    for _ in range(done):
+        line.advance()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "clock"), [(7, "0:07"), (61, "1:01"), (754, "12:34"), (3723, "1:02:03")]
+)
+def test_begins_with_the_time_since_the_run_began(elapsed_s, clock):
+    assert progress(elapsed_s=elapsed_s).describe(OUTSIDE) == f"{clock}  communicator creation"
+
+
+@pytest.mark.parametrize(
+    ("cycles", "done", "number"),
+    [(1, 1, "case 2 of 2"), (1, 2, "case 2 of 2"), (3, 4, "case 5 of 6"), (0, 40, "case 41")],
+)
+def test_numbers_the_case_among_all_of_the_run(cycles, done, number):
+    text = progress(cycles=cycles, elapsed_s=3, done=done).describe(TIMING)
+    assert text == f"0:03  {number}  all_reduce 1 KiB float32 in-place: timing, batch 12"

@@ -1,0 +1,192 @@
+"""The table for people: what its rows and its last lines say."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.plan.transfers import Transfer
+from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.table import TableExporter
+from cclmark.report.transfer_table import TransferTable
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import TransferResult, TransferSummary, Verification
+
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
+
+
+def header(*, planned_cases=0, **settings):
+    settings = msgspec.structs.replace(SAMPLE.header.settings, **settings)
+    return msgspec.structs.replace(SAMPLE.header, planned_cases=planned_cases, settings=settings)
+
+
+def export(exporter, results, of=SAMPLE.header, footer=None):
+    return exporter.begin(of) + "".join(map(exporter.case, results)) + exporter.end(footer)
+
+
+@pytest.mark.parametrize(
+    ("of", "results", "expected"),
+    [
+        (header(planned_cases=14), [OUT], "1 of 14 cases measured, 1 checked, 0 wrong"),
+        (header(planned_cases=14), [], "0 of 14 cases measured, 0 checked"),
+        (header(planned_cases=2, cycles=3), [OUT, IN], "2 of 6 cases measured, 2 checked, 0 wrong"),
+        (
+            header(planned_cases=9),
+            [WRONG, SKIPPED],
+            "1 of 9 cases measured, 1 checked, 1 wrong, 1 skipped",
+        ),
+        (header(planned_cases=2), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+        (header(planned_cases=9, cycles=0), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+        (header(), [OUT], "1 of 1 cases checked, 0 wrong"),
+    ],
+    ids=["early", "at once", "cycles", "skipped", "whole", "endless", "not noted"],
+)
+def test_tells_how_much_of_the_plan_was_measured(of, results, expected):
+    assert export(TableExporter(), results, of).splitlines()[-1].strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("planned", "expected"),
+    [
+        (6, "1 of 6 transfers measured, 1 checked, 0 wrong"),
+        (1, "1 of 1 copies checked, 0 wrong"),
+    ],
+)
+def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
+    transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
+    summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
+    table = TransferTable()
+    text = table.begin(header(planned_cases=planned)) + table.transfer(result) + table.end(None)
+    assert text.splitlines()[-1].strip() == expected
+
+
+def test_markdown_tells_how_much_of_the_plan_is_there():
+    early = export(MarkdownExporter(), [OUT], header(planned_cases=14))
+    assert "\n1 of 14 cases: 1 correct." in early
+    assert "\n2 cases: 2 correct." in export(MarkdownExporter(), [OUT, IN], header(planned_cases=2))
+
+
+def table_rows(text):
+    """The lines of the table: its head, and its rows, which are all of float32."""
+    return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
+
+
+def in_cycle(result, cycle):
+    return msgspec.structs.replace(result, cycle=cycle)
+
+
+def test_rows_name_their_cycle_where_there_are_several():
+    sweep = (OUT, IN, OUT_NEXT, WRONG)
+    results = [in_cycle(result, cycle) for cycle in range(2) for result in sweep]
+    text = export(TableExporter(), results, header(cycles=2))
+    head, *rows = table_rows(text)
+    assert head.split()[:2] == ["cycle", "size"]
+    assert [row.split()[0] for row in rows] == ["0", "0", "1", "1"]
+    assert {len(line) for line in (head, rows[0])} == {len(head)}
+    once = export(TableExporter(), sweep, header(cycles=1))
+    assert "cycle" not in once
+
+
+def test_markdown_rows_name_their_cycle_where_there_are_several():
+    results = [in_cycle(result, cycle) for cycle in range(2) for result in (OUT, IN)]
+    text = export(MarkdownExporter(), results, header(cycles=0))
+    head, rule, *rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert head.split()[:4] == ["|", "cycle", "|", "size"]
+    assert [row.split()[1] for row in rows] == ["0", "1"]
+    assert {len(line.split("|")) for line in (head, rule, *rows)} == {len(head.split("|"))}
+    assert "cycle" not in export(MarkdownExporter(), results[:2], header(cycles=1))
+
+
+def with_count(result, count):
+    case = msgspec.structs.replace(result.case, size_bytes=count, count=count)
+    return msgspec.structs.replace(result, case=case)
+
+
+def with_wrong(result, wrong):
+    verification = msgspec.structs.replace(result.verification, wrong=wrong)
+    return msgspec.structs.replace(result, verification=verification)
+
+
+def with_spread(result, share):
+    summary = msgspec.structs.replace(result.summary, cv=share)
+    return msgspec.structs.replace(result, summary=summary)
+
+
+@pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
+def test_columns_stay_aligned_whatever_is_counted(largest):
+    exporter = TableExporter(in_place=False)
+    results = [
+        OUT,
+        with_count(OUT, largest),
+        with_spread(OUT, 9.9999),
+        with_spread(OUT, 123.4),
+        *(with_wrong(OUT, wrong) for wrong in (99_999, 100_000, 9_999_600, 10**12, 4 * largest)),
+    ]
+    head, *rows = table_rows(export(exporter, results, header(end_bytes=largest)))
+    assert len(rows) == len(results)
+    assert {len(row) for row in rows} == {len(head)}
+    assert str(largest) in rows[1]
+
+
+def test_a_large_number_of_wrong_elements_is_rounded():
+    results = [with_wrong(OUT, wrong) for wrong in (1025, 262_144, 1 << 24)]
+    _, *rows = table_rows(export(TableExporter(in_place=False), results))
+    assert [row.split()[-2] for row in rows] == ["1025", "262k", "17M"]
+
+
+FULL_COLUMNS = 133
+
+
+@pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 120, FULL_COLUMNS - 1])
+@pytest.mark.parametrize("placements", ["both", "in-place"])
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
+    exporter = TableExporter(out_of_place=placements == "both", terminal_columns=columns)
+    results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
+    lines = export(exporter, results, header(cycles=cycles)).split("\n\n")[1].splitlines()
+    assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
+
+
+def test_a_narrow_terminal_has_a_line_for_each_placement():
+    text = export(TableExporter(terminal_columns=80), [OUT, IN, OUT_NEXT, WRONG])
+    _, head, *lines = text.split("\n\n")[1].splitlines()
+    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    rows = [line.split() for line in lines if "wrong:" not in line]
+    assert [row[:5] for row in rows[::2]] == [
+        ["1", "KiB", "fp32", "sum", "-"],
+        ["256", "KiB", "fp32", "sum", "-"],
+    ]
+    assert [row[5] for row in rows[::2]] == ["out", "out"]
+    assert [row[0] for row in rows[1::2]] == ["in", "in"]
+    assert [row[-2] for row in rows] == ["0", "0", "0", "1025"], "the figures are in their lines"
+    assert "out: out-of-place, in: in-place" in text
+
+
+def test_a_wider_terminal_has_the_count_as_well():
+    text = export(TableExporter(terminal_columns=92), [OUT, IN])
+    assert table_rows(text)[0].split()[:3] == ["size", "count", "dtype"]
+
+
+@pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
+def test_a_wide_terminal_changes_nothing(columns):
+    anywhere = export(TableExporter(), SAMPLE.results)
+    assert export(TableExporter(terminal_columns=columns), SAMPLE.results) == anywhere
+    assert max(map(len, table_rows(anywhere))) == FULL_COLUMNS
+
+
+def test_one_placement_needs_no_second_line():
+    head, *rows = table_rows(
+        export(TableExporter(out_of_place=False, terminal_columns=80), [IN, WRONG])
+    )
+    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    assert [row.split()[:2] for row in rows] == [["1", "KiB"], ["256", "KiB"]]
+
+
+def test_on_a_narrow_terminal_a_skipped_size_says_why():
+    in_place = msgspec.structs.replace(
+        SKIPPED, case=msgspec.structs.replace(SKIPPED.case, in_place=True)
+    )
+    text = export(TableExporter(terminal_columns=80), [SKIPPED, in_place])
+    assert text.count(f"skipped: {SKIPPED.reason}") == 1
