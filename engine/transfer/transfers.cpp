@@ -66,9 +66,6 @@ const char* kernel_name(Engine engine) {
 
 }  // namespace
 
-Transfers::Lane::Lane(Device& device)
-    : stream(std::make_unique<Stream>(device)), begin(device), end(device) {}
-
 Transfers::Station::Station(Device& owner, int number, int count)
     : device(owner),
       service((owner.activate(), owner)),
@@ -234,7 +231,9 @@ void Transfers::prepare(const Transfer& transfer) {
         }
       }
       if (flow.delay_s > 0) kernel_of(runner.device, "cclmark_delay");
-      while (runner.lanes.size() <= lanes_[i]) runner.lanes.emplace_back(runner.device);
+      while (runner.lanes.size() <= lanes_[i]) {
+        runner.lanes.push_back(std::make_unique<Lane>(runner.device));
+      }
       destination(flow), origin(flow);  // opens the memory of other processes now
     }
   });
@@ -293,7 +292,7 @@ void Transfers::copy(const Flow& flow, unsigned rounds, void* stream) {
 /// Puts the copies of a flow on its lane and returns what one call took the host.
 double Transfers::enqueue(const Flow& flow, Lane& lane, size_t iterations) {
   Station& runner = station(flow.runner);
-  void* stream = lane.stream->get();
+  void* stream = lane.stream.get();
   runner.device.record(lane.begin.get(), stream);
   if (flow.delay_s > 0) {
     DelayArguments arguments{static_cast<unsigned long long>(flow.delay_s * 1e9)};
@@ -313,17 +312,17 @@ void Transfers::open_gate() {
 }
 
 /// Whether all work of the lane ends in time. Raises when some of it failed. Work that does not end
-/// cannot be called back: what follows goes on with another stream.
-bool Transfers::ends_within(Station& runner, Lane& lane, double limit_s) {
+/// cannot be called back: what follows goes on in another lane.
+bool Transfers::ends_within(Station& runner, std::unique_ptr<Lane>& lane, double limit_s) {
   constexpr size_t kPollsPerCheck = 256;
   Deadline deadline(limit_s);
   runner.device.activate();
-  for (size_t polls = 1; !runner.device.idle(lane.stream->get()); ++polls) {
+  for (size_t polls = 1; !runner.device.idle(lane->stream.get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
     team_.check(-1);
     if (!deadline.passed()) continue;
-    static_cast<void>(lane.stream.release());
-    lane.stream = std::make_unique<Stream>(runner.device);
+    static_cast<void>(lane.release());
+    lane = std::make_unique<Lane>(runner.device);
     return false;
   }
   return true;
@@ -338,7 +337,7 @@ void Transfers::finish(Station& own) {
 double Transfers::since_origin(int number, size_t which, bool beginning) {
   Station& own = station(number);
   own.device.activate();
-  Lane& lane = own.lanes[which];
+  Lane& lane = *own.lanes[which];
   return own.device.elapsed_s(own.origin.get(), (beginning ? lane.begin : lane.end).get());
 }
 
@@ -367,9 +366,9 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
   for (size_t i = 0; i < flows.size(); ++i) {
     if (!exchange_.owns(flows[i].runner)) continue;
     Station& runner = station(flows[i].runner);
-    Lane& lane = runner.lanes[lanes_[i]];
+    Lane& lane = *runner.lanes[lanes_[i]];
     runner.device.activate();
-    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, lane.stream->get());
+    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, lane.stream.get());
     call_s[i] = enqueue(flows[i], lane, iterations);
   }
   if (gated) team_.barrier();
@@ -446,8 +445,8 @@ std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt) {
 
 /// Seconds between the beginning and the end of lane 0, NaN if that takes too long.
 double Transfers::elapsed_of(Station& runner, double limit_s) {
-  Lane& lane = runner.lanes[0];
-  if (!ends_within(runner, lane, limit_s)) return kNever;
+  if (!ends_within(runner, runner.lanes[0], limit_s)) return kNever;
+  Lane& lane = *runner.lanes[0];
   return runner.device.elapsed_s(lane.begin.get(), lane.end.get());
 }
 
@@ -465,16 +464,16 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
     runner.device.copy_from_host(chain, links.data(), kChainBytes);
     const Kernel& kernel = runner.device.kernel("cclmark_chase");
     auto blocks = static_cast<unsigned>(std::max(1, runner.device.info().multiprocessors));
-    void* stream = runner.lanes[0].stream->get();
+    void* stream = runner.lanes[0]->stream.get();
     ChaseArguments arguments{reinterpret_cast<const unsigned char*>(chain),
                              static_cast<unsigned>(accesses), 0,
                              reinterpret_cast<unsigned long long*>(words_ + kFailureWord + 1)};
     runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);  // fills the TLBs
-    runner.device.record(runner.lanes[0].begin.get(), stream);
+    runner.device.record(runner.lanes[0]->begin.get(), stream);
     for (arguments.block = 0; arguments.block < blocks; ++arguments.block) {
       runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);
     }
-    runner.device.record(runner.lanes[0].end.get(), stream);
+    runner.device.record(runner.lanes[0]->end.get(), stream);
     per_access_s[0] = elapsed_of(runner, limit_s) / static_cast<double>(blocks * accesses);
   }
   return share(per_access_s)[0];
@@ -491,9 +490,9 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
     if (!exchange_.owns(own)) continue;
     Station& runner = station(own);
     runner.device.activate();
-    void* stream = runner.lanes[0].stream->get();
+    void* stream = runner.lanes[0]->stream.get();
     if (!in_call) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
-    runner.device.record(runner.lanes[0].begin.get(), stream);
+    runner.device.record(runner.lanes[0]->begin.get(), stream);
     PingPongArguments arguments{
         reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, own) + kMailOffset),
         reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, other) + kMailOffset),
@@ -503,7 +502,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
         kMailLimitNs,
         words_ + kFailureWord};
     runner.device.launch_grid(runner.device.kernel("cclmark_ping_pong"), &arguments, {}, stream);
-    runner.device.record(runner.lanes[0].end.get(), stream);
+    runner.device.record(runner.lanes[0]->end.get(), stream);
   }
   if (!in_call) team_.barrier();
   open_gate();

@@ -107,8 +107,8 @@ class Transfers {
  private:
   /// What one of the flows works with that go on at once on a device.
   struct Lane {
-    explicit Lane(Device& device);
-    std::unique_ptr<Stream> stream;
+    explicit Lane(Device& device) : stream(device), begin(device), end(device) {}
+    Stream stream;
     Event begin, end;
   };
 
@@ -121,7 +121,7 @@ class Transfers {
     Device& device;
     Stream service;  ///< for filling and checking
     Event origin;    ///< what the times of a sample count from
-    std::vector<Lane> lanes;
+    std::vector<std::unique_ptr<Lane>> lanes;
     Checker checker;
     std::byte* pinned = nullptr;
     std::unique_ptr<std::byte[]> pageable;
@@ -139,7 +139,7 @@ class Transfers {
   double enqueue(const Flow& flow, Lane& lane, size_t iterations);
   void open_gate();
   double since_origin(int number, size_t which, bool beginning);
-  bool ends_within(Station& station, Lane& lane, double limit_s);
+  bool ends_within(Station& station, std::unique_ptr<Lane>& lane, double limit_s);
   void finish(Station& station);
   Finding look(const Flow& flow, std::optional<size_t> corrupt);
   double elapsed_of(Station& runner, double limit_s);

@@ -28,7 +28,7 @@ def read_table(text):
 
 def read_json(text):
     document = json.loads(text)
-    assert document["header"]["schema_version"] == 1
+    assert document["header"]["schema_version"] == 2
     assert document["footer"]["exit_code"] == 0
     assert all(len(case["samples"]["host_s"][0]) == 2 for case in document["cases"])
     return [case["case"]["size_bytes"] for case in document["cases"]][::2]

@@ -141,7 +141,7 @@ def test_results_after_a_deep_line_are_still_read(whole):
 
 
 def test_a_newer_schema_is_refused_with_advice(whole):
-    content = whole[0].replace(b'"schema_version":1', b'"schema_version":99')
+    content = whole[0].replace(b'"schema_version":2', b'"schema_version":99')
     with pytest.raises(UsageError, match="update cclmark"):
         parse_journal(content.splitlines(), "newer.jsonl")
 

@@ -52,7 +52,7 @@ class Recorder:
         self._notices: list[str] = []
         self._introduced = False
         self._wrong = False
-        self._hung = False
+        self._hung: dict[str, None] = {}
         self._measured = False
         self._reasons: dict[str, None] = {}
         self._planned = len(things)
@@ -85,7 +85,8 @@ class Recorder:
         self._journal.write(result)
         self._progress.advance()
         self._wrong |= result.status == "wrong"
-        self._hung |= result.status == "timeout"
+        if result.status == "timeout":
+            self._hung[result.reason] = None
         self._measured |= result.summary is not None
         if result.summary is None:
             self._reasons[result.reason] = None
@@ -128,7 +129,7 @@ class Recorder:
         if self._introduced:
             self._journal.write(footer)
             self._print(self._exporter.end(footer))
-        messages = [outcome.message, self._output.failure]
+        messages = [outcome.message, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self._measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
         for message in dict.fromkeys(messages):

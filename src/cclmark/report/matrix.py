@@ -91,15 +91,16 @@ class Matrix:
         if self.figure == "call":
             return CALL_MEANING
         if series.measure == "latency":
-            meaning = _LATENCY_MEANING[series.method]
-            return meaning if series.method == "ping-pong" else f"{meaning}; {_way(series)}"
+            way = "" if series.method == "ping-pong" else f"; {_way(series)}"
+            return _LATENCY_MEANING[series.method] + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
             return f"row and column {verb} each other at once; both directions together"
         at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
         back = ", and back" if series.measure == "bidirectional" else ""
-        meaning = _SCOPE_MEANING.get(series.scope)
-        return _way(series) + at_once if meaning is None else meaning.format(back=back)
+        if series.scope in _SCOPE_MEANING:
+            return _SCOPE_MEANING[series.scope].format(back=back)
+        return _way(series) + at_once
 
 
 _SCOPE_MEANING = {
@@ -157,7 +158,7 @@ class MatrixCollector:
         for matrix in matrices:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
-                    matrix.cells[place] = Cell(value, pair, result, _note(result))
+                    matrix.cells[place] = Cell(value, pair, result, note(result))
         return matrices
 
     def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
@@ -229,7 +230,8 @@ def series_of(result: TransferResult) -> Transfer:
     return series
 
 
-def _note(result: TransferResult) -> str:
+def note(result: TransferResult) -> str:
+    """What a cell says of a result that is not in order."""
     if result.status == "ok":
         return ""
     return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)

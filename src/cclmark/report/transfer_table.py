@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.statistics import median
@@ -11,7 +10,7 @@ from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.head import device_lines, labelled, link_lines
-from cclmark.report.matrix import Cell, Matrix, MatrixCollector, labels
+from cclmark.report.matrix import Cell, Matrix, MatrixCollector, labels, note
 from cclmark.report.remarks import planned_results
 from cclmark.report.table import Paint, unpainted
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
@@ -129,7 +128,9 @@ class TransferTable:
         lines = ["", self._paint(title[0].upper() + title[1:], "bold")]
         lines += [self._paint(f"  {part}", "dim") for part in matrix.meaning.split("; ") if part]
         results = [cell.result for cell in matrix.cells.values()]
-        reasons = Counter(plain(one.reason) for one in results if one.summary is None)
+        reasons = dict.fromkeys(
+            f"{note(one)}: {plain(one.reason)}" for one in results if one.summary is None
+        )
         if results and all(one.summary is None for one in results):
             return lines + [self._paint(f"  {reason}", "yellow") for reason in reasons]
         found = deviations(results, self._header.relations)
@@ -143,7 +144,7 @@ class TransferTable:
             for row in rows
         ]
         lines += self._grid(rows, matrix.columns, cells)
-        lines += [self._paint(f"  n/a: {reason}", "yellow") for reason in reasons if reason]
+        lines += [self._paint(f"  {reason}", "yellow") for reason in reasons]
         return lines + self._mismatches(results)
 
     def _cell(

@@ -140,7 +140,12 @@ class Worker:
         runner = TransferRunner(devices, self.team, job.settings, injections, self.enter)
         if runner.checked_on_host and job.rank == 0:
             self._notice(f"outputs are checked on the host: {runner.checked_on_host}")
-        too_large = runner.reserve(job.transfers)
+        # Kept until the process ends: to release the memory of a copy that hangs would hang.
+        self._runner = runner
+        try:
+            too_large = runner.reserve(job.transfers)
+        except engine.UnsupportedError as error:
+            raise engine.MissingError(str(error)) from None
         gc.collect()
         gc.disable()
         for index, transfer in enumerate(job.transfers):

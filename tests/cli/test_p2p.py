@@ -1,0 +1,319 @@
+"""``cclmark p2p`` on host devices and on the fake CUDA path."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+SHORT = ("-b", "64K", "--max-time", "0.02")
+ONE_WAY = (*SHORT, "-p", "uniBw", "-t", "CE")
+
+
+def statuses(run):
+    return {result.status for result in run.journal.transfers}
+
+
+def pairs(run):
+    return sorted(result.transfer.flows[0] for result in run.journal.transfers)
+
+
+def all_pairs(number):
+    return [(a, b) for a in range(number) for b in range(number) if a != b]
+
+
+class TestHost:
+    @staticmethod
+    @pytest.fixture(scope="class")
+    def whole(cclmark_in, tmp_path_factory):
+        arguments = ("p2p", "--devices", "host:3", *SHORT, "-d", "write,read", "-k", "all")
+        return cclmark_in(tmp_path_factory.mktemp("p2p"), *arguments)
+
+    def test_measures_and_checks_every_pair_by_every_means(self, whole):
+        assert statuses(whole) == {"ok"}
+        seen = {
+            (one.transfer.measure, one.transfer.direction, one.transfer.means)
+            for one in whole.journal.transfers
+        }
+        means = ["CE", *(f"SM {kernel}" for kernel in ("cacheCopy", "ncCopy", "bulkCopy"))]
+        for direction in ("write", "read"):
+            for measure in ("unidirectional", "bidirectional"):
+                assert {(measure, direction, one) for one in means} <= seen
+            assert ("latency", direction, "SM") in seen
+        for one in whole.journal.transfers:
+            if one.transfer.measure != "latency":
+                assert one.verification.wrong == 0
+                assert one.summary.bytes_per_s > 0
+                assert len(one.samples.device_s[0]) == len(one.transfer.flows)
+
+    def test_says_which_way_data_goes_and_how_devices_are_connected(self, whole):
+        assert "rows write: data goes from the row's device to the column's" in whole.out
+        assert "rows read: data goes from the column's device to the row's" in whole.out
+        assert "MEM   the memory of one host" in whole.out
+        assert {one.kind for one in whole.journal.header.relations} == {"MEM"}
+
+    def test_every_device_has_a_process_of_its_own(self, whole):
+        assert len({device.pid for device in whole.journal.header.devices}) == 3
+
+    def test_a_latency_says_what_it_is(self, whole):
+        assert "half a round trip" in whole.out
+        assert "one load of 8 bytes that waits for the one before" in whole.out
+
+    def test_eight_devices(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:8", *ONE_WAY)
+        assert pairs(run) == all_pairs(8)
+        assert statuses(run) == {"ok"}
+
+    @pytest.mark.parametrize("scope", ["all-pairs", "all-to-one", "one-to-all", "local"])
+    @pytest.mark.parametrize("way", ["uniBw", "biBw"])
+    def test_many_flows_at_once_arrive_where_they_should(self, cclmark, scope, way):
+        run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
+        assert statuses(run) == {"ok"}
+        assert all(one.verification.wrong == 0 for one in run.journal.transfers)
+
+    def test_there_is_no_way_between_the_host_and_itself(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:2", *SHORT, "--scope", "host", "-p", "uniBw", code=3
+        )
+        assert "a host device is the host" in run.err
+
+    def test_offsets_and_odd_sizes(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:2", "-n", "4099", "--buffer-offset", "12",
+            "-p", "uniBw", "-k", "all", "--max-time", "0.02",
+        )  # fmt: skip
+        assert statuses(run) == {"ok"}
+        assert {one.transfer.size_bytes for one in run.journal.transfers} == {16396}
+
+    def test_random_sizes(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:2", "-i", "5", "-y", "8", "-x", "4000", "-p", "uniBw",
+            "-t", "CE", "--max-time", "0.02", "-j", "1",
+        )  # fmt: skip
+        sizes = [one.transfer.size_bytes for one in run.journal.transfers]
+        assert len(sizes) == 5
+        assert all(32 <= size <= 16000 and size % 4 == 0 for size in sizes)
+
+    def test_a_sweep_of_sizes_ends_in_its_course(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:2", "-b", "4K", "-e", "16K", "-p", "uniBw")
+        assert {one.transfer.size_bytes for one in run.journal.transfers} == {4096, 8192, 16384}
+        assert "against size: median over the pairs" in run.out
+
+    def test_a_corrupted_copy_is_caught(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:3", *ONE_WAY, "--inject", "corrupt:pair=1-2,index=7", code=1
+        )
+        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+        assert [one.transfer.flows[0] for one in wrong] == [(1, 2)]
+        assert wrong[0].verification.findings[0].first_element == 7
+        assert "DEV1 → DEV2: 1 wrong, first element 7" in run.out
+
+    def test_without_check_nothing_is_checked(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:2", *ONE_WAY, "--verify", "0")
+        assert all(one.verification is None for one in run.journal.transfers)
+
+    def test_no_more_than_so_many_devices_are_shown(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, "--max-display", "3")
+        assert "2 of 5 devices are not shown" in run.out
+        assert len(run.journal.transfers) == 20
+
+    def test_a_narrow_terminal_gets_the_matrix_in_parts(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, env={"COLUMNS": "40"})
+        rows = [
+            line for line in run.out.splitlines() if line.startswith("  DEV") and "→" not in line
+        ]
+        assert len(rows) > 3 * 5
+        assert max(map(len, rows)) <= 40
+
+    @pytest.mark.parametrize("name", ["json", "csv", "markdown", "pccl"])
+    def test_formats(self, cclmark, name):
+        run = cclmark("p2p", "--devices", "host:2", *SHORT, "--format", name)
+        if name == "json":
+            document = json.loads(run.out)
+            assert len(document["transfers"]) == len(run.journal.transfers)
+        elif name == "csv":
+            rows = list(csv.DictReader(run.out.splitlines()))
+            assert {row["from"] for row in rows} == {"DEV0", "DEV1"}
+            assert all(float(row["gbps"]) > 0 for row in rows if row["measure"] != "latency")
+        elif name == "markdown":
+            assert "| **DEV0** | x |" in run.out
+        else:
+            assert "P2P Connectivity & minPath Matrix" in run.out
+            assert "(EnabledP2P CE WRITE Unidirectional)" in run.out
+            assert "Total:" in run.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--devices", "host:1"), 2, "a pair takes two devices"),
+        (("--devices", "host:0,0"), 2, "name one twice"),
+        (("--devices", "host:2", "-p", "speed"), 2, "--perf: unknown 'speed'"),
+        (("--devices", "host:2", "-k", "fast"), 2, "--kernel: unknown"),
+        (("--devices", "host:2", "-t", "DMA"), 2, "--engine: unknown"),
+        (("--devices", "host:2", "--scope", "moon"), 2, "--scope: unknown"),
+        (("--devices", "host:2", "-b", "7"), 2, "multiples of 4 bytes"),
+        (("--devices", "host:2", "--buffer-offset", "3"), 2, "multiple of 4 bytes"),
+        (("--devices", "host:2", "-b", "64K", "-n", "5"), 2, "both give a size"),
+        (("--devices", "host:2", "-b", "2M", "-e", "1M"), 2, "must not be above"),
+        (("--devices", "host:2", "-y", "9", "-x", "8"), 2, "-y must not be above"),
+        (("--devices", "host:2", "--num-thread-blocks", "0"), 2, "thread blocks"),
+        (("--devices", "host:2", "--num-thread-blocks", "4-2"), 2, "thread blocks"),
+        (("--devices", "host:2", "--block-size", "2000"), 2, "--block-size"),
+        (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "nothing is left to measure"),
+        (("--devices", "host:2", "--inject", "delay:pair=0-5,ms=1"), 2, "numbered 0 to 1"),
+        (("--devices", "host:2", "-l", "0,1"), 2, "name devices twice"),
+        (("-l", "0,1", "-g", "3"), 2, "--dev_list names 2 devices, -g 3"),
+        (("--devices", "host:2", "-b", "900G", "-p", "uniBw"), 3, "are free"),
+        (("--devices", "host:2", "-T", "0"), 2, "--timeout must be above 0"),
+        (("--devices", "host:2", "--format", "nccl-tests"), 2, "nccl-tests"),
+        (("--devices", "host:2", "-O", "/nonexistent/x"), 2, "cannot write"),
+    ],
+)
+def test_bad_input_is_one_message(cclmark, arguments, code, says):
+    run = cclmark("p2p", *arguments, code=code)
+    assert says in run.err
+    assert code == 3 or run.written() == []
+
+
+class TestCuda:
+    def test_one_process_holds_all_devices(self, cclmark, fake_cuda):
+        run = cclmark("p2p", "-g", "3", *SHORT, "-d", "write,read", env=fake_cuda.env())
+        assert statuses(run) == {"ok"}
+        assert len({device.pid for device in run.journal.header.devices}) == 1
+        assert [device.rank for device in run.journal.header.devices] == [0, 1, 2]
+
+    def test_a_process_for_each_device(self, cclmark, fake_cuda):
+        run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, "-d", "write,read", env=fake_cuda.env())
+        assert statuses(run) == {"ok"}
+        assert len({device.pid for device in run.journal.header.devices}) == 3
+
+    def test_without_peer_access_copies_are_staged(self, cclmark, fake_cuda):
+        run = cclmark("p2p", "-a", "1", "-g", "2", *SHORT, "-t", "CE", env=fake_cuda.env())
+        assert statuses(run) == {"ok"}
+        assert {one.transfer.peer_access for one in run.journal.transfers} == {False}
+        assert "staged through the host" in run.out
+
+    def test_with_the_host_both_ways(self, cclmark, fake_cuda):
+        run = cclmark(
+            "p2p", "-g", "2", *SHORT, "--scope", "host", "-p", "uniBw", env=fake_cuda.env()
+        )
+        near = [one for one in run.journal.transfers if one.transfer.numa == "near"]
+        assert {one.status for one in near} == {"ok"}
+        assert {(one.transfer.host_memory, one.transfer.to_host) for one in near} == {
+            (kind, way) for kind in ("pinned", "pageable") for way in (False, True)
+        }
+
+    def test_a_pair_without_access_is_left_out_with_the_reason(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-1")
+        run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env)
+        skipped = [one for one in run.journal.transfers if one.status == "skipped"]
+        assert sorted(one.transfer.flows[0] for one in skipped) == [(0, 1), (1, 0)]
+        assert "the driver gives device 0 no access to device 1" in run.out
+
+    def test_processes_that_may_not_share_memory(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")
+        run = cclmark("p2p", "-m", "1", "-g", "2", *ONE_WAY, env=env, code=3)
+        assert "--ipc=host" in run.err
+        assert "one process for all devices" in run.err
+
+    def test_a_pair_that_hangs_does_not_stop_the_matrix(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
+        run = cclmark("p2p", "-g", "3", *ONE_WAY, "-T", "4", env=env, code=4)
+        found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
+        assert found.pop((0, 1)) == "timeout"
+        assert set(found.values()) == {"ok"}
+        assert "hung" in run.out
+        assert "nothing arrived from device 0 at device 1" in run.err
+
+    def test_a_copy_that_fails_ends_the_run_with_its_name(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_COPY_FAIL="1-2")
+        run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env, code=4)
+        assert "device 1 to 2" in run.err
+        assert "illegal memory access" in run.err
+        assert {one.transfer.flows[0] for one in run.journal.transfers} >= {(0, 1), (0, 2), (1, 0)}
+
+    def test_without_a_compiler_the_copy_engine_still_works(self, cclmark, fake_cuda):
+        env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
+        run = cclmark("p2p", "-g", "2", *SHORT, env=env)
+        by_engine = {}
+        for one in run.journal.transfers:
+            by_engine.setdefault(one.transfer.engine, set()).add(one.status)
+        assert by_engine == {"CE": {"ok"}, "SM": {"skipped"}}
+        assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
+
+    def test_a_slowed_pair_is_named_in_the_summary(self, cclmark, fake_cuda):
+        run = cclmark(
+            "p2p", "-g", "4", "-b", "1M", "-p", "uniBw", "-t", "CE",
+            "--inject", "delay:pair=2-3,ms=20", env=fake_cuda.env(),
+        )  # fmt: skip
+        summary = run.out.partition("Pairs that stand out")[2]
+        first = summary.splitlines()[1]
+        assert first.strip().startswith("DEV2 → DEV3")
+
+    def test_a_corrupted_copy_is_caught(self, cclmark, fake_cuda):
+        run = cclmark(
+            "p2p", "-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0",
+            env=fake_cuda.env(), code=1,
+        )  # fmt: skip
+        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+        assert {one.transfer.flows[0] for one in wrong} == {(1, 0)}
+
+
+PCCL = [
+    *(
+        (f"--num_elems=4096 --p2p_type={means} --perf={perf} --p2p_direction={way}")
+        for means in ("CE", *(f"SM --kernel={k}" for k in ("cacheCopy", "ncCopy", "bulkCopy")))
+        for perf in ("uniBw", "biBw", "latency")
+        for way in ("write", "read")
+    ),
+    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
+    "--num_elems=4096 --bench_type=all",
+    "--num_elems=4096 --bench_type=p2p_write",
+    "--num_elems=4096 --bench_type=p2p_read",
+    "--num_elems=4096 --dev_list=0,1,2 --verify=1 --warmup=0 --repeat=3",
+    "-n 4096 -t SM -k cacheCopy -p uniBw -d write -b 4 -s 64 -r 2 -v 1 -u 1 -w 1 -e 1 -j 1 -f 2",
+    "-n 4096 -a 1 -t CE -p uniBw -d write",
+    "-i 2 -y 8 -x 64 --buffer_offset 16 -c none -m 0",
+    "-n 64 --disable_vm 1 --is_single_die 1 --use_fake_driver 1 --ignore_icn_conn_check 1",
+]
+
+
+@pytest.mark.parametrize("line", PCCL)
+def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
+    run = cclmark("p2pBandwidthLatencyTest", "--num_gpus=3", *line.split(), env=fake_cuda.env())
+    assert statuses(run) == {"ok"}
+    assert "P2P Connectivity & minPath Matrix" in run.out
+    assert "Matrix (" in run.out.partition("minPath")[2]
+    ignored = [word for word in line.split() if word.startswith(("--disable_vm", "--is_single"))]
+    assert all(f"{word} means nothing here" in run.err for word in ignored)
+
+
+class TestUnderMpirun:
+    def test_the_first_process_measures_for_all_with_labels_of_hosts(self, cclmark, fake_cuda):
+        mpi = {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "3",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
+        }
+        run = cclmark(
+            "p2pBandwidthLatencyTest", "--is_multi_proc=1", "--num_elems=4096", "--p2p_type=CE",
+            env={**fake_cuda.env(), **mpi},
+        )  # fmt: skip
+        assert "HOST0:DEV2" in run.out
+        assert pairs(run) == all_pairs(3)
+
+    def test_the_others_leave_it_to_the_first(self, cclmark, fake_cuda):
+        mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}
+        run = cclmark("p2p", "--is_multi_proc=1", env={**fake_cuda.env(), **mpi})
+        assert (run.out, run.written()) == ("", [])
+
+    def test_several_hosts_are_refused(self, cclmark, fake_cuda):
+        mpi = {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "4",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        }
+        run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
+        assert "on several hosts" in run.err

@@ -1,0 +1,223 @@
+"""Plans of transfers, what their figures say, and the matrices made of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.transfers import deviations, figures, summarise_copies, utilisation
+from cclmark.errors import UsageError
+from cclmark.plan.inject import Injection
+from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.results.schema import (
+    Relation,
+    TransferResult,
+    TransferSamples,
+    TransferSummary,
+)
+from cclmark.results.topology import with_hops
+
+
+def transfer(**changes):
+    values = {
+        "measure": "unidirectional",
+        "scope": "pairs",
+        "engine": "CE",
+        "direction": "write",
+        "flows": ((0, 1),),
+        "size_bytes": 1000,
+    }
+    return Transfer(**{**values, **changes})
+
+
+def result(pair, bytes_per_s, **changes):
+    one = transfer(flows=(pair,), **changes)
+    return TransferResult(
+        0, one, "ok", summary=TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
+    )
+
+
+def plan(**changes):
+    return list(TransferPlan(**{"devices": 3, "sizes": [4096], **changes}).transfers())
+
+
+@given(st.integers(2, 40))
+def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
+    rounds = disjoint_rounds(devices)
+    pairs = [pair for pairs in rounds for pair in pairs]
+    assert sorted(pairs) == [(a, b) for a in range(devices) for b in range(devices) if a != b]
+    for one in rounds:
+        busy = [device for pair in one for device in pair]
+        assert len(set(busy)) == len(busy)
+    assert len(rounds) == 2 * (devices - 1 + devices % 2)
+
+
+def test_a_write_is_run_by_the_source_and_a_read_by_the_destination():
+    write, read = plan(devices=2, directions=("write",)), plan(devices=2, directions=("read",))
+    assert [one.runner(one.flows[0]) for one in write] == [0, 1]
+    assert [one.flows[0] for one in write] == [(0, 1), (1, 0)]
+    assert [one.runner(one.flows[0]) for one in read] == [0, 1]
+    assert [one.flows[0] for one in read] == [(1, 0), (0, 1)]
+    assert [one.row_and_column(one.flows[0]) for one in read] == [(0, 1), (1, 0)]
+
+
+def test_both_ways_are_two_flows_of_one_transfer():
+    (first, *_) = plan(devices=2, measures=("bidirectional",))
+    assert first.flows == ((0, 1), (1, 0))
+
+
+def test_the_triangle_has_each_pair_once():
+    assert [one.flows[0] for one in plan(triangle=True)] == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_local_copies_fill_the_diagonal():
+    flows = [one.flows[0] for one in plan(local_too=True)]
+    assert [flow for flow in flows if flow[0] == flow[1]] == [(0, 0), (1, 1), (2, 2)]
+    assert len(flows) == 9
+
+
+def test_without_peer_access_only_the_copy_engine_writes():
+    left = plan(peer_access=(False,), engines=("CE", "SM"), directions=("write", "read"))
+    assert {(one.engine, one.direction) for one in left} == {("CE", "write")}
+
+
+def test_a_latency_of_a_single_access_has_no_kernel():
+    left = plan(measures=("latency",), engines=("SM",), kernels=("cacheCopy", "bulkCopy"))
+    assert {(one.method, one.kernel) for one in left} == {("ping-pong", "")}
+    copied = plan(
+        measures=("latency",), engines=("SM",), kernels=("cacheCopy",), latency_method="copy"
+    )
+    assert {(one.method, one.kernel, one.size_bytes) for one in copied} == {
+        ("copy", "cacheCopy", 16)
+    }
+
+
+def test_all_to_one_and_one_to_all_are_opposite():
+    into, out = plan(scopes=("all-to-one",))[0], plan(scopes=("one-to-all",))[0]
+    assert into.flows == ((1, 0), (2, 0))
+    assert out.flows == ((0, 1), (0, 2))
+
+
+def test_flows_with_the_host_go_both_ways_for_each_kind_of_memory():
+    left = plan(scopes=("host",), devices=1, numa=("near", "far"))
+    assert len(left) == 8
+    assert {(one.host_memory, one.to_host, one.numa) for one in left} == {
+        (kind, way, numa)
+        for kind in ("pinned", "pageable")
+        for way in (False, True)
+        for numa in ("near", "far")
+    }
+
+
+@given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
+def test_random_sizes_stay_in_their_bounds_and_come_again(count, least, more, seed):
+    sizes = random_sizes(count, 4 * least, 4 * (least + more), seed)
+    assert len(sizes) == count
+    assert all(4 * least <= size <= 4 * (least + more) and size % 4 == 0 for size in sizes)
+    assert sizes == random_sizes(count, 4 * least, 4 * (least + more), seed)
+
+
+def test_bandwidth_is_all_bytes_over_the_slowest_flow():
+    both = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
+    samples = TransferSamples([[1e-6, 2e-6], [1e-6, 2e-6]], [[0.0, 0.0], [0.0, 0.0]], 3)
+    summary = summarise_copies(both, samples)
+    assert summary.time_s == 2e-6
+    assert summary.bytes_per_s == pytest.approx(2000 / 2e-6)
+    assert summary.flow_bytes_per_s == pytest.approx([1e9, 5e8])
+
+
+def test_utilisation_counts_the_directions_used():
+    limits = {(0, 1): 100.0, (1, 0): 100.0}
+    assert utilisation(result((0, 1), 50.0), limits) == 0.5
+    both = result((0, 1), 150.0)
+    both.transfer = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
+    assert utilisation(both, limits) == 0.75
+    assert utilisation(result((0, 1), 50.0), {}) is None
+
+
+def relations(kinds):
+    return [Relation(a, b, kind, 1) for (a, b), kind in kinds.items()]
+
+
+def test_a_slow_pair_is_named_among_its_own_kind_of_link():
+    fast = {(0, n): "NV18" for n in range(1, 7)}
+    slow = {(1, n): "SYS" for n in range(2, 8)}
+    results = [result(pair, 400e9 + n * 1e8) for n, pair in enumerate(fast)]
+    results += [result(pair, 20e9) for pair in slow]
+    assert deviations(results, relations({**fast, **slow})) == []
+    results[2] = result((0, 3), 200e9)
+    (found,) = deviations(results, relations({**fast, **slow}))
+    assert (found.pair, found.kind, found.worse) == ((0, 3), "NV18", True)
+
+
+def test_a_long_latency_is_worse_and_a_short_one_is_not():
+    pairs = {(0, n): "NV18" for n in range(1, 8)}
+    results = []
+    for number, pair in enumerate(pairs):
+        one = result(pair, 0.0, measure="latency", method="copy")
+        one.summary.time_s = (1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 5e-6, 0.2e-6)[number]
+        results.append(one)
+    found = {one.pair: one.worse for one in deviations(results, relations(pairs))}
+    assert found == {(0, 6): True, (0, 7): False}
+
+
+def test_few_pairs_and_no_time_at_all_name_nobody():
+    pairs = {(0, 1): "NV18", (0, 2): "NV18", (0, 3): "NV18"}
+    results = [result(pair, value) for pair, value in zip(pairs, (1e9, 1e9, 5e9), strict=True)]
+    assert deviations(results, relations(pairs)) == []
+    pairs = {(0, n): "NV18" for n in range(1, 8)}
+    results = [result(pair, 0.0) for pair in pairs]
+    results[0] = result((0, 1), 1e9)
+    assert deviations(results, relations(pairs)) == []
+
+
+def test_figures_of_many_flows_are_each_flows_own():
+    one = result((0, 1), 7.0, scope="all-pairs")
+    one.transfer = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
+    one.summary.flow_bytes_per_s = [1.0, 2.0]
+    assert figures(one) == [((0, 1), 1.0), ((2, 3), 2.0)]
+
+
+def test_paths_go_over_direct_connections():
+    """A chain 0-1-2 and 3 alone."""
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
+    direct = {(0, 1), (1, 0), (1, 2), (2, 1)}
+    hops = {
+        (one.first, one.second): one.hops
+        for one in with_hops([Relation(a, b, "?") for a, b in pairs], direct)
+    }
+    assert hops[0, 1] == 1
+    assert hops[0, 2] == hops[2, 0] == 2
+    assert {hops[n, 3] for n in range(3)} == {0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "corrupt:pair=0-9,index=1",
+        "corrupt:pair=0,index=1",
+        "corrupt:rank=0,index=1",
+        "corrupt:pair=0-1,index=1.5",
+        "corrupt:pair=0-1",
+        "delay:pair=0-1,ms=nan",
+        "delay:pair=0-1,ms=1,ms=2",
+        "melt:pair=0-1,ms=1",
+        "delay:pair=a-b,ms=1",
+        "",
+    ],
+)
+def test_faults_of_pairs_that_make_no_sense_are_refused(text):
+    with pytest.raises(UsageError):
+        Injection.parse_for_pairs(text, 4)
+
+
+def test_a_fault_of_a_pair_is_read():
+    fault = Injection.parse_for_pairs("delay:pair=2-3,ms=5", 4)
+    assert (fault.kind, fault.pair, fault.value) == ("delay", (2, 3), 5.0)
+
+
+def test_a_transfer_survives_the_journal():
+    one = transfer(flows=((0, 1), (1, 0)), kernel="bulkCopy", blocks=16)
+    assert msgspec.json.decode(msgspec.json.encode(one), type=Transfer) == one
