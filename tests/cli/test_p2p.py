@@ -24,8 +24,8 @@ def all_pairs(number):
 
 
 class TestHost:
-    @staticmethod
     @pytest.fixture(scope="class")
+    @staticmethod
     def whole(cclmark_in, tmp_path_factory):
         arguments = ("p2p", "--devices", "host:3", *SHORT, "-d", "write,read", "-k", "all")
         return cclmark_in(tmp_path_factory.mktemp("p2p"), *arguments)
@@ -245,8 +245,8 @@ class TestCuda:
 
     def test_a_slowed_pair_is_named_in_the_summary(self, cclmark, fake_cuda):
         run = cclmark(
-            "p2p", "-g", "4", "-b", "1M", "-p", "uniBw", "-t", "CE",
-            "--inject", "delay:pair=2-3,ms=20", env=fake_cuda.env(),
+            "p2p", "-g", "4", "-b", "64K", "-p", "uniBw", "-t", "CE",
+            "--inject", "delay:pair=2-3,ms=200", env=fake_cuda.env(),
         )  # fmt: skip
         summary = run.out.partition("Pairs that stand out")[2]
         first = summary.splitlines()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,8 +75,9 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
     """The pairs that stand out, compared within one matrix and one class of link.
 
     A value stands out when it is further from the median of its class than five standard deviations
-    estimated from the median absolute deviation (Leys et al., 2013), and than 3 %. Classes of fewer
-    than four pairs are left alone.
+    estimated from the median absolute deviation (Leys et al., 2013), and than 3 %. All that in
+    logarithms, so that half as fast is as far away as twice as fast. Classes of fewer than four
+    pairs are left alone.
     """
     kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
     names = {(one.first, one.second): one.kind for one in relations}
@@ -83,22 +85,20 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
     for result in results:
         for pair, value in figures(result):
             kind = kinds.get(pair)
-            if kind is not None:
+            if kind is not None and value > 0:  # zero: shorter than a clock can tell
                 groups[result.transfer.series(), kind].append((result, pair, value))
     found = []
-    for (_, _kind), members in groups.items():
+    for members in groups.values():
         if len(members) < _LEAST_PEERS:
             continue
-        values = [value for _, _, value in members]
-        usual = median(values)
-        if usual <= 0:
-            continue  # times below the resolution of a clock
-        spread = _MAD_TO_SIGMA * median([abs(value - usual) for value in values])
-        allowed = max(_SIGMAS * spread, _LEAST_SHARE * usual)
+        logarithms = [math.log(value) for *_, value in members]
+        middle = median(logarithms)
+        spread = _MAD_TO_SIGMA * median([abs(one - middle) for one in logarithms])
+        allowed = max(_SIGMAS * spread, math.log(1 + _LEAST_SHARE))
         found += [
-            Deviation(result.transfer, pair, names[pair], value, usual)
-            for result, pair, value in members
-            if abs(value - usual) > allowed
+            Deviation(result.transfer, pair, names[pair], value, math.exp(middle))
+            for (result, pair, value), one in zip(members, logarithms, strict=True)
+            if abs(one - middle) > allowed
         ]
     return found
 
