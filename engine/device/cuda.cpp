@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -52,6 +53,30 @@ enum Attribute : int {
   kComputeMinor = 76,
 };
 
+constexpr int kFileDescriptor = 1;
+
+/// CUmemLocation: a device.
+struct MemoryLocation {
+  int type = 1;
+  int id = 0;
+};
+
+/// CUmemAllocationProp: pinned memory of a device that a file descriptor can stand for.
+struct AllocationProperties {
+  int type = 1;
+  int handle_types = kFileDescriptor;
+  MemoryLocation location;
+  void* windows_metadata = nullptr;
+  unsigned char flags[8] = {};
+};
+static_assert(sizeof(AllocationProperties) == 32);
+
+/// CUmemAccessDesc: read and write.
+struct AccessDescription {
+  MemoryLocation location;
+  int flags = 3;
+};
+
 /// The part of the driver API that is used, resolved once.
 struct Driver {
   Library library = Library::open("the NVIDIA driver (libcuda)", candidates(), kVariable);
@@ -86,6 +111,21 @@ struct Driver {
   CCLMARK_CUDA(ipc_get, "cuIpcGetMemHandle", MemoryHandle*, CUdeviceptr);
   CCLMARK_CUDA(ipc_open, "cuIpcOpenMemHandle_v2", CUdeviceptr*, MemoryHandle, unsigned);
   CCLMARK_CUDA(ipc_close, "cuIpcCloseMemHandle", CUdeviceptr);
+  CCLMARK_CUDA(granularity, "cuMemGetAllocationGranularity", size_t*, const AllocationProperties*,
+               int);
+  CCLMARK_CUDA(create_memory, "cuMemCreate", unsigned long long*, size_t,
+               const AllocationProperties*, unsigned long long);
+  CCLMARK_CUDA(release_memory, "cuMemRelease", unsigned long long);
+  CCLMARK_CUDA(reserve_address, "cuMemAddressReserve", CUdeviceptr*, size_t, size_t, CUdeviceptr,
+               unsigned long long);
+  CCLMARK_CUDA(free_address, "cuMemAddressFree", CUdeviceptr, size_t);
+  CCLMARK_CUDA(map_memory, "cuMemMap", CUdeviceptr, size_t, size_t, unsigned long long,
+               unsigned long long);
+  CCLMARK_CUDA(unmap_memory, "cuMemUnmap", CUdeviceptr, size_t);
+  CCLMARK_CUDA(set_access, "cuMemSetAccess", CUdeviceptr, size_t, const AccessDescription*, size_t);
+  CCLMARK_CUDA(export_handle, "cuMemExportToShareableHandle", void*, unsigned long long, int,
+               unsigned long long);
+  CCLMARK_CUDA(import_handle, "cuMemImportFromShareableHandle", unsigned long long*, void*, int);
   CCLMARK_CUDA(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t, unsigned);
   CCLMARK_CUDA(function_attribute, "cuFuncSetAttribute", void*, int, int);
   CCLMARK_CUDA(fill_async, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, void*);
@@ -167,7 +207,9 @@ class CudaDevice final : public Device {
     cu_.check(cu_.allocate(&memory, bytes == 0 ? 1 : bytes), "cuMemAlloc");
     return reinterpret_cast<void*>(memory);
   }
-  void release(void* memory) noexcept override { cu_.release(address(memory)); }
+  void release(void* memory) noexcept override {
+    if (!unmap(memory)) cu_.release(address(memory));
+  }
 
   void copy_to_host(void* host, const void* from, size_t bytes) override {
     cu_.check(cu_.copy_to_host(host, address(from), bytes), "cuMemcpyDtoH");
@@ -221,19 +263,45 @@ class CudaDevice final : public Device {
               "cuMemcpyPeerAsync");
   }
 
-  MemoryHandle share(void* memory) override {
+  /// Plain memory, which legacy handles serve for, or where those are forbidden (as in containers
+  /// without the host's IPC namespace) memory behind a file descriptor.
+  void* allocate_shareable(size_t bytes) override {
+    void* memory = allocate(bytes);
     MemoryHandle handle;
-    if (CUresult code = cu_.ipc_get(&handle, address(memory)); code != 0) refuse_ipc(code, "Get");
-    return handle;
+    CUresult refused = cu_.ipc_get(&handle, address(memory));
+    if (refused == 0) return memory;
+    release(memory);
+    return allocate_exportable(bytes, refused);
   }
-  void* open_shared(const MemoryHandle& handle) override {
-    CUdeviceptr memory = 0;
-    if (CUresult code = cu_.ipc_open(&memory, handle, kIpcLazyPeerAccess); code != 0) {
-      refuse_ipc(code, "Open");
+  SharedMemory share(void* memory) override {
+    SharedMemory shared;
+    auto exported = mapped_.find(memory);
+    if (exported == mapped_.end()) {
+      cu_.check(cu_.ipc_get(&shared.handle, address(memory)), "cuIpcGetMemHandle");
+      return shared;
     }
-    return reinterpret_cast<void*>(memory);
+    cu_.check(cu_.export_handle(&shared.descriptor, exported->second.handle, kFileDescriptor, 0),
+              "cuMemExportToShareableHandle");
+    std::memcpy(shared.handle.bytes.data(), &exported->second.bytes, sizeof(size_t));
+    return shared;
   }
-  void close_shared(void* memory) noexcept override { cu_.ipc_close(address(memory)); }
+  void* open_shared(const SharedMemory& shared) override {
+    if (shared.descriptor < 0) {
+      CUdeviceptr memory = 0;
+      CUresult code = cu_.ipc_open(&memory, shared.handle, kIpcLazyPeerAccess);
+      if (code != 0) refuse_sharing("cuIpcOpenMemHandle", code);
+      return reinterpret_cast<void*>(memory);
+    }
+    Mapped mapped;
+    std::memcpy(&mapped.bytes, shared.handle.bytes.data(), sizeof(size_t));
+    auto descriptor = reinterpret_cast<void*>(static_cast<intptr_t>(shared.descriptor));
+    CUresult code = cu_.import_handle(&mapped.handle, descriptor, kFileDescriptor);
+    if (code != 0) refuse_sharing("cuMemImportFromShareableHandle", code);
+    return map(mapped);
+  }
+  void close_shared(void* memory) noexcept override {
+    if (!unmap(memory)) cu_.ipc_close(address(memory));
+  }
 
   bool synchronous() const override { return false; }
   void* create_stream() override {
@@ -332,10 +400,61 @@ class CudaDevice final : public Device {
     return dynamic_cast<const CudaDevice&>(device);
   }
 
-  [[noreturn]] void refuse_ipc(CUresult code, const char* verb) const {
-    throw UnsupportedError(cu_.describe("cuIpc" + std::string(verb) + "MemHandle", code) +
+  [[noreturn]] void refuse_sharing(const char* call, CUresult code) const {
+    throw UnsupportedError(cu_.describe(call, code) +
                            ": this system does not let processes share device memory (a container "
                            "may need --ipc=host); use one process for all devices");
+  }
+
+  /// Memory that has an identity beside its address.
+  struct Mapped {
+    unsigned long long handle = 0;
+    size_t bytes = 0;
+  };
+
+  void* allocate_exportable(size_t bytes, CUresult ipc_refused) {
+    AllocationProperties properties;
+    properties.location.id = device_;
+    size_t granularity = 0;
+    CUresult code = cu_.granularity(&granularity, &properties, 0);
+    if (code != 0) refuse_sharing("cuIpcGetMemHandle", ipc_refused);
+    Mapped mapped;
+    mapped.bytes = (bytes + granularity - 1) / granularity * granularity;
+    code = cu_.create_memory(&mapped.handle, mapped.bytes, &properties, 0);
+    if (code == kOutOfMemory) cu_.check(code, "cuMemCreate");
+    if (code != 0) refuse_sharing("cuMemCreate", code);
+    return map(mapped);
+  }
+
+  /// Gives memory an address that this device may use.
+  void* map(Mapped mapped) {
+    CUdeviceptr place = 0;
+    CUresult code = cu_.reserve_address(&place, mapped.bytes, 0, 0, 0);
+    if (code != 0) {
+      cu_.release_memory(mapped.handle);
+      cu_.check(code, "cuMemAddressReserve");
+    }
+    mapped_[reinterpret_cast<void*>(place)] = mapped;
+    AccessDescription access;
+    access.location.id = device_;
+    try {
+      cu_.check(cu_.map_memory(place, mapped.bytes, 0, mapped.handle, 0), "cuMemMap");
+      cu_.check(cu_.set_access(place, mapped.bytes, &access, 1), "cuMemSetAccess");
+    } catch (...) {
+      unmap(reinterpret_cast<void*>(place));
+      throw;
+    }
+    return reinterpret_cast<void*>(place);
+  }
+
+  bool unmap(void* memory) noexcept {
+    auto entry = mapped_.find(memory);
+    if (entry == mapped_.end()) return false;
+    cu_.unmap_memory(address(memory), entry->second.bytes);
+    cu_.free_address(address(memory), entry->second.bytes);
+    cu_.release_memory(entry->second.handle);
+    mapped_.erase(entry);
+    return true;
   }
 
   /// A file of the cache may be damaged: then the kernels are compiled again.
@@ -378,6 +497,7 @@ class CudaDevice final : public Device {
   CUdevice device_ = 0;
   void* context_ = nullptr;
   std::map<std::string, void*> modules_;
+  std::map<void*, Mapped> mapped_;
   std::map<std::string, Kernel> kernels_;
   DeviceInfo info_;
 };

@@ -39,6 +39,13 @@ struct MemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
 
+/// Memory as it is offered to other processes. With a descriptor, that one has to be handed over;
+/// it is the taker's to close.
+struct SharedMemory {
+  MemoryHandle handle;
+  int descriptor = -1;
+};
+
 /// One accelerator, or the host as one. One instance per process; calls come from the thread that
 /// made it, or from one that called activate().
 ///
@@ -80,10 +87,13 @@ class Device {
   virtual void copy_between(void* to, Device& to_device, const void* from, Device& from_device,
                             size_t bytes, void* stream) = 0;
 
-  /// For another process, which opens it with open_shared() of its device and closes it again.
-  /// Both raise UnsupportedError when that is not permitted here, with what would help.
-  virtual MemoryHandle share(void* memory) = 0;
-  virtual void* open_shared(const MemoryHandle& handle) = 0;
+  /// Memory that another process can open; release() takes it back.
+  /// Raises UnsupportedError when nothing of the kind is permitted here, with what would help.
+  virtual void* allocate_shareable(size_t bytes) = 0;
+  virtual SharedMemory share(void* memory) = 0;
+  /// Opens what another process's device shared, with a descriptor of this process where there is
+  /// one (it stays the caller's). Raises UnsupportedError likewise.
+  virtual void* open_shared(const SharedMemory& shared) = 0;
   virtual void close_shared(void* memory) noexcept = 0;
 
   /// Whether work is done inside the call that asks for it, as on the host.

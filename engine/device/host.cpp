@@ -196,12 +196,14 @@ class HostDevice final : public Device {
     copy_async(to, from, bytes, stream);
   }
 
-  MemoryHandle share(void* memory) override {
+  void* allocate_shareable(size_t bytes) override { return allocate(bytes); }
+  SharedMemory share(void* memory) override {
     HostAllocation allocation = find_host_allocation(memory);
-    return std::bit_cast<MemoryHandle>(SharedPlace{getpid(), allocation.fd, allocation.bytes, {}});
+    return {std::bit_cast<MemoryHandle>(SharedPlace{getpid(), allocation.fd, allocation.bytes, {}}),
+            -1};
   }
-  void* open_shared(const MemoryHandle& handle) override {
-    auto place = std::bit_cast<SharedPlace>(handle);
+  void* open_shared(const SharedMemory& shared) override {
+    auto place = std::bit_cast<SharedPlace>(shared.handle);
     auto mapping = map_host_memory(place.pid, place.fd, place.bytes);
     std::lock_guard guard(allocations().lock);
     opened_[mapping] = place.bytes;

@@ -43,17 +43,12 @@ void Exchange::reserve(size_t bytes, size_t landings) {
   stride_ = aligned(bytes);
   std::exception_ptr failure;
   double kind = kFine;
-  std::vector<double> own_handles;
   try {
     for (Device* device : own_) {
       device->activate();
       size_t whole = stride_ * (1 + landings) + aligned(kScratchBytes);
-      blocks_.push_back(static_cast<std::byte*>(device->allocate(whole)));
-      if (team_.size() == 1) continue;
-      // Handles travel as numbers whose bits nobody looks at.
-      auto words = std::bit_cast<std::array<double, sizeof(MemoryHandle) / sizeof(double)>>(
-          device->share(blocks_.back()));
-      own_handles.insert(own_handles.end(), words.begin(), words.end());
+      blocks_.push_back(static_cast<std::byte*>(team_.size() > 1 ? device->allocate_shareable(whole)
+                                                                 : device->allocate(whole)));
     }
   } catch (const OutOfMemoryError&) {
     failure = std::current_exception();
@@ -69,14 +64,39 @@ void Exchange::reserve(size_t bytes, size_t landings) {
     if (worst == kShort) throw OutOfMemoryError("another rank could not have its buffers");
     throw UnsupportedError("another rank's memory cannot be shared");
   }
-  if (team_.size() > 1) {
-    std::vector<double> all = team_.gather(own_handles);
-    handles_.resize(static_cast<size_t>(devices()));
-    std::copy_n(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(double),
-                reinterpret_cast<std::byte*>(handles_.data()));
-  }
+  if (team_.size() > 1) announce();
   bytes_ = bytes;
   landings_ = landings;
+}
+
+/// Tells every process how to open every other's memory.
+void Exchange::announce() {
+  constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
+  std::vector<double> own;
+  std::vector<Descriptor> offered;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    own_[i]->activate();
+    SharedMemory shared = own_[i]->share(blocks_[i]);
+    offered.emplace_back(shared.descriptor);
+    // Handles travel as numbers whose bits nobody looks at.
+    auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
+    own.insert(own.end(), words.begin(), words.end());
+    own.push_back(shared.descriptor < 0 ? 0 : 1);
+  }
+  std::vector<double> all = team_.gather(own);
+  shared_.assign(static_cast<size_t>(devices()), {});
+  bool by_descriptor = true;
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    std::array<double, kWords> words;
+    std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
+    shared_[i].handle = std::bit_cast<MemoryHandle>(words);
+    by_descriptor &= all[i * (kWords + 1) + kWords] > 0;
+  }
+  descriptors_.clear();
+  if (!by_descriptor) return;
+  if (own_.size() > 1) throw UnsupportedError("descriptors are for one device per process");
+  descriptors_ = exchange_descriptors(team_, offered[0].get());
+  for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();
 }
 
 std::byte* Exchange::base(int user, int number) {
@@ -85,7 +105,7 @@ std::byte* Exchange::base(int user, int number) {
   if (entry != opened_.end()) return entry->second;
   Device& opener = device(user);
   opener.activate();
-  auto memory = static_cast<std::byte*>(opener.open_shared(handles_[static_cast<size_t>(number)]));
+  auto memory = static_cast<std::byte*>(opener.open_shared(shared_[static_cast<size_t>(number)]));
   opened_[{user, number}] = memory;
   return memory;
 }

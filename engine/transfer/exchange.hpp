@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/descriptors.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
 
@@ -45,6 +46,7 @@ class Exchange {
 
  private:
   std::byte* base(int user, int device);
+  void announce();
   void release() noexcept;
 
   std::vector<Device*> own_;
@@ -53,8 +55,9 @@ class Exchange {
   size_t bytes_ = 0;
   size_t stride_ = 0;
   size_t landings_ = 0;
-  std::vector<std::byte*> blocks_;                    ///< of own devices
-  std::vector<MemoryHandle> handles_;                 ///< of all devices
+  std::vector<std::byte*> blocks_;       ///< of own devices
+  std::vector<SharedMemory> shared_;     ///< of all devices, where there are other processes
+  std::vector<Descriptor> descriptors_;  ///< what the shared memory's refer to
   std::map<std::pair<int, int>, std::byte*> opened_;  ///< by user and device
 };
 

@@ -212,8 +212,14 @@ class TestCuda:
         assert sorted(one.transfer.flows[0] for one in skipped) == [(0, 1), (1, 0)]
         assert "the driver gives device 0 no access to device 1" in run.out
 
-    def test_processes_that_may_not_share_memory(self, cclmark, fake_cuda):
+    def test_where_handles_are_forbidden_descriptors_serve(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")
+        run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, "-d", "write,read", env=env)
+        assert statuses(run) == {"ok"}
+        assert len({device.pid for device in run.journal.header.devices}) == 3
+
+    def test_processes_that_may_not_share_memory_at_all(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1", CCLMARK_FAKE_NO_EXPORT="1")
         run = cclmark("p2p", "-m", "1", "-g", "2", *ONE_WAY, env=env, code=3)
         assert "--ipc=host" in run.err
         assert "one process for all devices" in run.err

@@ -92,6 +92,7 @@ FAKE_API int cuMemCreate(unsigned long long* handle, size_t bytes, const Propert
     int device = properties->location.id;
     std::shared_ptr<const void> pledge = driver.pledge(device, bytes);
     bool exportable = properties->handle_types == kFileDescriptor;
+    require(!(exportable && driver.faults().no_export), kNotSupported);
     auto physical = std::make_shared<Physical>(device, bytes, exportable, std::move(pledge));
     *handle = number_of(std::move(physical));
   });

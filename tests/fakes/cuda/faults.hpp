@@ -14,6 +14,7 @@ struct Faults {
   DevicePairs copy_hang;  ///< from and to which device copies never end
   DevicePairs copy_fail;
   bool no_ipc;
+  bool no_export;
 
   static Faults from_environment();
 };
