@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "core/descriptors.hpp"
+#include "ranks.hpp"
+#include "transfer/transfers.hpp"
+
+using namespace cclmark;
+
+namespace {
+
+/// Lets `body` run on `ranks` ranks, each with one host device, after room was made.
+template <typename Body>
+void with_transfers(int ranks, size_t bytes, size_t landings, Body body) {
+  run_ranks(ranks, [&](Team& team) {
+    auto device = open_host_device(team.rank());
+    Transfers transfers({device.get()}, team, 7);
+    transfers.reserve(bytes, landings);
+    body(team, transfers);
+    team.barrier();
+  });
+}
+
+void expect_right(const std::vector<Finding>& findings, size_t flows) {
+  if (findings.size() != flows) throw Error("not one finding per flow");
+  for (const Finding& finding : findings) {
+    if (finding.wrong > 0) {
+      throw Error("wrong data at element " + std::to_string(finding.first_element));
+    }
+  }
+}
+
+Transfer one_way(int from, int to, bool write, Engine engine, size_t bytes, size_t offset = 0) {
+  Transfer transfer;
+  transfer.flows = {Flow{from, to, write ? from : to}};
+  transfer.engine = engine;
+  transfer.bytes = bytes;
+  transfer.offset_bytes = offset;
+  transfer.one_launch = true;
+  return transfer;
+}
+
+constexpr Engine kEngines[] = {Engine::copy_engine, Engine::cache_copy, Engine::nc_copy,
+                               Engine::bulk_copy};
+
+}  // namespace
+
+TEST_CASE("every engine moves every size from any offset, written and read") {
+  with_transfers(3, size_t{1} << 20, 1, [](Team&, Transfers& transfers) {
+    for (Engine engine : kEngines) {
+      for (size_t bytes : {size_t{4}, size_t{16}, size_t{20}, size_t{4092}, size_t{700000}}) {
+        for (size_t offset : {size_t{0}, size_t{4}, size_t{16}, size_t{8188}}) {
+          for (bool write : {true, false}) {
+            transfers.prepare(one_way(2, 0, write, engine, bytes, offset));
+            FlowTimes times = transfers.run(3, 10);
+            if (times.timed_out[0] || !(times.device_s[0] >= 0)) throw Error("no time");
+            expect_right(transfers.verify({}), 1);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("what is not copied is noticed") {
+  with_transfers(2, 65536, 1, [](Team&, Transfers& transfers) {
+    transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 65536));
+    // No run: the destination holds the poison.
+    if (transfers.verify({})[0].wrong != 65536 / 4) throw Error("missing data passed the check");
+  });
+}
+
+TEST_CASE("a flipped element is found at its index, with both values") {
+  with_transfers(2, 65536, 1, [](Team&, Transfers& transfers) {
+    transfers.prepare(one_way(1, 0, false, Engine::nc_copy, 4096, 512));
+    transfers.run(1, 10);
+    Finding found = transfers.verify(77)[0];
+    if (found.wrong != 1 || found.first_element != 77) throw Error("not found where it is");
+    if (found.expected_bits != (~found.actual_bits & 0xffffffffu)) throw Error("wrong values");
+  });
+}
+
+TEST_CASE("many flows into one device land in places of their own") {
+  with_transfers(4, 32768, 3, [](Team&, Transfers& transfers) {
+    Transfer transfer = one_way(0, 1, true, Engine::copy_engine, 32768);
+    transfer.flows = {Flow{1, 0, 1}, Flow{2, 0, 2}, Flow{3, 0, 3}};
+    for (size_t i = 0; i < transfer.flows.size(); ++i) transfer.flows[i].landing = i;
+    transfers.prepare(transfer);
+    transfers.run(2, 10);
+    expect_right(transfers.verify({}), 3);
+  });
+}
+
+TEST_CASE("room is made again for larger transfers, and the old is given back") {
+  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+    for (size_t bytes : {size_t{8192}, size_t{3} << 20, size_t{4096}}) {
+      transfers.reserve(bytes, 2);
+      transfers.prepare(one_way(0, 1, true, Engine::bulk_copy, bytes));
+      transfers.run(1, 10);
+      expect_right(transfers.verify({}), 1);
+    }
+  });
+}
+
+TEST_CASE("a transfer larger than the room is refused") {
+  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+    CHECK_THROWS_AS(transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 4096, 4)), Error);
+  });
+}
+
+TEST_CASE("latencies are positive and known to all ranks") {
+  with_transfers(3, 4096, 1, [](Team& team, Transfers& transfers) {
+    for (int round = 0; round < 3; ++round) {
+      double chase_s = transfers.chase(0, 2, 1000, 10);
+      double ping_s = transfers.ping_pong(1, 2, 50, 30);
+      if (!(chase_s > 0) || !(ping_s > 0)) throw Error("no latency");
+      std::vector<double> all = team.gather(std::array<double, 1>{chase_s + ping_s});
+      for (double other : all) {
+        if (other != all[0]) throw Error("ranks do not agree");
+      }
+    }
+  });
+}
+
+TEST_CASE("staged copies are refused by host devices on every rank") {
+  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+    Transfer transfer = one_way(0, 1, true, Engine::copy_engine, 4096);
+    transfer.staged = true;
+    CHECK_THROWS_AS(transfers.prepare(transfer), UnsupportedError);
+  });
+}
+
+TEST_CASE("descriptors of all ranks arrive in order") {
+  constexpr int kRanks = 3;
+  int shared = memfd_create("test-team", MFD_CLOEXEC);
+  auto play = [&](int rank) {
+    Team team(shared, rank, kRanks, true);
+    team.expect_within(30, "a test");
+    int own = memfd_create("test-content", MFD_CLOEXEC);
+    if (write(own, &rank, sizeof(rank)) != sizeof(rank)) return false;
+    std::vector<Descriptor> all = exchange_descriptors(team, own);
+    close(own);
+    for (int other = 0; other < kRanks; ++other) {
+      int found = -1;
+      if (pread(all[static_cast<size_t>(other)].get(), &found, sizeof(found), 0) != sizeof(found)) {
+        return false;
+      }
+      if (found != other) return false;
+    }
+    return true;
+  };
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < kRanks; ++rank) {
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) _exit(play(rank) ? 0 : 1);
+    children.push_back(child);
+  }
+  CHECK(play(0));
+  for (pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  close(shared);
+}
