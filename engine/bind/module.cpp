@@ -146,7 +146,8 @@ NB_MODULE(_engine, m) {
           "gather",
           [](Team& team, const std::vector<double>& values) { return team.gather(values); },
           "values"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("abort", &Team::abort);
+      .def("abort", &Team::abort)
+      .def_prop_ro("rank", &Team::rank);
 
   nb::class_<CclInfo>(m, "CclInfo")
       .def_ro("name", &CclInfo::name)
@@ -260,7 +261,7 @@ NB_MODULE(_engine, m) {
            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       .def("reserve", &Transfers::reserve, "size_bytes"_a, "landings"_a,
            nb::call_guard<nb::gil_scoped_release>())
-      .def("reserve_host", &Transfers::reserve_host, "size_bytes"_a, "kind"_a,
+      .def("reserve_host", &Transfers::reserve_host, "number"_a, "size_bytes"_a, "kind"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(
           "prepare",
@@ -273,7 +274,7 @@ NB_MODULE(_engine, m) {
           "one_launch"_a, "staged"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("run", &Transfers::run, "iterations"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())
-      .def("verify", &Transfers::verify, "corrupt"_a.none(),
+      .def("verify", &Transfers::verify, "corrupt"_a.none(), "corrupted_flow"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("chase", &Transfers::chase, "reader"_a, "owner"_a, "accesses"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())

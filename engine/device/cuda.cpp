@@ -22,7 +22,8 @@ namespace cclmark {
 
 struct Kernel {
   void* function;
-  unsigned shared_limit_bytes;
+  /// What launches may ask for so far; raised when one asks for more.
+  mutable unsigned shared_limit_bytes;
 };
 
 namespace {
@@ -33,6 +34,7 @@ using CUresult = int;
 
 constexpr CUresult kOutOfMemory = 2;
 constexpr CUresult kNotReady = 600;
+constexpr CUresult kNotSupported = 801;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
 constexpr unsigned kHostAllocPortable = 1;
@@ -40,6 +42,7 @@ constexpr unsigned kIpcLazyPeerAccess = 1;
 constexpr unsigned kWaitValueEqual = 1;
 constexpr int kMaxDynamicSharedBytes = 8;
 constexpr unsigned kSharedBytesByDefault = 48 << 10;
+constexpr CUresult kPeerAccessUnsupported = 217;
 constexpr CUresult kPeerAccessAlreadyEnabled = 704;
 constexpr CUresult kPeerAccessNotEnabled = 705;
 constexpr int kCaptureThreadLocal = 1;
@@ -51,6 +54,7 @@ enum Attribute : int {
   kL2CacheBytes = 38,
   kComputeMajor = 75,
   kComputeMinor = 76,
+  kMaxSharedBytesOptIn = 97,
 };
 
 constexpr int kFileDescriptor = 1;
@@ -77,12 +81,30 @@ struct AccessDescription {
   int flags = 3;
 };
 
+/// A function that a driver may lack.
+template <typename... Arguments>
+struct Optional {
+  const char* symbol;
+  CUresult (*function)(Arguments...);
+  CUresult operator()(Arguments... arguments) const {
+    if (function == nullptr) {
+      throw UnsupportedError("this driver has no " + std::string(symbol) + ": a newer one has");
+    }
+    return function(arguments...);
+  }
+};
+
 /// The part of the driver API that is used, resolved once.
 struct Driver {
   Library library = Library::open("the NVIDIA driver (libcuda)", candidates(), kVariable);
 
 #define CCLMARK_CUDA(name, symbol, ...) \
   CUresult (*name)(__VA_ARGS__) = library.require<CUresult(__VA_ARGS__)>(symbol)
+// What only transfers between devices need: drivers that lack it still serve for all else.
+#define CCLMARK_CUDA_OPTIONAL(name, symbol, ...)            \
+  Optional<__VA_ARGS__> name {                              \
+    symbol, library.optional<CUresult(__VA_ARGS__)>(symbol) \
+  }
   CCLMARK_CUDA(init, "cuInit", unsigned);
   CCLMARK_CUDA(driver_version, "cuDriverGetVersion", int*);
   CCLMARK_CUDA(error_string, "cuGetErrorString", CUresult, const char**);
@@ -101,33 +123,36 @@ struct Driver {
   CCLMARK_CUDA(copy_to_host, "cuMemcpyDtoH_v2", void*, CUdeviceptr, size_t);
   CCLMARK_CUDA(copy_from_host, "cuMemcpyHtoD_v2", CUdeviceptr, const void*, size_t);
   CCLMARK_CUDA(copy_async, "cuMemcpyAsync", CUdeviceptr, CUdeviceptr, size_t, void*);
-  CCLMARK_CUDA(copy_peer_async, "cuMemcpyPeerAsync", CUdeviceptr, void*, CUdeviceptr, void*, size_t,
-               void*);
-  CCLMARK_CUDA(allocate_host, "cuMemHostAlloc", void**, size_t, unsigned);
-  CCLMARK_CUDA(release_host, "cuMemFreeHost", void*);
-  CCLMARK_CUDA(can_access_peer, "cuDeviceCanAccessPeer", int*, CUdevice, CUdevice);
-  CCLMARK_CUDA(enable_peer_access, "cuCtxEnablePeerAccess", void*, unsigned);
-  CCLMARK_CUDA(disable_peer_access, "cuCtxDisablePeerAccess", void*);
-  CCLMARK_CUDA(ipc_get, "cuIpcGetMemHandle", MemoryHandle*, CUdeviceptr);
-  CCLMARK_CUDA(ipc_open, "cuIpcOpenMemHandle_v2", CUdeviceptr*, MemoryHandle, unsigned);
-  CCLMARK_CUDA(ipc_close, "cuIpcCloseMemHandle", CUdeviceptr);
-  CCLMARK_CUDA(granularity, "cuMemGetAllocationGranularity", size_t*, const AllocationProperties*,
-               int);
-  CCLMARK_CUDA(create_memory, "cuMemCreate", unsigned long long*, size_t,
-               const AllocationProperties*, unsigned long long);
-  CCLMARK_CUDA(release_memory, "cuMemRelease", unsigned long long);
-  CCLMARK_CUDA(reserve_address, "cuMemAddressReserve", CUdeviceptr*, size_t, size_t, CUdeviceptr,
-               unsigned long long);
-  CCLMARK_CUDA(free_address, "cuMemAddressFree", CUdeviceptr, size_t);
-  CCLMARK_CUDA(map_memory, "cuMemMap", CUdeviceptr, size_t, size_t, unsigned long long,
-               unsigned long long);
-  CCLMARK_CUDA(unmap_memory, "cuMemUnmap", CUdeviceptr, size_t);
-  CCLMARK_CUDA(set_access, "cuMemSetAccess", CUdeviceptr, size_t, const AccessDescription*, size_t);
-  CCLMARK_CUDA(export_handle, "cuMemExportToShareableHandle", void*, unsigned long long, int,
-               unsigned long long);
-  CCLMARK_CUDA(import_handle, "cuMemImportFromShareableHandle", unsigned long long*, void*, int);
-  CCLMARK_CUDA(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t, unsigned);
-  CCLMARK_CUDA(function_attribute, "cuFuncSetAttribute", void*, int, int);
+  CCLMARK_CUDA_OPTIONAL(copy_peer_async, "cuMemcpyPeerAsync", CUdeviceptr, void*, CUdeviceptr,
+                        void*, size_t, void*);
+  CCLMARK_CUDA_OPTIONAL(allocate_host, "cuMemHostAlloc", void**, size_t, unsigned);
+  CCLMARK_CUDA_OPTIONAL(release_host, "cuMemFreeHost", void*);
+  CCLMARK_CUDA_OPTIONAL(can_access_peer, "cuDeviceCanAccessPeer", int*, CUdevice, CUdevice);
+  CCLMARK_CUDA_OPTIONAL(enable_peer_access, "cuCtxEnablePeerAccess", void*, unsigned);
+  CCLMARK_CUDA_OPTIONAL(disable_peer_access, "cuCtxDisablePeerAccess", void*);
+  CCLMARK_CUDA_OPTIONAL(ipc_get, "cuIpcGetMemHandle", MemoryHandle*, CUdeviceptr);
+  CCLMARK_CUDA_OPTIONAL(ipc_open, "cuIpcOpenMemHandle_v2", CUdeviceptr*, MemoryHandle, unsigned);
+  CCLMARK_CUDA_OPTIONAL(ipc_close, "cuIpcCloseMemHandle", CUdeviceptr);
+  CCLMARK_CUDA_OPTIONAL(granularity, "cuMemGetAllocationGranularity", size_t*,
+                        const AllocationProperties*, int);
+  CCLMARK_CUDA_OPTIONAL(create_memory, "cuMemCreate", unsigned long long*, size_t,
+                        const AllocationProperties*, unsigned long long);
+  CCLMARK_CUDA_OPTIONAL(release_memory, "cuMemRelease", unsigned long long);
+  CCLMARK_CUDA_OPTIONAL(reserve_address, "cuMemAddressReserve", CUdeviceptr*, size_t, size_t,
+                        CUdeviceptr, unsigned long long);
+  CCLMARK_CUDA_OPTIONAL(free_address, "cuMemAddressFree", CUdeviceptr, size_t);
+  CCLMARK_CUDA_OPTIONAL(map_memory, "cuMemMap", CUdeviceptr, size_t, size_t, unsigned long long,
+                        unsigned long long);
+  CCLMARK_CUDA_OPTIONAL(unmap_memory, "cuMemUnmap", CUdeviceptr, size_t);
+  CCLMARK_CUDA_OPTIONAL(set_access, "cuMemSetAccess", CUdeviceptr, size_t, const AccessDescription*,
+                        size_t);
+  CCLMARK_CUDA_OPTIONAL(export_handle, "cuMemExportToShareableHandle", void*, unsigned long long,
+                        int, unsigned long long);
+  CCLMARK_CUDA_OPTIONAL(import_handle, "cuMemImportFromShareableHandle", unsigned long long*, void*,
+                        int);
+  CCLMARK_CUDA_OPTIONAL(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t,
+                        unsigned);
+  CCLMARK_CUDA_OPTIONAL(function_attribute, "cuFuncSetAttribute", void*, int, int);
   CCLMARK_CUDA(fill_async, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, void*);
   CCLMARK_CUDA(create_stream, "cuStreamCreate", void**, unsigned);
   CCLMARK_CUDA(destroy_stream, "cuStreamDestroy_v2", void*);
@@ -147,6 +172,7 @@ struct Driver {
   CCLMARK_CUDA(launch, "cuLaunchKernel", void*, unsigned, unsigned, unsigned, unsigned, unsigned,
                unsigned, unsigned, void*, void**, void**);
 #undef CCLMARK_CUDA
+#undef CCLMARK_CUDA_OPTIONAL
 
   static constexpr const char* kVariable = "CCLMARK_CUDA_LIBRARY";
 
@@ -379,6 +405,7 @@ class CudaDevice final : public Device {
       cu_.check(cu_.function_attribute(kernel.function, kMaxDynamicSharedBytes,
                                        static_cast<int>(grid.shared_bytes)),
                 "cuFuncSetAttribute");
+      kernel.shared_limit_bytes = grid.shared_bytes;
     }
     void* parameters[] = {arguments};
     cu_.check(cu_.launch(kernel.function, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
@@ -387,7 +414,9 @@ class CudaDevice final : public Device {
   }
 
   void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
-    cu_.check(cu_.wait_value(stream, address(flag), value, kWaitValueEqual), "cuStreamWaitValue32");
+    CUresult code = cu_.wait_value(stream, address(flag), value, kWaitValueEqual);
+    if (code == kNotSupported) throw UnsupportedError(cu_.describe("cuStreamWaitValue32", code));
+    cu_.check(code, "cuStreamWaitValue32");
   }
 
  private:
@@ -401,6 +430,9 @@ class CudaDevice final : public Device {
   }
 
   [[noreturn]] void refuse_sharing(const char* call, CUresult code) const {
+    if (code == kPeerAccessUnsupported) {
+      throw UnsupportedError(cu_.describe(call, code) + ": these two devices have no peer access");
+    }
     throw UnsupportedError(cu_.describe(call, code) +
                            ": this system does not let processes share device memory (a container "
                            "may need --ipc=host); use one process for all devices");
@@ -485,6 +517,7 @@ class CudaDevice final : public Device {
     info_.architecture = 10 * attribute(kComputeMajor) + attribute(kComputeMinor);
     info_.multiprocessors = attribute(kMultiprocessorCount);
     info_.cache_bytes = static_cast<size_t>(attribute(kL2CacheBytes));
+    info_.shared_bytes_per_block = static_cast<size_t>(attribute(kMaxSharedBytesOptIn));
     cu_.check(cu_.device_memory(&info_.memory_bytes, device_), "cuDeviceTotalMem");
     int version = 0;
     cu_.check(cu_.driver_version(&version), "cuDriverGetVersion");

@@ -18,6 +18,7 @@ struct DeviceInfo {
   std::string pci_bus_id;  ///< empty for the host
   int architecture = 0;  ///< CUDA: 10 × major + minor compute capability; 0 where it means nothing
   int multiprocessors = 0;
+  size_t shared_bytes_per_block = 0;  ///< the most that a kernel may ask for
   size_t memory_bytes = 0;
   size_t cache_bytes = 0;  ///< last-level cache
   std::string driver_version;

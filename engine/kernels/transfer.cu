@@ -13,6 +13,7 @@ struct CopyArguments {
   const unsigned char* from;
   unsigned long long bytes;
   unsigned rounds;
+  unsigned stage_bytes;  ///< bulk copies: of shared memory for each stretch on its way
 };
 
 /// Bytes before the first 16-byte boundary.
@@ -84,7 +85,6 @@ CCLMARK_KERNEL(cclmark_copy_nc, CopyArguments) {
 // The bulk copy engine moves whole stretches between global and shared memory without passing
 // through registers: one thread of a block keeps kBulkStages of them on their way.
 #define CCLMARK_BULK_STAGES 12
-#define CCLMARK_BULK_STAGE_BYTES 16384u
 #define CCLMARK_BULK_PENDING_STORES 6
 
 CCLMARK_DEVICE unsigned shared_address(const void* pointer) {
@@ -127,7 +127,7 @@ CCLMARK_DEVICE void bulk_store(unsigned char* to, unsigned stage, unsigned bytes
 /// Thread 0 of each block moves the stretches blockIdx.x, blockIdx.x + gridDim.x and so on, and
 /// begins the next round while the last stretches of the one before are on their way.
 CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
-                              unsigned long long bytes, unsigned rounds) {
+                              unsigned long long bytes, unsigned rounds, unsigned stage_bytes) {
   extern __shared__ __align__(128) unsigned char stages[];
   __shared__ unsigned long long full[CCLMARK_BULK_STAGES];
   if (threadIdx.x != 0) return;
@@ -136,20 +136,19 @@ CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
   }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  const unsigned long long stretches =
-      (bytes + CCLMARK_BULK_STAGE_BYTES - 1) / CCLMARK_BULK_STAGE_BYTES;
+  const unsigned long long stretches = (bytes + stage_bytes - 1) / stage_bytes;
   if (blockIdx.x >= stretches) return;
   const unsigned long long own = (stretches - blockIdx.x + gridDim.x - 1) / gridDim.x;
   auto offset = [&](unsigned long long i) {
-    return (blockIdx.x + i % own * gridDim.x) * (unsigned long long)CCLMARK_BULK_STAGE_BYTES;
+    return (blockIdx.x + i % own * gridDim.x) * (unsigned long long)stage_bytes;
   };
   auto length = [&](unsigned long long i) {
     unsigned long long rest = bytes - offset(i);
-    return (unsigned)(rest < CCLMARK_BULK_STAGE_BYTES ? rest : CCLMARK_BULK_STAGE_BYTES);
+    return (unsigned)(rest < stage_bytes ? rest : stage_bytes);
   };
   auto load = [&](unsigned long long i) {
     unsigned s = (unsigned)(i % CCLMARK_BULK_STAGES);
-    bulk_load(shared_address(stages) + s * CCLMARK_BULK_STAGE_BYTES, from + offset(i), length(i),
+    bulk_load(shared_address(stages) + s * stage_bytes, from + offset(i), length(i),
               shared_address(&full[s]));
   };
   const unsigned long long all = own * rounds;
@@ -157,7 +156,7 @@ CCLMARK_DEVICE void bulk_copy(unsigned char* to, const unsigned char* from,
   for (unsigned long long i = 0; i < all; ++i) {
     unsigned s = (unsigned)(i % CCLMARK_BULK_STAGES);
     bulk_await(shared_address(&full[s]), (unsigned)(i / CCLMARK_BULK_STAGES) & 1u);
-    bulk_store(to + offset(i), shared_address(stages) + s * CCLMARK_BULK_STAGE_BYTES, length(i));
+    bulk_store(to + offset(i), shared_address(stages) + s * stage_bytes, length(i));
     // A stage is loaded again once the store before last few has read it.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(CCLMARK_BULK_PENDING_STORES) : "memory");
     if (i >= CCLMARK_BULK_PENDING_STORES) {
@@ -177,7 +176,7 @@ CCLMARK_KERNEL(cclmark_copy_bulk, CopyArguments) {
   const Vector* from;
   const unsigned long long vectors = copy_edges(a, &to, &from);
 #ifdef CCLMARK_BULK_COPY
-  bulk_copy((unsigned char*)to, (const unsigned char*)from, vectors << 4, a.rounds);
+  bulk_copy((unsigned char*)to, (const unsigned char*)from, vectors << 4, a.rounds, a.stage_bytes);
 #else
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
   for (unsigned round = 0; round < a.rounds; ++round) {

@@ -28,9 +28,13 @@ Exchange::~Exchange() {
   release();
 }
 
-void Exchange::release() noexcept {
+void Exchange::close_others() noexcept {
   for (auto& [place, memory] : opened_) device(place.first).close_shared(memory);
   opened_.clear();
+}
+
+void Exchange::release() noexcept {
+  close_others();
   for (size_t i = 0; i < blocks_.size(); ++i) own_[i]->release(blocks_[i]);
   blocks_.clear();
   bytes_ = landings_ = 0;
@@ -38,7 +42,8 @@ void Exchange::release() noexcept {
 
 void Exchange::reserve(size_t bytes, size_t landings) {
   if (bytes <= bytes_ && landings <= landings_) return;
-  team_.barrier();  // nobody uses the old memory any more
+  close_others();
+  team_.barrier();  // nobody has the old memory open any more
   release();
   stride_ = aligned(bytes);
   std::exception_ptr failure;
@@ -85,15 +90,18 @@ void Exchange::announce() {
   }
   std::vector<double> all = team_.gather(own);
   shared_.assign(static_cast<size_t>(devices()), {});
-  bool by_descriptor = true;
+  size_t by_descriptor = 0;
   for (size_t i = 0; i < shared_.size(); ++i) {
     std::array<double, kWords> words;
     std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
     shared_[i].handle = std::bit_cast<MemoryHandle>(words);
-    by_descriptor &= all[i * (kWords + 1) + kWords] > 0;
+    by_descriptor += all[i * (kWords + 1) + kWords] > 0 ? 1 : 0;
   }
   descriptors_.clear();
-  if (!by_descriptor) return;
+  if (by_descriptor == 0) return;
+  if (by_descriptor < shared_.size()) {
+    throw UnsupportedError("some processes share memory by handles and some cannot");
+  }
   if (own_.size() > 1) throw UnsupportedError("descriptors are for one device per process");
   descriptors_ = exchange_descriptors(team_, offered[0].get());
   for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();

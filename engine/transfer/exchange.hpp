@@ -47,6 +47,7 @@ class Exchange {
  private:
   std::byte* base(int user, int device);
   void announce();
+  void close_others() noexcept;
   void release() noexcept;
 
   std::vector<Device*> own_;

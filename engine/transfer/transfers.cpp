@@ -7,6 +7,9 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <new>
+#include <numeric>
+#include <random>
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -30,8 +33,11 @@ constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 constexpr unsigned kThreads = 512;
 constexpr unsigned kBlocksPerMultiprocessor = 4;
 constexpr unsigned kBulkThreads = 32;
-constexpr unsigned kBulkSharedBytes = 12 * 16384;  // the stages of cclmark_copy_bulk
+constexpr unsigned kBulkStages = 12;  // of cclmark_copy_bulk
+constexpr unsigned kMostStageBytes = 16384;
+constexpr size_t kStageAlignment = 128;
 constexpr int kBulkArchitecture = 90;
+constexpr size_t kVectorBytes = 16;
 
 constexpr size_t kChainBytes = size_t{2} << 20;
 constexpr size_t kChainStride = 128;  // a cache line: no load brings what the next one asks for
@@ -78,6 +84,8 @@ Transfers::Station::~Station() {
 }
 
 void Transfers::Station::release_host() noexcept {
+  host_kind = FarEnd::device;
+  host_bytes = 0;
   if (pinned != nullptr) device.release_pinned(pinned);
   pinned = nullptr;
   pageable.reset();
@@ -111,18 +119,35 @@ size_t Transfers::free_memory_bytes() const {
 }
 
 void Transfers::together(const std::function<void()>& body) {
-  std::exception_ptr failure;
+  constexpr double kFine = 0, kRefused = 1, kShort = 2;
+  constexpr size_t kReasonBytes = 256;
+  double kind = kFine;
   std::string reason;
   try {
     body();
+  } catch (const OutOfMemoryError& error) {
+    kind = kShort;
+    reason = error.what();
   } catch (const UnsupportedError& error) {
-    failure = std::current_exception();
+    kind = kRefused;
+    reason = error.what();
   } catch (const MissingError& error) {
-    failure = std::make_exception_ptr(UnsupportedError(error.what()));
+    kind = kRefused;
+    reason = error.what();
   }
-  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
-  if (failure) std::rethrow_exception(failure);
-  if (std::ranges::count(failed, 1.0) > 0) throw UnsupportedError("another rank cannot do this");
+  std::vector<double> kinds = team_.gather(std::array<double, 1>{kind});
+  double worst = std::ranges::max(kinds);
+  if (worst == kFine) return;
+  // The reason of the first such rank, as numbers whose bits nobody looks at.
+  reason.resize(kReasonBytes);
+  std::vector<double> words(kReasonBytes / sizeof(double));
+  std::memcpy(words.data(), reason.data(), kReasonBytes);
+  std::vector<double> reasons = team_.gather(words);
+  auto culprit = static_cast<size_t>(std::ranges::find(kinds, worst) - kinds.begin());
+  std::memcpy(reason.data(), reasons.data() + culprit * words.size(), kReasonBytes);
+  reason.resize(std::strlen(reason.c_str()));
+  if (worst == kShort) throw OutOfMemoryError(reason);
+  throw UnsupportedError(reason);
 }
 
 std::vector<double> Transfers::share(const std::vector<double>& values) {
@@ -148,24 +173,23 @@ void Transfers::reserve(size_t bytes, size_t landings) {
   mail_value_ = 0;
 }
 
-void Transfers::reserve_host(size_t bytes, FarEnd kind) {
-  for (int number = exchange_.first(); exchange_.owns(number); ++number) {
-    Station& own = station(number);
-    own.device.activate();
-    own.release_host();
-    if (kind == FarEnd::pinned) {
-      own.pinned = static_cast<std::byte*>(own.device.allocate_pinned(bytes));
-    } else {
-      own.pageable = std::make_unique<std::byte[]>(bytes);
-    }
+void Transfers::reserve_host(int number, size_t bytes, FarEnd kind) {
+  Station& own = station(number);
+  own.device.activate();
+  own.release_host();
+  if (kind == FarEnd::pinned) {
+    own.pinned = static_cast<std::byte*>(own.device.allocate_pinned(bytes));
+  } else {
+    own.pageable.reset(new (std::nothrow) std::byte[bytes]());
+    if (own.pageable == nullptr) throw OutOfMemoryError("the host has no memory for that size");
   }
-  host_kind_ = kind;
-  host_bytes_ = bytes;
+  own.host_kind = kind;
+  own.host_bytes = bytes;
 }
 
 std::byte* Transfers::host_memory(const Flow& flow) {
   Station& own = station(flow.runner);
-  if (flow.far != host_kind_ || transfer_.offset_bytes + transfer_.bytes > host_bytes_) {
+  if (flow.far != own.host_kind || transfer_.offset_bytes + transfer_.bytes > own.host_bytes) {
     throw Error("the host memory reserved does not suit this transfer");
   }
   return (own.pinned != nullptr ? own.pinned : own.pageable.get()) + transfer_.offset_bytes;
@@ -199,111 +223,124 @@ void Transfers::open_way(const Flow& flow) {
     runner.close_access(peer);
     peer.close_access(runner);
   } else if (!runner.reaches(peer)) {
-    throw UnsupportedError("the driver gives device " + std::to_string(runner.info().index) +
-                           " no access to device " + std::to_string(peer.info().index));
+    throw UnsupportedError("the driver gives DEV" + std::to_string(runner.info().index) +
+                           " no access to DEV" + std::to_string(peer.info().index));
   } else {
     runner.open_access(peer);
   }
 }
 
+/// What the timed loop needs to know of a flow whose runner is a device of this process.
+void Transfers::look_up(const Flow& flow, Move& move) {
+  Station& runner = station(flow.runner);
+  Device& device = runner.device;
+  device.activate();
+  open_way(flow);
+  device.activate();  // the way may have been opened from its other end too
+  while (runner.lanes.size() <= move.lane) runner.lanes.push_back(std::make_unique<Lane>(device));
+  move.runner = &runner;
+  move.to = destination(flow);
+  move.from = origin(flow);
+  if (flow.delay_s > 0) move.delay = &kernel_of(device, "cclmark_delay");
+  if (transfer_.engine == Engine::copy_engine) return;
+  if (flow.far == FarEnd::pageable) {
+    throw UnsupportedError("kernels cannot reach pageable memory of the host");
+  }
+  move.kernel = &kernel_of(device, kernel_name(transfer_.engine));
+  auto processors = static_cast<unsigned>(std::max(1, device.info().multiprocessors));
+  bool bulk =
+      transfer_.engine == Engine::bulk_copy && device.info().architecture >= kBulkArchitecture;
+  if (bulk) {
+    size_t most = device.info().shared_bytes_per_block / kBulkStages;
+    move.stage_bytes = static_cast<unsigned>(
+        std::min<size_t>(kMostStageBytes, most / kStageAlignment * kStageAlignment));
+    move.grid.shared_bytes = kBulkStages * move.stage_bytes;
+  }
+  move.grid.threads = transfer_.threads > 0 ? transfer_.threads : bulk ? kBulkThreads : kThreads;
+  if (transfer_.blocks > 0) {
+    move.grid.blocks = transfer_.blocks;
+    return;
+  }
+  // No more than have something to do: to start them takes time.
+  size_t share = bulk ? move.stage_bytes : size_t{move.grid.threads} * kVectorBytes;
+  size_t busy = (transfer_.bytes + share - 1) / share;
+  unsigned usual = bulk ? processors : processors * kBlocksPerMultiprocessor;
+  move.grid.blocks = static_cast<unsigned>(std::clamp<size_t>(busy, 1, usual));
+}
+
 void Transfers::prepare(const Transfer& transfer) {
   transfer_ = transfer;
-  lanes_.assign(transfer.flows.size(), 0);
+  moves_.assign(transfer.flows.size(), {});
   if (transfer.offset_bytes + transfer.bytes > exchange_.capacity_bytes()) {
     throw Error("the buffers reserved are too small for this transfer");
   }
   std::vector<size_t> busy(static_cast<size_t>(exchange_.devices()), 0);
-  for (size_t i = 0; i < transfer.flows.size(); ++i) {
-    lanes_[i] = busy[static_cast<size_t>(transfer.flows[i].runner)]++;
-  }
   together([&] {
     for (size_t i = 0; i < transfer.flows.size(); ++i) {
       const Flow& flow = transfer.flows[i];
-      if (!exchange_.owns(flow.runner)) continue;
-      Station& runner = station(flow.runner);
-      runner.device.activate();
-      open_way(flow);
-      runner.device.activate();  // the way may have been opened from its other end too
-      if (transfer.engine != Engine::copy_engine) {
-        kernel_of(runner.device, kernel_name(transfer.engine));
-        if (flow.far == FarEnd::pageable) {
-          throw UnsupportedError("kernels cannot reach pageable memory of the host");
-        }
-      }
-      if (flow.delay_s > 0) kernel_of(runner.device, "cclmark_delay");
-      while (runner.lanes.size() <= lanes_[i]) {
-        runner.lanes.push_back(std::make_unique<Lane>(runner.device));
-      }
-      destination(flow), origin(flow);  // opens the memory of other processes now
+      moves_[i].lane = busy[static_cast<size_t>(flow.runner)]++;
+      if (exchange_.owns(flow.runner)) look_up(flow, moves_[i]);
     }
   });
   for (const Flow& flow : transfer.flows) {
-    if (flow.far != FarEnd::device && exchange_.owns(flow.runner)) {
-      Station& own = station(flow.runner);
-      own.device.activate();
-      if (flow.to_host) {
-        std::memset(host_memory(flow), kPoison, transfer.bytes);
-      } else {
-        own.device.copy_to_host(host_memory(flow),
-                                exchange_.source(flow.runner, flow.runner) + transfer.offset_bytes,
-                                transfer.bytes);
-      }
+    if (flow.far == FarEnd::device || flow.to_host || !exchange_.owns(flow.runner)) continue;
+    Station& own = station(flow.runner);
+    own.device.activate();
+    own.device.copy_to_host(host_memory(flow),
+                            exchange_.source(flow.runner, flow.runner) + transfer.offset_bytes,
+                            transfer.bytes);
+  }
+}
+
+/// Overwrites what earlier copies left, so that the check sees what the next ones do.
+void Transfers::poison() {
+  for (const Flow& flow : transfer_.flows) {
+    if (flow.to_host) {
+      if (exchange_.owns(flow.runner)) std::memset(host_memory(flow), kPoison, transfer_.bytes);
+      continue;
     }
-    if (flow.to_host || !exchange_.owns(flow.to)) continue;
+    if (!exchange_.owns(flow.to)) continue;
     Station& target = station(flow.to);
     target.device.activate();
     target.device.fill_bytes(
-        exchange_.landing(flow.to, flow.to, flow.landing) + transfer.offset_bytes, kPoison,
-        transfer.bytes, target.service.get());
-    finish(target);
+        exchange_.landing(flow.to, flow.to, flow.landing) + transfer_.offset_bytes, kPoison,
+        transfer_.bytes, target.service.get());
   }
+  for (auto& own : stations_) finish(*own);
   team_.barrier();
 }
 
-Grid Transfers::grid_of(const Device& device) const {
-  auto processors = static_cast<unsigned>(std::max(1, device.info().multiprocessors));
-  bool bulk =
-      transfer_.engine == Engine::bulk_copy && device.info().architecture >= kBulkArchitecture;
-  Grid grid;
-  grid.threads = transfer_.threads > 0 ? transfer_.threads : bulk ? kBulkThreads : kThreads;
-  unsigned usual = bulk ? processors : processors * kBlocksPerMultiprocessor;
-  grid.blocks = transfer_.blocks > 0 ? transfer_.blocks : usual;
-  grid.shared_bytes = bulk ? kBulkSharedBytes : 0;
-  return grid;
-}
-
-void Transfers::copy(const Flow& flow, unsigned rounds, void* stream) {
-  Device& device = station(flow.runner).device;
-  std::byte* to = destination(flow);
-  const std::byte* from = origin(flow);
-  if (transfer_.engine != Engine::copy_engine) {
-    CopyArguments arguments{reinterpret_cast<unsigned char*>(to),
-                            reinterpret_cast<const unsigned char*>(from), transfer_.bytes, rounds};
-    device.launch_grid(device.kernel(kernel_name(transfer_.engine)), &arguments, grid_of(device),
-                       stream);
+void Transfers::copy(const Flow& flow, const Move& move, unsigned rounds) {
+  Device& device = move.runner->device;
+  void* stream = move.runner->lanes[move.lane]->stream.get();
+  if (move.kernel != nullptr) {
+    CopyArguments arguments{reinterpret_cast<unsigned char*>(move.to),
+                            reinterpret_cast<const unsigned char*>(move.from), transfer_.bytes,
+                            rounds, move.stage_bytes};
+    device.launch_grid(*move.kernel, &arguments, move.grid, stream);
   } else if (transfer_.staged && flow.far == FarEnd::device) {
-    device.copy_between(to, station(flow.to).device, from, station(flow.from).device,
+    device.copy_between(move.to, station(flow.to).device, move.from, station(flow.from).device,
                         transfer_.bytes, stream);
   } else {
-    device.copy_async(to, from, transfer_.bytes, stream);
+    device.copy_async(move.to, move.from, transfer_.bytes, stream);
   }
 }
 
 /// Puts the copies of a flow on its lane and returns what one call took the host.
-double Transfers::enqueue(const Flow& flow, Lane& lane, size_t iterations) {
-  Station& runner = station(flow.runner);
-  void* stream = lane.stream.get();
-  runner.device.record(lane.begin.get(), stream);
-  if (flow.delay_s > 0) {
+double Transfers::enqueue(const Flow& flow, const Move& move, size_t iterations) {
+  Device& device = move.runner->device;
+  Lane& lane = *move.runner->lanes[move.lane];
+  device.record(lane.begin.get(), lane.stream.get());
+  if (move.delay != nullptr) {
     DelayArguments arguments{static_cast<unsigned long long>(flow.delay_s * 1e9)};
-    runner.device.launch_grid(runner.device.kernel("cclmark_delay"), &arguments, {}, stream);
+    device.launch_grid(*move.delay, &arguments, {}, lane.stream.get());
   }
   auto begin = Clock::now();
-  bool at_once = transfer_.one_launch && transfer_.engine != Engine::copy_engine;
+  bool at_once = transfer_.one_launch && move.kernel != nullptr;
   auto rounds = static_cast<unsigned>(at_once ? iterations : 1);
-  for (size_t i = 0; i < iterations; i += rounds) copy(flow, rounds, stream);
+  for (size_t i = 0; i < iterations; i += rounds) copy(flow, move, rounds);
   double call_s = seconds_between(begin, Clock::now()) / static_cast<double>(iterations);
-  runner.device.record(lane.end.get(), stream);
+  device.record(lane.end.get(), lane.stream.get());
   return call_s;
 }
 
@@ -311,11 +348,11 @@ void Transfers::open_gate() {
   std::atomic_ref<uint32_t>(words_[kGateWord]).store(1, std::memory_order_release);
 }
 
-/// Whether all work of the lane ends in time. Raises when some of it failed. Work that does not end
-/// cannot be called back: what follows goes on in another lane.
-bool Transfers::ends_within(Station& runner, std::unique_ptr<Lane>& lane, double limit_s) {
+/// Whether all work of the lane ends before the deadline. Raises when some of it failed. Work that
+/// does not end cannot be called back: what follows goes on in another lane.
+bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
+                            const Deadline& deadline) {
   constexpr size_t kPollsPerCheck = 256;
-  Deadline deadline(limit_s);
   runner.device.activate();
   for (size_t polls = 1; !runner.device.idle(lane->stream.get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
@@ -333,14 +370,6 @@ void Transfers::finish(Station& own) {
   while (!own.device.idle(own.service.get())) team_.check(-1);
 }
 
-/// When a lane began or ended, in seconds on its device's clock.
-double Transfers::since_origin(int number, size_t which, bool beginning) {
-  Station& own = station(number);
-  own.device.activate();
-  Lane& lane = *own.lanes[which];
-  return own.device.elapsed_s(own.origin.get(), (beginning ? lane.begin : lane.end).get());
-}
-
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
   const std::vector<Flow>& flows = transfer_.flows;
   bool in_call = stations_[0]->device.synchronous();
@@ -350,8 +379,8 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
   });
   std::vector<double> device_s(flows.size(), kNever), call_s(flows.size(), kNever);
   std::vector<double> late(flows.size(), kNever);
-  auto copies = static_cast<double>(iterations);
 
+  poison();
   std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
   struct Opener {  // whatever goes wrong, no device is left waiting
     Transfers& owner;
@@ -364,30 +393,40 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
   }
   if (!gated) team_.barrier();
   for (size_t i = 0; i < flows.size(); ++i) {
-    if (!exchange_.owns(flows[i].runner)) continue;
-    Station& runner = station(flows[i].runner);
-    Lane& lane = *runner.lanes[lanes_[i]];
-    runner.device.activate();
-    if (gated) runner.device.wait_for_flag(words_ + kGateWord, 1, lane.stream.get());
-    call_s[i] = enqueue(flows[i], lane, iterations);
+    const Move& move = moves_[i];
+    if (move.runner == nullptr) continue;
+    Device& device = move.runner->device;
+    device.activate();
+    if (gated) {
+      device.wait_for_flag(words_ + kGateWord, 1, move.runner->lanes[move.lane]->stream.get());
+    }
+    call_s[i] = enqueue(flows[i], move, iterations);
   }
   if (gated) team_.barrier();
   open_gate();
+  Deadline deadline(limit_s);
   for (size_t i = 0; i < flows.size(); ++i) {
-    if (!exchange_.owns(flows[i].runner)) continue;
-    Station& runner = station(flows[i].runner);
-    late[i] = ends_within(runner, runner.lanes[lanes_[i]], limit_s) ? 0 : 1;
+    Move& move = moves_[i];
+    if (move.runner == nullptr) continue;
+    late[i] = ends_before(*move.runner, move.runner->lanes[move.lane], deadline) ? 0 : 1;
   }
+  auto since_origin = [](const Move& move, bool beginning) {
+    Device& device = move.runner->device;
+    device.activate();
+    const Lane& lane = *move.runner->lanes[move.lane];
+    return device.elapsed_s(move.runner->origin.get(),
+                            beginning ? lane.begin.get() : lane.end.get());
+  };
   for (size_t i = 0; i < flows.size(); ++i) {
-    if (!exchange_.owns(flows[i].runner) || late[i] > 0) continue;
+    if (moves_[i].runner == nullptr || late[i] > 0) continue;
     // A device may take up its flows one after the other. What counts is from when it began with
     // the first of them.
     double begin_s = std::numeric_limits<double>::infinity();
     for (size_t k = 0; k < flows.size(); ++k) {
-      if (flows[k].runner != flows[i].runner || late[k] > 0) continue;
-      begin_s = std::min(begin_s, since_origin(flows[k].runner, lanes_[k], true));
+      if (moves_[k].runner != moves_[i].runner || late[k] > 0) continue;
+      begin_s = std::min(begin_s, since_origin(moves_[k], true));
     }
-    device_s[i] = (since_origin(flows[i].runner, lanes_[i], false) - begin_s) / copies;
+    device_s[i] = (since_origin(moves_[i], false) - begin_s) / static_cast<double>(iterations);
   }
   FlowTimes times{share(device_s), share(call_s), {}};
   for (double value : share(late)) times.timed_out.push_back(value > 0);
@@ -419,14 +458,14 @@ Finding Transfers::look(const Flow& flow, std::optional<size_t> corrupt) {
   return {counted.wrong, index, own.checker.expected_bits(segment, index), actual};
 }
 
-std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt) {
+std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt, size_t corrupted_flow) {
   // A word of 64 bits may look like a number that is none: the halves never do.
   constexpr size_t kNumbers = 5;
   std::vector<double> values(transfer_.flows.size() * kNumbers, kNever);
   for (size_t i = 0; i < transfer_.flows.size(); ++i) {
     const Flow& flow = transfer_.flows[i];
     if (!exchange_.owns(flow.to)) continue;
-    Finding found = look(flow, i == 0 ? corrupt : std::nullopt);
+    Finding found = look(flow, i == corrupted_flow ? corrupt : std::nullopt);
     double* own = values.data() + i * kNumbers;
     own[0] = static_cast<double>(found.wrong);
     own[1] = static_cast<double>(found.first_element);
@@ -444,8 +483,8 @@ std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt) {
 }
 
 /// Seconds between the beginning and the end of lane 0, NaN if that takes too long.
-double Transfers::elapsed_of(Station& runner, double limit_s) {
-  if (!ends_within(runner, runner.lanes[0], limit_s)) return kNever;
+double Transfers::elapsed_of(Station& runner, const Deadline& deadline) {
+  if (!ends_before(runner, runner.lanes[0], deadline)) return kNever;
   Lane& lane = *runner.lanes[0];
   return runner.device.elapsed_s(lane.begin.get(), lane.end.get());
 }
@@ -458,8 +497,13 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
     runner.device.activate();
     std::byte* chain = exchange_.scratch(reader, owner);
     std::vector<std::byte*> links(kChainBytes / sizeof(std::byte*), chain);
-    for (size_t at = 0; at < kChainBytes; at += kChainStride) {
-      links[at / sizeof(std::byte*)] = chain + (at + kChainStride) % kChainBytes;
+    std::vector<size_t> order(kChainBytes / kChainStride);
+    std::iota(order.begin(), order.end(), size_t{0});
+    // Processors of hosts fetch ahead what lies in a row; devices do not.
+    if (runner.device.synchronous()) std::shuffle(order.begin(), order.end(), std::mt19937(seed_));
+    for (size_t i = 0; i < order.size(); ++i) {
+      size_t next = order[(i + 1) % order.size()];
+      links[order[i] * kChainStride / sizeof(std::byte*)] = chain + next * kChainStride;
     }
     runner.device.copy_from_host(chain, links.data(), kChainBytes);
     const Kernel& kernel = runner.device.kernel("cclmark_chase");
@@ -474,7 +518,8 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
       runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);
     }
     runner.device.record(runner.lanes[0]->end.get(), stream);
-    per_access_s[0] = elapsed_of(runner, limit_s) / static_cast<double>(blocks * accesses);
+    per_access_s[0] =
+        elapsed_of(runner, Deadline(limit_s)) / static_cast<double>(blocks * accesses);
   }
   return share(per_access_s)[0];
 }
@@ -506,9 +551,10 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
   }
   if (!in_call) team_.barrier();
   open_gate();
+  Deadline deadline(limit_s);
   for (int own : {b, a}) {
     if (!exchange_.owns(own)) continue;
-    double elapsed_s = elapsed_of(station(own), limit_s);
+    double elapsed_s = elapsed_of(station(own), deadline);
     if (own == a && words_[kFailureWord] == 0) {
       one_way_s[0] = elapsed_s / static_cast<double>(2 * rounds);
     }

@@ -76,20 +76,23 @@ class Transfers {
   /// Room for transfers of up to `bytes`, `landings` of them into one device at once. Fills the
   /// sources. Raises OutOfMemoryError.
   void reserve(size_t bytes, size_t landings);
-  /// Host memory for flows from and to the host on each own device, on the memory of the processors
-  /// that this thread runs on.
-  void reserve_host(size_t bytes, FarEnd kind);
+  /// Host memory for flows between the own device `number` and the host: first touched here, so
+  /// that it lies near the processors that this thread runs on. No collective call, so what it
+  /// raises (OutOfMemoryError) is the caller's to agree about.
+  void reserve_host(int number, size_t bytes, FarEnd kind);
 
-  /// Opens or closes the ways that the transfer takes and poisons where it lands.
-  /// Raises UnsupportedError with the reason when it cannot be done.
+  /// Opens or closes the ways that the transfer takes.
+  /// Raises UnsupportedError or OutOfMemoryError with the reason, on every rank, when it cannot be
+  /// done on one.
   void prepare(const Transfer& transfer);
 
-  /// Copies every flow `iterations` times. A flow that takes longer than `limit_s` is given up.
+  /// Poisons where the transfer lands, then copies every flow `iterations` times. Flows that have
+  /// not ended after `limit_s` are given up.
   FlowTimes run(size_t iterations, double limit_s);
 
-  /// What the prepared transfer left where it landed, one finding per flow. `corrupt`: flip the
-  /// bits of this element of the first flow's data before looking.
-  std::vector<Finding> verify(std::optional<size_t> corrupt);
+  /// What the last run left where it landed, one finding per flow. `corrupt`: flip the bits of this
+  /// element of the data of flow `corrupted_flow` before looking.
+  std::vector<Finding> verify(std::optional<size_t> corrupt, size_t corrupted_flow);
 
   /// Seconds that one dependent load of 8 bytes takes `reader` in memory of `owner`, the mean over
   /// all multiprocessors of the reader.
@@ -125,6 +128,20 @@ class Transfers {
     Checker checker;
     std::byte* pinned = nullptr;
     std::unique_ptr<std::byte[]> pageable;
+    FarEnd host_kind = FarEnd::device;
+    size_t host_bytes = 0;
+  };
+
+  /// A flow of this process with everything looked up, so that the timed loop only calls.
+  struct Move {
+    Station* runner = nullptr;  ///< null for another process's
+    size_t lane = 0;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    const Kernel* kernel = nullptr;
+    const Kernel* delay = nullptr;
+    Grid grid;
+    unsigned stage_bytes = 0;
   };
 
   Station& station(int number) {
@@ -134,16 +151,17 @@ class Transfers {
   std::byte* destination(const Flow& flow);
   const std::byte* origin(const Flow& flow);
   void open_way(const Flow& flow);
-  Grid grid_of(const Device& device) const;
-  void copy(const Flow& flow, unsigned rounds, void* stream);
-  double enqueue(const Flow& flow, Lane& lane, size_t iterations);
+  void look_up(const Flow& flow, Move& move);
+  void poison();
+  void copy(const Flow& flow, const Move& move, unsigned rounds);
+  double enqueue(const Flow& flow, const Move& move, size_t iterations);
   void open_gate();
-  double since_origin(int number, size_t which, bool beginning);
-  bool ends_within(Station& station, std::unique_ptr<Lane>& lane, double limit_s);
+  bool ends_before(Station& station, std::unique_ptr<Lane>& lane, const Deadline& deadline);
   void finish(Station& station);
   Finding look(const Flow& flow, std::optional<size_t> corrupt);
-  double elapsed_of(Station& runner, double limit_s);
-  /// Does `body`, and raises on every rank what it raises on one.
+  double elapsed_of(Station& runner, const Deadline& deadline);
+  /// Does `body`, and raises on every rank what it raises on one: UnsupportedError or
+  /// OutOfMemoryError.
   void together(const std::function<void()>& body);
   /// One value per flow or so: NaN on all ranks but the one that knows.
   std::vector<double> share(const std::vector<double>& values);
@@ -154,9 +172,7 @@ class Transfers {
   Exchange exchange_;
   std::vector<std::unique_ptr<Station>> stations_;
   Transfer transfer_;
-  std::vector<size_t> lanes_;  ///< of each flow: which lane of its runner
-  FarEnd host_kind_ = FarEnd::device;
-  size_t host_bytes_ = 0;
+  std::vector<Move> moves_;  ///< of each flow
   /// In memory that every device of this process reads: the gate, and a word for failures.
   uint32_t* words_ = nullptr;
   uint32_t mail_value_ = 0;

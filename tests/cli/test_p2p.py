@@ -68,6 +68,8 @@ class TestHost:
     @pytest.mark.parametrize("scope", ["all-pairs", "all-to-one", "one-to-all", "local"])
     @pytest.mark.parametrize("way", ["uniBw", "biBw"])
     def test_many_flows_at_once_arrive_where_they_should(self, cclmark, scope, way):
+        if (scope, way) == ("local", "biBw"):
+            pytest.skip("within a device there is one way only")
         run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
         assert statuses(run) == {"ok"}
         assert all(one.verification.wrong == 0 for one in run.journal.transfers)
@@ -118,6 +120,31 @@ class TestHost:
         assert "2 of 5 devices are not shown" in run.out
         assert len(run.journal.transfers) == 20
 
+    @pytest.mark.parametrize(
+        ("flags", "pair"),
+        [(("-p", "biBw", "-j", "1"), "1-0"), (("--scope", "all-to-one"), "2-0")],
+    )
+    def test_corruption_of_any_flow_is_caught(self, cclmark, flags, pair):
+        fault = f"corrupt:pair={pair},index=5"
+        arguments = (*SHORT, "-t", "CE", "-p", "uniBw", *flags, "--inject", fault)
+        run = cclmark("p2p", "--devices", "host:3", *arguments, code=1)
+        (finding,) = next(
+            one.verification.findings for one in run.journal.transfers if one.status == "wrong"
+        )
+        assert finding.first_element == 5
+
+    def test_a_diagonal_latency_is_a_copy(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:2", "-p", "latency", "-t", "SM", "--enable-local-d2d"
+        )
+        methods = {one.transfer.flows[0]: one.transfer.method for one in run.journal.transfers}
+        assert methods[0, 0] == methods[1, 1] == "copy"
+        assert methods[0, 1] == methods[1, 0] == "ping-pong"
+
+    def test_contention_shows(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:3", *ONE_WAY, "--scope", "pairs,all-pairs")
+        assert "all pairs at once reach" in run.out
+
     def test_a_narrow_terminal_gets_the_matrix_in_parts(self, cclmark):
         run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, env={"COLUMNS": "40"})
         rows = [
@@ -160,6 +187,15 @@ class TestHost:
         (("--devices", "host:2", "-y", "9", "-x", "8"), 2, "-y must not be above"),
         (("--devices", "host:2", "--num-thread-blocks", "0"), 2, "thread blocks"),
         (("--devices", "host:2", "--num-thread-blocks", "4-2"), 2, "thread blocks"),
+        (("--devices", "host:2", "-n", "9" * 20), 2, "-n"),
+        (("--devices", "host:2", "-i", "5"), 2, "-i goes with -y and -x"),
+        (("--devices", "host:2", "-b", "4K", "-y", "8"), 2, "random sizes"),
+        (
+            ("--devices", "host:2", "-p", "latency", "-t", "CE", "--latency-method", "chase"),
+            2,
+            "nothing is left",
+        ),
+        (("--devices", "host:2", "--format", "pccl", "--scope", "local"), 2, "pccl"),
         (("--devices", "host:2", "--block-size", "2000"), 2, "--block-size"),
         (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "nothing is left to measure"),
         (("--devices", "host:2", "--inject", "delay:pair=0-5,ms=1"), 2, "numbered 0 to 1"),
@@ -210,7 +246,7 @@ class TestCuda:
         run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env)
         skipped = [one for one in run.journal.transfers if one.status == "skipped"]
         assert sorted(one.transfer.flows[0] for one in skipped) == [(0, 1), (1, 0)]
-        assert "the driver gives device 0 no access to device 1" in run.out
+        assert "the driver gives DEV0 no access to DEV1" in run.out
 
     def test_where_handles_are_forbidden_descriptors_serve(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")
@@ -231,7 +267,16 @@ class TestCuda:
         assert found.pop((0, 1)) == "timeout"
         assert set(found.values()) == {"ok"}
         assert "hung" in run.out
-        assert "nothing arrived from device 0 at device 1" in run.err
+        assert "nothing arrived from DEV0 at DEV1" in run.err
+
+    def test_both_ways_may_hang(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")
+        run = cclmark(
+            "p2p", "-g", "3", *SHORT, "-p", "biBw", "-t", "CE", "-T", "4", env=env, code=4
+        )
+        found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
+        assert {pair for pair, status in found.items() if status == "timeout"} == {(0, 1), (1, 0)}
+        assert len(found) == 6
 
     def test_a_copy_that_fails_ends_the_run_with_its_name(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_FAIL="1-2")
@@ -264,7 +309,7 @@ class TestCuda:
             env=fake_cuda.env(), code=1,
         )  # fmt: skip
         wrong = [one for one in run.journal.transfers if one.status == "wrong"]
-        assert {one.transfer.flows[0] for one in wrong} == {(1, 0)}
+        assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
 
 
 PCCL = [
@@ -311,7 +356,11 @@ class TestUnderMpirun:
         assert pairs(run) == all_pairs(3)
 
     def test_the_others_leave_it_to_the_first(self, cclmark, fake_cuda):
-        mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}
+        mpi = {
+            "OMPI_COMM_WORLD_RANK": "1",
+            "OMPI_COMM_WORLD_SIZE": "3",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
+        }
         run = cclmark("p2p", "--is_multi_proc=1", env={**fake_cuda.env(), **mpi})
         assert (run.out, run.written()) == ("", [])
 

@@ -221,3 +221,27 @@ def test_a_fault_of_a_pair_is_read():
 def test_a_transfer_survives_the_journal():
     one = transfer(flows=((0, 1), (1, 0)), kernel="bulkCopy", blocks=16)
     assert msgspec.json.decode(msgspec.json.encode(one), type=Transfer) == one
+
+
+def test_methods_that_do_not_fit_are_left_out():
+    for method, way in (("chase", "read"), ("ping-pong", "write")):
+        left = plan(
+            measures=("latency",),
+            engines=("CE", "SM"),
+            directions=("write", "read"),
+            latency_method=method,
+            local_too=True,
+        )
+        assert {(one.engine, one.direction) for one in left} == {("SM", way)}
+        assert all(one.flows[0][0] != one.flows[0][1] for one in left)
+
+
+def test_all_pairs_both_ways_have_each_pair_once():
+    rounds = plan(devices=4, scopes=("all-pairs",), measures=("bidirectional",))
+    flows = [flow for one in rounds for flow in one.flows]
+    assert sorted(flows) == [(a, b) for a in range(4) for b in range(4) if a != b]
+
+
+def test_flows_that_share_links_have_no_share_of_their_own():
+    one = result((0, 1), 50.0, scope="all-to-one")
+    assert utilisation(one, {(0, 1): 100.0}) is None

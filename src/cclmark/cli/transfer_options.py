@@ -10,6 +10,8 @@ import click
 
 from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SIZES, WHERE, option
 
+_MOST_ELEMENTS = 1 << 48
+
 _SWITCH: dict[str, Any] = {
     "type": click.IntRange(0, 1),
     "is_flag": False,
@@ -134,7 +136,7 @@ class TransferFlags:
         "-n",
         "--num-elems",
         "--num_elems",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _MOST_ELEMENTS),
         metavar="N",
         help="The size as a number of 4-byte integers.",
     )
@@ -144,7 +146,7 @@ class TransferFlags:
         "--num-iterations",
         "--num_iterations",
         default=1,
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, 10_000),
         metavar="N",
         help="How many random sizes between -y and -x.",
     )
@@ -153,7 +155,7 @@ class TransferFlags:
         "-y",
         "--min-num-elems",
         "--min_num_elems",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _MOST_ELEMENTS),
         metavar="N",
         help="Fewest integers of a random size.",
     )
@@ -162,7 +164,7 @@ class TransferFlags:
         "-x",
         "--max-num-elems",
         "--max_num_elems",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _MOST_ELEMENTS),
         metavar="N",
         help="Most integers of a random size.",
     )

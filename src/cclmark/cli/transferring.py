@@ -68,8 +68,9 @@ def measure_transfers(flags: TransferFlags) -> int:
     transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
     if not transfers:
         raise UsageError(
-            "nothing is left to measure: peer access off goes with --direction write, --engine CE "
-            "and bandwidths of pairs; a pair takes two devices"
+            "nothing is left to measure: peer access off goes with --direction write and --engine "
+            "CE; the host with --direction write and uniBw; within a device uniBw and latency; a "
+            "latency by chase is a read and one by ping-pong a write, both by SM"
         )
     together = _together(flags, devices.runtime, transfers)
     _check_faults(settings, transfers, len(devices.indices))
@@ -96,6 +97,8 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
     for name, words in _MEANINGLESS.items():
         if getattr(flags, name):
             print(f"cclmark: {words} means nothing here and is ignored", file=sys.stderr)
+    if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
+        print("cclmark: the copy engine has no thread blocks: -t SM has", file=sys.stderr)
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
@@ -111,11 +114,10 @@ def _launched_by_mpi(flags: TransferFlags) -> tuple[int, int] | None:
         rank, size = os.environ.get(rank_name, ""), os.environ.get(size_name, "")
         if not (rank.isdecimal() and size.isdecimal()):
             continue
-        local = os.environ.get(local_name, size)
-        if local != size:
+        if os.environ.get(local_name) != size:
             raise UsageError(
-                f"mpirun started {size} processes on several hosts: between hosts p2p cannot "
-                "measure yet; run it on each host"
+                f"mpirun started {size} processes, not all on this host: between hosts p2p cannot "
+                "measure; run it on each host"
             )
         return int(rank), int(size)
     return None
@@ -183,6 +185,14 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
         offset_bytes = size_of("--buffer-offset", flags.offset)
     if offset_bytes % ELEMENT_BYTES:
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
+    if flags.format == "pccl" and set(scopes := flags.scope.lower().split(",")) - {
+        "pairs",
+        "all-pairs",
+    }:
+        raise UsageError(
+            f"--format pccl has matrices of pairs only, nothing for {','.join(scopes)}: choose "
+            "another format"
+        )
     sizes = _sizes(flags, settings)
     same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
     scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
@@ -220,12 +230,17 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
         ]
     if flags.bench != "none":
         direction = flags.bench.removeprefix("p2p_")
+        staged = not flags.per_device and devices.runtime != "host"
+        if not staged:
+            print(
+                "cclmark: without peer access only one process can copy: left out", file=sys.stderr
+            )
         return [
             plan(
                 measures=tuple(_MEASURES.values()),
                 directions=(direction,),
                 engines=("CE",),
-                peer_access=(True, False),
+                peer_access=(True, False) if staged else (True,),
             )
         ]
     return [
@@ -240,7 +255,11 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
 
 
 def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
+    if flags.least_elements is None and flags.most_elements is None and flags.random_sizes > 1:
+        raise UsageError("-i goes with -y and -x: the bounds of the random sizes")
     if flags.least_elements is not None or flags.most_elements is not None:
+        if flags.begin or flags.end:
+            raise UsageError("-b and -e give a sweep, -y and -x random sizes: take one of them")
         least, most = flags.least_elements or 1, flags.most_elements or flags.least_elements or 1
         if least > most:
             raise UsageError(f"random sizes from {least} (-y) to {most} (-x): -y must not be above")

@@ -127,25 +127,38 @@ class TransferPlan:
                         yield from self._cells(common)
 
     def _cells(self, common: Transfer) -> Iterator[Transfer]:
-        if common.measure == "latency":
-            method = self._method(common)
-            # Of a single access there is but one kind, whatever copies.
-            kernel = common.kernel if method == "copy" else ""
-            replaced = msgspec.structs.replace(
-                common, size_bytes=LATENCY_BYTES, method=method, kernel=kernel, blocks=0, threads=0
-            )
-            if common.scope in ("pairs", "local"):
-                yield from self._flows(replaced)
+        replace = msgspec.structs.replace
+        if common.measure != "latency":
+            for size_bytes in self.sizes:
+                yield from self._flows(replace(common, size_bytes=size_bytes))
             return
-        for size_bytes in self.sizes:
-            yield from self._flows(msgspec.structs.replace(common, size_bytes=size_bytes))
+        if common.scope not in ("pairs", "local"):
+            return
+        for cell in self._flows(replace(common, size_bytes=LATENCY_BYTES)):
+            method = self._method(cell)
+            if method == "copy":
+                yield replace(cell, method=method)
+            elif self._fits(method, cell):
+                # Of a single access there is but one kind, whatever else copies.
+                yield replace(cell, method=method, kernel="", blocks=0, threads=0)
 
-    def _method(self, common: Transfer) -> str:
+    @staticmethod
+    def _fits(method: str, cell: Transfer) -> bool:
+        """Whether a single access is what ``cell`` is about: a kernel's load is a read of another
+        device's memory, its store a write.
+        """
+        start, end = cell.flows[0]
+        way = "read" if method == "chase" else "write"
+        return cell.engine == "SM" and cell.peer_access and cell.direction == way and start != end
+
+    def _method(self, cell: Transfer) -> str:
+        """How the latency of ``cell`` is taken."""
+        start, end = cell.flows[0]
         if self.latency_method != "auto":
             return self.latency_method
-        if common.engine == "CE" or common.scope == "local":
+        if cell.engine == "CE" or start == end:
             return "copy"
-        return "ping-pong" if common.direction == "write" else "chase"
+        return "ping-pong" if cell.direction == "write" else "chase"
 
     def _flows(self, common: Transfer) -> Iterator[Transfer]:
         both = common.measure == "bidirectional"
@@ -156,7 +169,7 @@ class TransferPlan:
             back = [(end, start) for start, end in flows] if both else []
             return replace(common, flows=(*flows, *back))
 
-        if common.scope == "local" or (common.scope == "pairs" and self.local_too and not both):
+        if not both and (common.scope == "local" or (common.scope == "pairs" and self.local_too)):
             for device in numbers:
                 yield replace(common, flows=((device, device),))
         if common.scope == "pairs":
@@ -169,7 +182,8 @@ class TransferPlan:
                 into = common.scope == "all-to-one"
                 yield cell([(other, one) if into else (one, other) for other in others])
         elif common.scope == "all-pairs":
-            for pairs in disjoint_rounds(self.devices):
+            # Every second round is the one before it the other way round.
+            for pairs in disjoint_rounds(self.devices)[:: 2 if both else 1]:
                 yield cell(pairs)
         elif common.scope == "host" and common.direction == "write" and not both:
             yield from self._host_flows(common)

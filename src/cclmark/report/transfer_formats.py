@@ -243,7 +243,7 @@ class TransferPccl(_ByMatrix):
         width = max(_PCCL_WIDTH, *(len(name) + 2 for name in self._names))
         lines = [" " * width + "".join(f"{name:<{width}}" for name in self._names)]
         lines += [
-            f"{name:<{width}}" + "".join(f"{cell:<{width}}" for cell in row)
+            f"{name:<{width}}" + "".join(f"{cell:<{width - 1}} " for cell in row)
             for name, row in zip(self._names, rows, strict=True)
         ]
         return "\n".join(lines) + "\n"

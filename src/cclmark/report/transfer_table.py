@@ -22,7 +22,6 @@ _GAP = "  "
 _MOST_NAMED = 10
 _WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 _BAR = 40
-_SLIGHT = 0.01  # of the median: less is not worth a colour
 
 
 class TransferTable:
@@ -77,6 +76,7 @@ class TransferTable:
         lines += self._course("thread blocks", lambda t: t.blocks, lambda blocks: f"{blocks}")
         lines += self._course("size", lambda t: t.size_bytes, format_size)
         lines += self._ranges()
+        lines += self._contention()
         lines += self._standing_out()
         lines += self._checks()
         if footer is not None and footer.message:
@@ -183,13 +183,14 @@ class TransferTable:
         lead = max([len(name) for name in rows] + [4]) + 2
         width = max(_CELL, *(len(name) + 1 for name in columns)) if columns else _CELL
         shown = list(range(min(len(columns), self._most)))
+        most_rows = self._most if rows == columns else len(rows)
         per_part = max(1, (self._width - lead) // (width + 1))
         lines = []
         for first in range(0, len(shown), per_part):
             part = shown[first : first + per_part]
             heads = "".join(f" {columns[number]:>{width}}" for number in part)
             lines.append(self._paint(" " * lead + heads, "dim"))
-            for name, row in list(zip(rows, cells, strict=True))[: max(self._most, 1)]:
+            for name, row in list(zip(rows, cells, strict=True))[:most_rows]:
                 padded = "".join(" " + _right(row[number], width) for number in part)
                 lines.append(f"{name:>{lead}}" + padded)
         if len(columns) > self._most:
@@ -262,6 +263,41 @@ class TransferTable:
             lines.append(f"  {title}: median {middle:.2f} {unit}, from {low} to {high}")
         return lines
 
+    def _contention(self) -> list[str]:
+        """All pairs at once beside the pairs alone, where both were measured."""
+        medians: dict[tuple[object, ...], dict[str, float]] = {}
+        for result in self._results:
+            transfer = result.transfer
+            if transfer.measure != "unidirectional" or result.summary is None:
+                continue
+            if transfer.scope in ("pairs", "all-pairs"):
+                key = (transfer.direction, transfer.means, transfer.size_bytes, transfer.blocks)
+                medians.setdefault(key, {}).setdefault(transfer.scope, 0.0)
+        lines = []
+        for (direction, means, size_bytes, blocks), found in medians.items():
+            if len(found) < 2:
+                continue
+            for scope in found:
+                found[scope] = median(
+                    [
+                        value
+                        for one in self._results
+                        for pair, value in figures(one)
+                        if one.transfer.scope == scope
+                        and pair[0] != pair[1]
+                        and one.transfer.measure == "unidirectional"
+                        and one.transfer.direction == direction
+                        and one.transfer.means == means
+                        and one.transfer.size_bytes == size_bytes
+                        and one.transfer.blocks == blocks
+                    ]
+                )
+            share = found["all-pairs"] / found["pairs"] if found["pairs"] else 0.0
+            lines.append(
+                f"  all pairs at once reach {share:.1%} of a pair alone: {direction} {means}"
+            )
+        return lines
+
     def _pair(self, pair: tuple[int, int]) -> str:
         return f"{self._names[pair[0]]} → {self._names[pair[1]]}"
 
@@ -318,9 +354,9 @@ def _right(text: str, width: int) -> str:
 
 def _method(header: Header) -> str:
     settings = header.settings
-    if settings.iterations is not None:
-        length = f"{settings.iterations} copies"
-    else:
-        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    check = "every copy checked" if settings.check else "copies not checked"
-    return f"copies behind a gate on the device, device events, {length}, {check}"
+    on_host = all(device.runtime == "host" for device in header.devices)
+    clock = "host clock after a barrier" if on_host else "device events behind a gate"
+    copies = f"samples of {settings.iterations} copies, " if settings.iterations else ""
+    length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    check = "every last sample checked" if settings.check else "copies not checked"
+    return f"{clock}, {copies}{length}, {check}"

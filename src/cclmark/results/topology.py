@@ -22,6 +22,8 @@ LEGEND = {
     "?": "nobody says",
 }
 
+Place = tuple[int, int, int]  # PCI domain, bus, device
+
 _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 
 
@@ -62,11 +64,14 @@ def _from_nvml(
             for device in devices
         }
         neighbours = {number: _nvlinks(pynvml, handle) for number, handle in handles.items()}
-        buses = {number: _bus(pynvml, handle) for number, handle in handles.items()}
+        places = {
+            number: _place(pynvml.nvmlDeviceGetPciInfo(handle))
+            for number, handle in handles.items()
+        }
         relations = []
         allowed = set()
         for (first, one), (second, other) in permutations(handles.items(), 2):
-            count = _links_between(neighbours, buses, first, second)
+            count = _links_between(neighbours, places, first, second)
             kind = f"NV{count}" if count else _ancestor(pynvml, one, other)
             limit = _limit(links, first, second, count)
             relations.append(Relation(first, second, kind, None, limit))
@@ -106,13 +111,13 @@ def _allowed(nvml: Any, first: Any, second: Any) -> bool:
     return bool(status == nvml.NVML_P2P_STATUS_OK)
 
 
-def _bus(nvml: Any, handle: Any) -> int:
-    return int(nvml.nvmlDeviceGetPciInfo(handle).bus)
+def _place(information: Any) -> Place:
+    return int(information.domain), int(information.bus), int(information.device)
 
 
-def _nvlinks(nvml: Any, handle: Any) -> list[int | None]:
-    """Where each active NVLink goes: the bus of another device, or None for a switch."""
-    ends: list[int | None] = []
+def _nvlinks(nvml: Any, handle: Any) -> list[Place | None]:
+    """Where each active NVLink goes: the place of another device, or None for a switch."""
+    ends: list[Place | None] = []
     for index in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
             if nvml.nvmlDeviceGetNvLinkState(handle, index) != nvml.NVML_FEATURE_ENABLED:
@@ -125,15 +130,15 @@ def _nvlinks(nvml: Any, handle: Any) -> list[int | None]:
                 continue
         except nvml.NVMLError:
             pass
-        ends.append(int(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, index).bus))
+        ends.append(_place(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, index)))
     return ends
 
 
 def _links_between(
-    neighbours: dict[int, list[int | None]], buses: dict[int, int], first: int, second: int
+    neighbours: dict[int, list[Place | None]], places: dict[int, Place], first: int, second: int
 ) -> int:
     to_switch = min(neighbours[first].count(None), neighbours[second].count(None))
-    return to_switch + neighbours[first].count(buses[second])
+    return to_switch + neighbours[first].count(places[second])
 
 
 def _ancestor(nvml: Any, first: Any, second: Any) -> str:

@@ -43,6 +43,8 @@ _CHASE_ACCESSES = {"cuda": 1024, "host": 1 << 18}
 _PING_PONG_ROUNDS = {"cuda": 1000, "host": 500}
 _LATENCY_SAMPLES = 5
 _KEPT_FREE = 0.02
+_LEAST_IN_ONE_LAUNCH = 64 << 20  # bytes; smaller data might come out of caches near the kernel
+_NO_FAR_MEMORY, _NO_HOST_MEMORY = 1.0, 2.0
 
 
 class TransferRunner:
@@ -55,7 +57,9 @@ class TransferRunner:
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
+        processors: set[int],
     ) -> None:
+        """``processors``: those that this process may use to touch memory near and far."""
         self._transfers = engine.Transfers(list(devices), team, settings.seed)
         self._team = team
         self._settings = settings
@@ -63,8 +67,13 @@ class TransferRunner:
         self._injections = injections
         self._runtime = devices[0].info.runtime
         self._pci_bus_ids = [device.info.pci_bus_id for device in devices]
-        self._processors = os.sched_getaffinity(0)
+        self._processors = processors
+        self._first = team.rank * len(devices)
         self._host_kind: tuple[str, str, int] | None = None
+        # Of all devices of the run, as the runtime numbers them: what users know them by.
+        self._indices = [
+            int(index) for index in team.gather([float(device.info.index) for device in devices])
+        ]
         memory_bytes = min(device.info.memory_bytes for device in devices)
         sharing = self._transfers.devices if self._runtime == "host" else 1
         own_free = (self._transfers.free_memory_bytes() - _KEPT_FREE * memory_bytes) / sharing
@@ -148,7 +157,7 @@ class TransferRunner:
             transfer.offset_bytes,
             transfer.blocks,
             transfer.threads,
-            transfer.measure != "latency",
+            transfer.measure != "latency" and transfer.size_bytes >= _LEAST_IN_ONE_LAUNCH,
             not transfer.peer_access,
         )
 
@@ -156,7 +165,7 @@ class TransferRunner:
         return [fault for fault in self._injections if fault.kind == kind]
 
     def _reserve_host(self, transfer: Transfer) -> None:
-        """Host memory near the devices or far from them: pages lie where they are first touched."""
+        """Host memory near each device or far from it: pages lie where they are first touched."""
         if self._runtime == "host":
             raise engine.UnsupportedError("a host device is the host: there is no way between them")
         size_bytes = transfer.offset_bytes + transfer.size_bytes
@@ -165,17 +174,30 @@ class TransferRunner:
             self._host_kind[:2] == wanted[:2] and self._host_kind[2] >= size_bytes
         ):
             return
-        processors = processors_near(self._pci_bus_ids[0])
-        if transfer.numa == "far":
-            processors = far_processors(self._pci_bus_ids[0])
-            if not processors & self._processors:
-                raise engine.UnsupportedError("this machine has no memory far from the device")
+        self._host_kind = None
+        usual = os.sched_getaffinity(0)
+        trouble = 0.0
         try:
-            if processors & self._processors:
-                os.sched_setaffinity(0, processors & self._processors)
-            self._transfers.reserve_host(size_bytes, _FAR_ENDS[transfer.host_memory])
+            for offset, bus_id in enumerate(self._pci_bus_ids):
+                where = far_processors if transfer.numa == "far" else processors_near
+                chosen = where(bus_id) & self._processors
+                if transfer.numa == "far" and not chosen:
+                    trouble = max(trouble, _NO_FAR_MEMORY)
+                    continue
+                os.sched_setaffinity(0, chosen or usual)
+                self._transfers.reserve_host(
+                    self._first + offset, size_bytes, _FAR_ENDS[transfer.host_memory]
+                )
+        except (engine.OutOfMemoryError, engine.UnsupportedError):
+            trouble = _NO_HOST_MEMORY
         finally:
-            os.sched_setaffinity(0, self._processors)
+            os.sched_setaffinity(0, usual)
+        # All ranks go on together or leave it together.
+        worst = max(self._team.gather([trouble]))
+        if worst == _NO_HOST_MEMORY:
+            raise engine.OutOfMemoryError("the host has no such memory for every device")
+        if worst == _NO_FAR_MEMORY:
+            raise engine.UnsupportedError("this machine has no memory far from the device")
         self._host_kind = wanted
 
     def _measure_copies(self, transfer: Transfer, result: TransferResult) -> None:
@@ -192,6 +214,7 @@ class TransferRunner:
         rule = Precision(settings.precision, settings.max_time_s)
         elapsed_s = 0.0
         slowest_s: list[float] = []
+        begin_s = time.monotonic()
         while not rule.done(slowest_s, elapsed_s):
             self._enter("timing", len(slowest_s))
             times = self._transfers.run(copies, limit_s)
@@ -200,7 +223,8 @@ class TransferRunner:
             samples.device_s.append(list(times.device_s))
             samples.call_s.append(list(times.call_s))
             slowest_s.append(max(times.device_s))
-            elapsed_s += slowest_s[-1] * copies
+            # By the clock of rank 0, so that all decide alike.
+            elapsed_s = self._team.gather([time.monotonic() - begin_s])[0]
         result.samples = samples
         result.converged = len(slowest_s) == 1 or rule.reached(slowest_s)
         result.summary = summarise_copies(transfer, samples)
@@ -216,23 +240,21 @@ class TransferRunner:
     ) -> bool:
         late = [flow for flow, gone in zip(transfer.flows, times.timed_out, strict=True) if gone]
         if late:
-            start, end = late[0]
+            start, end = (self._indices[number] for number in late[0])
             result.status = "timeout"
-            result.reason = f"nothing arrived from device {start} at device {end} in {limit_s:g} s"
+            result.reason = f"nothing arrived from DEV{start} at DEV{end} in {limit_s:g} s"
         return bool(late)
 
     def _verify(self, transfer: Transfer, result: TransferResult) -> None:
         self._enter("verification", 0)
         begin_s = time.monotonic()
-        corrupt = next(
-            (
-                int(fault.value)
-                for fault in self._faults("corrupt")
-                if fault.pair == transfer.flows[0]
-            ),
-            None,
-        )
-        found = self._transfers.verify(corrupt)
+        struck = [
+            (int(fault.value), transfer.flows.index(fault.pair))
+            for fault in self._faults("corrupt")
+            if fault.pair in transfer.flows
+        ]
+        corrupt, flow = struck[0] if struck else (None, 0)
+        found = self._transfers.verify(corrupt, flow)
         findings = [
             Finding(
                 rank=number,
@@ -267,7 +289,8 @@ class TransferRunner:
                 time_s = self._transfers.ping_pong(start, end, rounds, limit_s)
             if math.isnan(time_s):
                 result.status = "timeout"
-                result.reason = f"no answer between device {start} and device {end}"
+                first, second = self._indices[start], self._indices[end]
+                result.reason = f"no answer between DEV{first} and DEV{second}"
                 return
             times_s.append(time_s)
         result.samples = TransferSamples([[time_s] for time_s in times_s], [], 1)

@@ -62,6 +62,7 @@ class Worker:
         """Everything from opening the device to the last result. Raises what went wrong."""
         job = self.job
         self.enter("opening the device")
+        self._allowed = os.sched_getaffinity(0)
         _keep_to(set(job.processors))
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
@@ -137,7 +138,9 @@ class Worker:
         self.enter("allocating buffers")
         total = len(devices) * job.ranks
         injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
-        runner = TransferRunner(devices, self.team, job.settings, injections, self.enter)
+        runner = TransferRunner(
+            devices, self.team, job.settings, injections, self.enter, self._allowed
+        )
         if runner.checked_on_host and job.rank == 0:
             self._notice(f"outputs are checked on the host: {runner.checked_on_host}")
         # Kept until the process ends: to release the memory of a copy that hangs would hang.
