@@ -371,4 +371,4 @@ class TestUnderMpirun:
             "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
         }
         run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
-        assert "on several hosts" in run.err
+        assert "not all on this host" in run.err
