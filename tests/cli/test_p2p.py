@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -339,6 +342,12 @@ def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
     assert "Matrix (" in run.out.partition("minPath")[2]
     ignored = [word for word in line.split() if word.startswith(("--disable_vm", "--is_single"))]
     assert all(f"{word} means nothing here" in run.err for word in ignored)
+
+
+def test_the_program_is_there_under_pccls_name():
+    program = Path(sys.executable).parent / "p2pBandwidthLatencyTest"
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+    assert "-b, --num-thread-blocks" in done.stdout
 
 
 class TestUnderMpirun:
