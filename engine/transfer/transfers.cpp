@@ -8,23 +8,13 @@
 #include <exception>
 #include <limits>
 #include <new>
-#include <numeric>
-#include <random>
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "transfer/kernel_arguments.hpp"
 
 namespace cclmark {
 namespace {
-
-// Only the structures of the kernels' arguments are needed; what they do is compiled elsewhere.
-[[maybe_unused]] unsigned long long cclmark_now_ns() {
-  return 0;
-}
-[[maybe_unused]] void cclmark_relax() {}
-
-#include "kernels/dialect.cu"
-#include "kernels/transfer.cu"
 
 constexpr int kPoison = 0xa5;
 constexpr size_t kWidth = sizeof(uint32_t);
@@ -35,18 +25,12 @@ constexpr unsigned kBlocksPerMultiprocessor = 4;
 constexpr unsigned kBulkThreads = 32;
 constexpr unsigned kBulkStages = 12;  // of cclmark_copy_bulk
 constexpr unsigned kMostStageBytes = 16384;
+// More than fill the links with reads only get into each other's way: on an H200 32 blocks read 0.2
+// % faster than 132, while writes want them all.
+constexpr unsigned kBulkReadBlocks = 32;
 constexpr size_t kStageAlignment = 128;
 constexpr int kBulkArchitecture = 90;
 constexpr size_t kVectorBytes = 16;
-
-constexpr size_t kChainBytes = size_t{2} << 20;
-constexpr size_t kChainStride = 128;  // a cache line: no load brings what the next one asks for
-constexpr size_t kMailOffset = kChainBytes;
-constexpr unsigned long long kMailLimitNs = 2'000'000'000;
-
-constexpr size_t kGateWord = 0;
-constexpr size_t kFailureWord = 1;
-constexpr size_t kWords = 64;
 
 /// The kernel called `name`. A device that cannot have it may still copy by its copy engine.
 const Kernel& kernel_of(Device& device, const char* name) {
@@ -265,6 +249,8 @@ void Transfers::look_up(const Flow& flow, Move& move) {
   size_t share = bulk ? move.stage_bytes : size_t{move.grid.threads} * kVectorBytes;
   size_t busy = (transfer_.bytes + share - 1) / share;
   unsigned usual = bulk ? processors : processors * kBlocksPerMultiprocessor;
+  bool reads = flow.far == FarEnd::device && flow.from != flow.to && flow.runner == flow.to;
+  if (bulk && reads) usual = std::min(usual, kBulkReadBlocks);
   move.grid.blocks = static_cast<unsigned>(std::clamp<size_t>(busy, 1, usual));
 }
 
@@ -480,87 +466,6 @@ std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt, size_t cor
                         static_cast<uint64_t>(all[i + 2]), static_cast<uint64_t>(all[i + 3])});
   }
   return findings;
-}
-
-/// Seconds between the beginning and the end of lane 0, NaN if that takes too long.
-double Transfers::elapsed_of(Station& runner, const Deadline& deadline) {
-  if (!ends_before(runner, runner.lanes[0], deadline)) return kNever;
-  Lane& lane = *runner.lanes[0];
-  return runner.device.elapsed_s(lane.begin.get(), lane.end.get());
-}
-
-double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) {
-  prepare({{Flow{owner, reader, reader}}, Engine::cache_copy, 0});
-  std::vector<double> per_access_s{kNever};
-  if (exchange_.owns(reader)) {
-    Station& runner = station(reader);
-    runner.device.activate();
-    std::byte* chain = exchange_.scratch(reader, owner);
-    std::vector<std::byte*> links(kChainBytes / sizeof(std::byte*), chain);
-    std::vector<size_t> order(kChainBytes / kChainStride);
-    std::iota(order.begin(), order.end(), size_t{0});
-    // Processors of hosts fetch ahead what lies in a row; devices do not.
-    if (runner.device.synchronous()) std::shuffle(order.begin(), order.end(), std::mt19937(seed_));
-    for (size_t i = 0; i < order.size(); ++i) {
-      size_t next = order[(i + 1) % order.size()];
-      links[order[i] * kChainStride / sizeof(std::byte*)] = chain + next * kChainStride;
-    }
-    runner.device.copy_from_host(chain, links.data(), kChainBytes);
-    const Kernel& kernel = runner.device.kernel("cclmark_chase");
-    auto blocks = static_cast<unsigned>(std::max(1, runner.device.info().multiprocessors));
-    void* stream = runner.lanes[0]->stream.get();
-    ChaseArguments arguments{reinterpret_cast<const unsigned char*>(chain),
-                             static_cast<unsigned>(accesses), 0,
-                             reinterpret_cast<unsigned long long*>(words_ + kFailureWord + 1)};
-    runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);  // fills the TLBs
-    runner.device.record(runner.lanes[0]->begin.get(), stream);
-    for (arguments.block = 0; arguments.block < blocks; ++arguments.block) {
-      runner.device.launch_grid(kernel, &arguments, {blocks, 1, 0}, stream);
-    }
-    runner.device.record(runner.lanes[0]->end.get(), stream);
-    per_access_s[0] =
-        elapsed_of(runner, Deadline(limit_s)) / static_cast<double>(blocks * accesses);
-  }
-  return share(per_access_s)[0];
-}
-
-double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
-  prepare({{Flow{a, b, a}, Flow{b, a, b}}, Engine::cache_copy, 0});
-  std::vector<double> one_way_s{kNever};
-  words_[kFailureWord] = 0;
-  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
-  bool in_call = stations_[0]->device.synchronous();
-  if (in_call) team_.barrier();
-  for (auto [own, other] : {std::pair(a, b), std::pair(b, a)}) {
-    if (!exchange_.owns(own)) continue;
-    Station& runner = station(own);
-    runner.device.activate();
-    void* stream = runner.lanes[0]->stream.get();
-    if (!in_call) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
-    runner.device.record(runner.lanes[0]->begin.get(), stream);
-    PingPongArguments arguments{
-        reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, own) + kMailOffset),
-        reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, other) + kMailOffset),
-        mail_value_ + 1,
-        static_cast<unsigned>(rounds),
-        own == a ? 1u : 0u,
-        kMailLimitNs,
-        words_ + kFailureWord};
-    runner.device.launch_grid(runner.device.kernel("cclmark_ping_pong"), &arguments, {}, stream);
-    runner.device.record(runner.lanes[0]->end.get(), stream);
-  }
-  if (!in_call) team_.barrier();
-  open_gate();
-  Deadline deadline(limit_s);
-  for (int own : {b, a}) {
-    if (!exchange_.owns(own)) continue;
-    double elapsed_s = elapsed_of(station(own), deadline);
-    if (own == a && words_[kFailureWord] == 0) {
-      one_way_s[0] = elapsed_s / static_cast<double>(2 * rounds);
-    }
-  }
-  mail_value_ += static_cast<uint32_t>(rounds);
-  return share(one_way_s)[0];
 }
 
 bool Transfers::reaches(int from, int to) const {

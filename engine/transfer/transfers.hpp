@@ -175,6 +175,9 @@ class Transfers {
   std::vector<Move> moves_;  ///< of each flow
   /// In memory that every device of this process reads: the gate, and a word for failures.
   uint32_t* words_ = nullptr;
+  static constexpr size_t kGateWord = 0;
+  static constexpr size_t kFailureWord = 1;
+  static constexpr size_t kWords = 64;
   uint32_t mail_value_ = 0;
 };
 

@@ -245,3 +245,10 @@ def test_all_pairs_both_ways_have_each_pair_once():
 def test_flows_that_share_links_have_no_share_of_their_own():
     one = result((0, 1), 50.0, scope="all-to-one")
     assert utilisation(one, {(0, 1): 100.0}) is None
+
+
+def test_flows_that_begin_together_on_a_device_are_not_compared():
+    pairs = {(0, n): "NV18" for n in range(1, 8)}
+    results = [result(pair, 1e9, scope="one-to-all") for pair in pairs]
+    results[3] = result((0, 4), 1e6, scope="one-to-all")
+    assert deviations(results, relations(pairs)) == []

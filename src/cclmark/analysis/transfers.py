@@ -88,6 +88,8 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
     names = {(one.first, one.second): one.kind for one in relations}
     groups: dict[tuple[Transfer, str], list[tuple[TransferResult, Pair, float]]] = defaultdict(list)
     for result in results:
+        if result.transfer.scope not in ("pairs", "all-pairs"):
+            continue  # a device takes up flows that begin together in an order of its own
         for pair, value in figures(result):
             kind = kinds.get(pair)
             if kind is not None and value > 0:  # zero: shorter than a clock can tell
