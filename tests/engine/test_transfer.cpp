@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <iostream>
 
 #include "core/descriptors.hpp"
 #include "ranks.hpp"
@@ -155,6 +157,8 @@ TEST_CASE("descriptors of all ranks arrive in order") {
     }
     return true;
   };
+  std::fflush(nullptr);  // or what waits to be written would be written by every child
+  std::cout.flush();
   std::vector<pid_t> children;
   for (int rank = 1; rank < kRanks; ++rank) {
     pid_t child = fork();
