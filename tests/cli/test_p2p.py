@@ -373,6 +373,16 @@ class TestUnderMpirun:
         run = cclmark("p2p", "--is_multi_proc=1", env={**fake_cuda.env(), **mpi})
         assert (run.out, run.written()) == ("", [])
 
+    def test_without_a_process_for_each_device_one_measures_all(self, cclmark, fake_cuda):
+        mpi = {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        }
+        run = cclmark("p2p", "-g", "3", *ONE_WAY, env={**fake_cuda.env(), **mpi})
+        assert "one of them measures all devices" in run.err
+        assert pairs(run) == all_pairs(3)
+
     def test_several_hosts_are_refused(self, cclmark, fake_cuda):
         mpi = {
             "OMPI_COMM_WORLD_RANK": "0",

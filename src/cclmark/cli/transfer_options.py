@@ -76,7 +76,7 @@ class TransferFlags:
         "--bench-type",
         "--bench_type",
         default="none",
-        type=click.Choice(["none", "all", "p2p_write", "p2p_read"]),
+        type=click.Choice(["none", "all", "p2p_write", "p2p_read"], case_sensitive=False),
         help="all: every kind of copy; p2p_write, p2p_read: by copy engine, with and without peer "
         "access.",
     )

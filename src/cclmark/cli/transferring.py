@@ -58,10 +58,17 @@ def measure_transfers(flags: TransferFlags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    _say_what_is_ignored(flags)
-    launched = _launched_by_mpi(flags)
+    launched = _launched_by_mpi()
     if launched is not None and launched[0] > 0:
         return 0  # the first process measures for all: it starts those that it needs
+    _say_what_is_ignored(flags)
+    if launched is not None and not flags.per_device:
+        print(
+            f"cclmark: mpirun started {launched[1]} processes; one of them measures all devices. "
+            "With -m 1 each device gets a process.",
+            file=sys.stderr,
+        )
+        launched = None
     devices = _devices(flags, launched)
     settings = _settings(flags, devices.runtime)
     plans = _plans(flags, devices, settings)
@@ -99,14 +106,14 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
             print(f"cclmark: {words} means nothing here and is ignored", file=sys.stderr)
     if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
         print("cclmark: the copy engine has no thread blocks: -t SM has", file=sys.stderr)
+    if flags.bench != "none" and (flags.no_peer or "," in flags.direction):
+        print("cclmark: --bench-type says what is measured: -a and -d are ignored", file=sys.stderr)
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
 
-def _launched_by_mpi(flags: TransferFlags) -> tuple[int, int] | None:
-    """Rank and size of this process among those that an mpirun started for --is_multi_proc."""
-    if not flags.per_device:
-        return None
+def _launched_by_mpi() -> tuple[int, int] | None:
+    """Rank and size of this process among those that an mpirun started."""
     for rank_name, size_name, local_name in (
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
         ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),

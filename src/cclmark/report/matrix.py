@@ -75,7 +75,7 @@ class Matrix:
         words += [] if series.scope == "host" else [series.direction]
         words.append(series.means)
         if series.blocks:
-            words.append(f"{series.blocks} blocks")
+            words.append(f"{series.blocks} block{'s' * (series.blocks > 1)}")
         if not series.peer_access:
             words.append("peer access off, staged through the host")
         if series.measure != "latency":

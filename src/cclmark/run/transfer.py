@@ -133,7 +133,9 @@ class TransferRunner:
     def _prepare(self, transfer: Transfer) -> None:
         if transfer.host_memory:
             self._reserve_host(transfer)
-        delays_s = {fault.pair: fault.value * 1e-3 for fault in self._faults("delay")}
+        delays_s: dict[tuple[int, int] | None, float] = {}
+        for fault in self._faults("delay"):
+            delays_s[fault.pair] = delays_s.get(fault.pair, 0.0) + fault.value * 1e-3
         landings: dict[int, int] = {}
         flows = []
         for start, end in transfer.flows:
