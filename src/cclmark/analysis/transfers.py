@@ -111,9 +111,12 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
 
 
 def figures(result: TransferResult) -> list[tuple[Pair, float]]:
-    """What a result says of pairs of devices: bandwidths, or a latency."""
+    """What a result says of pairs of devices: bandwidths, or a latency.
+
+    Nothing where wrong data arrived: how fast that was means nothing.
+    """
     summary, transfer = result.summary, result.transfer
-    if summary is None or transfer.host_memory:
+    if summary is None or transfer.host_memory or result.status == "wrong":
         return []
     if transfer.measure == "latency":
         return [(transfer.flows[0], summary.time_s)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,8 @@ class TransferFlags:
         "--bench_type",
         default="none",
         type=click.Choice(["none", "all", "p2p_write", "p2p_read"], case_sensitive=False),
-        help="all: every kind of copy; p2p_write, p2p_read: by copy engine, with and without peer "
-        "access.",
+        help="all: every kind of copy; p2p_write: writes by copy engine with and without peer "
+        "access; p2p_read: reads by copy engine.",
     )
     local_too: int = option(
         OPERATION,
@@ -323,24 +324,65 @@ class TransferFlags:
         help="The journal's file [a new one in cclmark-runs/].",
     )
     fake_driver: str = option(
-        OUTPUT, "--use-fake-driver", "--use_fake_driver", default="", hidden=True
+        OUTPUT,
+        "--use-fake-driver",
+        "--use_fake_driver",
+        default="",
+        hidden=True,
+        is_flag=False,
+        flag_value="1",
     )
-    virtual: str = option(OUTPUT, "--disable-vm", "--disable_vm", default="", hidden=True)
-    single_die: str = option(OUTPUT, "--is-single-die", "--is_single_die", default="", hidden=True)
+    virtual: str = option(
+        OUTPUT,
+        "--disable-vm",
+        "--disable_vm",
+        default="",
+        hidden=True,
+        is_flag=False,
+        flag_value="1",
+    )
+    single_die: str = option(
+        OUTPUT,
+        "--is-single-die",
+        "--is_single_die",
+        default="",
+        hidden=True,
+        is_flag=False,
+        flag_value="1",
+    )
     no_link_check: str = option(
-        OUTPUT, "--ignore-icn-conn-check", "--ignore_icn_conn_check", default="", hidden=True
+        OUTPUT,
+        "--ignore-icn-conn-check",
+        "--ignore_icn_conn_check",
+        default="",
+        hidden=True,
+        is_flag=False,
+        flag_value="1",
     )
 
 
 def _changed(
-    name: str, default: Any = None, *, add: tuple[str, ...] = (), drop: tuple[str, ...] = ()
+    name: str,
+    default: Any = None,
+    *,
+    add: tuple[str, ...] = (),
+    drop: tuple[str, ...] = (),
+    shown: str = "",
 ) -> Any:
-    """The option ``name`` of TransferFlags with another default or other letters."""
+    """The option ``name`` of TransferFlags with another default or other letters.
+
+    ``shown``: what the help says of the default.
+    """
     original = TransferFlags.__dataclass_fields__[name]
     names = (*add, *(word for word in original.metadata["names"] if word not in drop))
+    settings = dict(original.metadata["settings"])
+    if shown:
+        settings["help"] = (
+            re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".") + f" [{shown}]."
+        )
     return field(
         default=original.default if default is None else default,
-        metadata={**original.metadata, "names": names},
+        metadata={**original.metadata, "names": names, "settings": settings},
     )
 
 
@@ -348,17 +390,19 @@ def _changed(
 class PcclFlags(TransferFlags):
     """The same as PCCL's p2pBandwidthLatencyTest has them: three letters and defaults differ."""
 
-    perf: str = _changed("perf", "uniBw")
-    engine: str = _changed("engine", "SM")
-    latency_method: str = _changed("latency_method", "copy")
-    begin: str = _changed("begin", drop=("-b",))
-    end: str = _changed("end", drop=("-e",))
+    perf: str = _changed("perf", "uniBw", shown="uniBw")
+    engine: str = _changed("engine", "SM", shown="SM")
+    latency_method: str = _changed("latency_method", "copy", shown="copy")
+    begin: str = _changed("begin", drop=("-b",), shown="-n")
+    end: str = _changed("end", drop=("-e",), shown="--begin")
     factor: float = _changed("factor", drop=("-f",))
     blocks: str = _changed("blocks", add=("-b",))
     local_too: int = _changed("local_too", add=("-e",))
     most_shown: int = _changed("most_shown", add=("-f",))
-    elements: int | None = _changed("elements", 10_000_000)
-    repeat: int | None = _changed("repeat", 15)
-    verify: int = _changed("verify", 0)
-    max_time_s: float = _changed("max_time_s", 1e-9)  # one sample, as that tool takes
-    format: str = _changed("format", "pccl")
+    elements: int | None = _changed("elements", 10_000_000, shown="10000000")
+    repeat: int | None = _changed("repeat", 15, shown="15")
+    verify: int = _changed("verify", 0, shown="0")
+    max_time_s: float = _changed(
+        "max_time_s", 1e-9, shown="one sample"
+    )  # one sample, as that tool takes
+    format: str = _changed("format", "pccl", shown="pccl")

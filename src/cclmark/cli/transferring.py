@@ -76,8 +76,15 @@ def measure_transfers(flags: TransferFlags) -> int:
     if not transfers:
         raise UsageError(
             "nothing is left to measure: peer access off goes with --direction write and --engine "
-            "CE; the host with --direction write and uniBw; within a device uniBw and latency; a "
-            "latency by chase is a read and one by ping-pong a write, both by SM"
+            "CE; the host with --direction write and uniBw; within a device uniBw and latency; "
+            "latency with --scope pairs and local; by chase it is a read, by ping-pong a write, "
+            "both by SM"
+        )
+    if flags.latency_method != "auto" and all(one.measure != "latency" for one in transfers):
+        print(
+            "cclmark: no latency is left to measure: by chase it is a read, by ping-pong a write, "
+            "both by SM, with --scope pairs",
+            file=sys.stderr,
         )
     together = _together(flags, devices.runtime, transfers)
     _check_faults(settings, transfers, len(devices.indices))

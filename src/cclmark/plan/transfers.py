@@ -223,7 +223,7 @@ def disjoint_rounds(devices: int) -> list[list[tuple[int, int]]]:
 
 
 def random_sizes(count: int, least_bytes: int, most_bytes: int, seed: int) -> list[int]:
-    """``count`` sizes between two bounds, whole elements, the same for the same seed."""
+    """``count`` sizes between two bounds, whole elements, rising, the same for the same seed."""
     chance = random.Random(seed)
     least, most = least_bytes // ELEMENT_BYTES, most_bytes // ELEMENT_BYTES
-    return [chance.randint(least, most) * ELEMENT_BYTES for _ in range(count)]
+    return sorted(chance.randint(least, most) * ELEMENT_BYTES for _ in range(count))

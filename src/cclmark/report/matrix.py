@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 Place = tuple[str, str]
 
 _LATENCY_MEANING = {
-    "copy": "time of one copy of 16 bytes among others behind each other, by the device's events",
+    "copy": "time of one copy of 16 bytes among others behind each other, by the device's clock",
     "chase": "time of one load of 8 bytes that waits for the one before, the mean over all "
     "multiprocessors",
     "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
@@ -228,6 +228,11 @@ def series_of(result: TransferResult) -> Transfer:
     if series.scope == "host":
         return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
     return series
+
+
+def figure(value: float) -> str:
+    """A value with two decimals, or three digits where that would leave none."""
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:.3g}"
 
 
 def note(result: TransferResult) -> str:

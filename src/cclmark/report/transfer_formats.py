@@ -9,7 +9,7 @@ from cclmark.analysis.transfers import deviations, utilisation
 from cclmark.report.csv_format import csv_line
 from cclmark.report.json_format import encode
 from cclmark.report.markdown import escape
-from cclmark.report.matrix import Matrix, MatrixCollector, labels
+from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.schema import Footer, Header, TransferResult
 
@@ -203,7 +203,10 @@ class TransferPccl(_ByMatrix):
         """The matrix of shortest paths."""
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
         numbers = range(len(self._names))
-        rows = [[str(steps.get((row, column)) or 0) for column in numbers] for row in numbers]
+        rows = [
+            ["0" if row == column else _steps(steps.get((row, column))) for column in numbers]
+            for row in numbers
+        ]
         return "P2P Connectivity & minPath Matrix\n" + self._lines(rows) + "\n"
 
     def matrix(self, matrix: Matrix) -> str:
@@ -254,5 +257,9 @@ def _text(matrix: Matrix, place: tuple[str, str]) -> str:
     if cell is None:
         return "x"
     if cell.value is None:
-        return cell.note or "n/a"
-    return f"{cell.value:.2f}" + (f" {cell.note}" if cell.note else "")
+        return cell.note or "?"
+    return figure(cell.value)
+
+
+def _steps(hops: int | None) -> str:
+    return "?" if hops is None else str(hops)

@@ -10,7 +10,7 @@ from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.head import device_lines, labelled, link_lines
-from cclmark.report.matrix import Cell, Matrix, MatrixCollector, labels, note
+from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
 from cclmark.report.remarks import planned_results
 from cclmark.report.table import Paint, unpainted
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
@@ -157,7 +157,7 @@ class TransferTable:
             return self._paint(cell.note.rjust(_CELL), style)
         if cell.value is None:
             return "?".rjust(_CELL)
-        text = f"{cell.value:.2f}".rjust(_CELL)
+        text = figure(cell.value).rjust(_CELL)
         deviation = usual.get(cell.pair)
         if deviation is None or matrix.figure == "call":
             return text
@@ -256,11 +256,11 @@ class TransferTable:
             ordered = sorted(values, key=lambda entry: entry[1])
             middle = median([value for _, value in values]) * scale
             low, high = (
-                f"{value * scale:.2f} ({self._pair(pair)})"
+                f"{figure(value * scale)} ({self._pair(pair)})"
                 for pair, value in (ordered[0], ordered[-1])
             )
             title = Matrix(series, "latency" if latency else "bandwidth", [], []).title
-            lines.append(f"  {title}: median {middle:.2f} {unit}, from {low} to {high}")
+            lines.append(f"  {title}: median {figure(middle)} {unit}, from {low} to {high}")
         return lines
 
     def _contention(self) -> list[str]:
@@ -313,10 +313,13 @@ class TransferTable:
         for one in found[:_MOST_NAMED]:
             latency = one.transfer.measure == "latency"
             scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
+            title = Matrix(
+                one.transfer.series(), "latency" if latency else "bandwidth", [], []
+            ).title
             text = (
-                f"  {self._pair(one.pair)}: {one.value * scale:.2f} {unit}, usual for "
-                f"{plain(one.kind)} {one.usual * scale:.2f} ({one.value / one.usual - 1:+.0%}), "
-                f"{one.transfer.measure} {one.transfer.direction} {one.transfer.means}"
+                f"  {self._pair(one.pair)}: {figure(one.value * scale)} {unit}, usual for "
+                f"{plain(one.kind)} {figure(one.usual * scale)} "
+                f"({one.value / one.usual - 1:+.0%}): {title}"
             )
             lines.append(self._paint(text, "red" if one.worse else "green"))
         if len(found) > _MOST_NAMED:
