@@ -350,6 +350,15 @@ def test_the_program_is_there_under_pccls_name():
     assert "-b, --num-thread-blocks" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["p2p", "all_reduce"])
+def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path, command):
+    line = f"{sys.executable} -m cclmark {command} --devices host:2 -b 64K 2>&1 | head -n 3"
+    done = subprocess.run(
+        ["bash", "-c", f"{line} > /dev/null; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, check=False
+    )
+    assert done.returncode == 130
+
+
 class TestUnderMpirun:
     def test_the_first_process_measures_for_all_with_labels_of_hosts(self, cclmark, fake_cuda):
         mpi = {

@@ -68,6 +68,25 @@ TEST_CASE("every engine moves every size from any offset, written and read") {
   });
 }
 
+TEST_CASE("nothing is written beside the place where data lands") {
+  with_transfers(3, 65536, 1, [](Team&, Transfers& transfers) {
+    for (Engine engine : kEngines) {
+      for (size_t bytes : {size_t{4}, size_t{1004}, size_t{16384}}) {
+        Transfer whole = one_way(0, 1, true, Engine::copy_engine, 65536);
+        transfers.prepare(whole);
+        transfers.run(1, 10);
+        transfers.prepare(one_way(2, 1, true, engine, bytes, 8188));
+        transfers.run(2, 10);
+        // What of the first transfer is gone is what the second one overwrote.
+        transfers.prepare(whole);
+        Finding gone = transfers.verify({}, 0)[0];
+        if (gone.wrong > bytes / 4) throw Error("more was overwritten than was copied");
+        if (gone.wrong > 0 && gone.first_element < 8188 / 4) throw Error("overwritten before it");
+      }
+    }
+  });
+}
+
 TEST_CASE("what is not copied is noticed, although it was copied before") {
   with_transfers(2, 65536, 1, [](Team&, Transfers& transfers) {
     transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 65536));

@@ -93,6 +93,14 @@ def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
     _prepare_streams()
     try:
+        _run()
+    except BrokenPipeError:
+        # Nobody reads what is said either, as behind ``2>&1 | head``: only the code is left.
+        os._exit(EXIT_INTERRUPTED)
+
+
+def _run() -> None:
+    try:
         on_ending_signals(interrupt)
         app(prog_name="cclmark", standalone_mode=False)
     except click.ClickException as error:

@@ -379,7 +379,11 @@ def command(
         )
 
     def callback(**values: Any) -> None:
-        run(flags_type(**values))
+        try:
+            run(flags_type(**values))
+        except BrokenPipeError:
+            # click would end with 1, which says that data was wrong.
+            raise KeyboardInterrupt from None
 
     return GroupedCommand(
         name,
