@@ -280,7 +280,6 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("ping_pong", &Transfers::ping_pong, "first"_a, "second"_a, "rounds"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())
-      .def("reaches", &Transfers::reaches, "from_device"_a, "to_device"_a)
       .def("free_memory_bytes", &Transfers::free_memory_bytes)
       .def_prop_ro("devices", &Transfers::devices)
       .def_prop_ro("checked_on_host", &Transfers::checked_on_host);

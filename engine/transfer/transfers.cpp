@@ -468,9 +468,4 @@ std::vector<Finding> Transfers::verify(std::optional<size_t> corrupt, size_t cor
   return findings;
 }
 
-bool Transfers::reaches(int from, int to) const {
-  if (from == to || !exchange_.owns(from) || !exchange_.owns(to)) return true;
-  return exchange_.device(from).reaches(exchange_.device(to));
-}
-
 }  // namespace cclmark

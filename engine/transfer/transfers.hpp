@@ -100,8 +100,6 @@ class Transfers {
   /// Half the time of a round trip: seconds until a store of 4 bytes to the other device is seen.
   double ping_pong(int a, int b, size_t rounds, double limit_s);
 
-  /// Whether kernels of `from` may touch memory of `to`: known for own devices, else assumed.
-  bool reaches(int from, int to) const;
   int devices() const { return exchange_.devices(); }
   size_t free_memory_bytes() const;
   /// Why checks run on the host; empty when they run on the devices.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import time
-from datetime import datetime, timezone
-from pathlib import Path
 
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
-from cclmark.cli.recording import Recorder
+from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
-from cclmark.launch.local import LocalLaunch, Request
+from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
@@ -22,7 +18,6 @@ from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.table import TableExporter, ansi, unpainted
-from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Settings
 from cclmark.run import locate
 
@@ -56,19 +51,15 @@ def measure(operations: list[str], flags: Flags) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
     )
-    output = Output(None if flags.output == Path("-") else flags.output)
-    try:
-        name = operations[0] if len(operations) == 1 else "collectives"
-        journal = JournalWriter(
-            flags.journal or new_journal(f"{name}-{'-'.join(plan.ccls)}-{plan.ranks}")
-        )
-        recorder = Recorder(
-            journal, output, _exporter(flags.format, plan, output), settings, cases, began_s
-        )
-        with contextlib.closing(recorder):
-            return recorder.finish(LocalLaunch(request, recorder).run())
-    finally:
-        output.close()
+    name = operations[0] if len(operations) == 1 else "collectives"
+    return record(
+        request,
+        lambda output: _exporter(flags.format, plan, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"{name}-{'-'.join(plan.ccls)}-{plan.ranks}",
+    )
 
 
 def _device_count(flags: Flags) -> int | None:
@@ -166,14 +157,19 @@ def _roots(text: str, ranks: int) -> list[int]:
     return [int(text)]
 
 
-def _settings(flags: Flags, runtime: str) -> Settings:
+def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) -> None:
+    """Raises UsageError for a precision or a time that makes no sense."""
     for name, value in (
-        ("--precision", flags.precision_percent),
-        ("--max-time", flags.max_time_s),
-        ("--timeout", flags.timeout_s),
+        ("--precision", precision_percent),
+        ("--max-time", max_time_s),
+        ("--timeout", timeout_s),
     ):
         if not 0 < value < _LONGEST_S:
             raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
+
+
+def _settings(flags: Flags, runtime: str) -> Settings:
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     registration = flags.register or _REGISTRATIONS[0]
     if flags.register_number is not None:
         if flags.register and registration != _REGISTRATIONS[flags.register_number]:
@@ -231,21 +227,6 @@ def _timing(flags: Flags) -> str:
         named = " and ".join(sorted(map(str, asked)))
         raise UsageError(f"--timing, -z and -G ask for different things: {named}")
     return next(iter(asked), None) or "throughput"
-
-
-def new_journal(name: str) -> Path:
-    """A name that no other run has, even one started in the same second. Raises UsageError."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    stem = f"{stamp}-{name}"
-    directory = Path("cclmark-runs")
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the directory {directory} for the journal: {error.strerror}. "
-            "Choose another place with --journal FILE."
-        ) from None
-    return directory / f"{stem}-{os.getpid()}.jsonl"
 
 
 def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:

@@ -6,8 +6,9 @@ goes. ``command`` makes a click command of such a class.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -40,6 +41,34 @@ def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any
             default_factory=list, metadata={"names": names, "group": group, "settings": settings}
         )
     return field(default=default, metadata={"names": names, "group": group, "settings": settings})
+
+
+def changed(
+    original: Field[Any],
+    default: Any = None,
+    *,
+    add: tuple[str, ...] = (),
+    drop: tuple[str, ...] = (),
+    shown: str = "",
+    **settings: Any,
+) -> Any:
+    """An option of another command's, with another default, other letters or other words.
+
+    ``shown``: what the help says of the default.
+    """
+    names = (*add, *(word for word in original.metadata["names"] if word not in drop))
+    settings = {**original.metadata["settings"], **settings}
+    if shown:
+        text = re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".")
+        settings["help"] = f"{text} [{shown}]."
+    if settings.get("multiple"):
+        return option(original.metadata["group"], *names, **settings)
+    return option(
+        original.metadata["group"],
+        *names,
+        default=original.default if default is None else default,
+        **settings,
+    )
 
 
 @dataclass

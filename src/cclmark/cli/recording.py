@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 
 from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
-from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG
-from cclmark.launch.local import Outcome, Surroundings
+from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
@@ -152,3 +154,48 @@ class Recorder:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def record(
+    request: Request,
+    exporter_for: Callable[[Output], Exporter | TransferExporter],
+    began_s: float,
+    *,
+    output: Path | None,
+    journal: Path | None,
+    stem: str,
+) -> int:
+    """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
+
+    ``output`` and ``journal`` are what ``-O`` and ``--journal`` say; without a journal's name it
+    gets a new one with ``stem`` in it. Raises UsageError when one of them cannot be written.
+    """
+    printed = Output(None if output == Path("-") else output)
+    try:
+        recorder = Recorder(
+            JournalWriter(journal or _new_journal(stem)),
+            printed,
+            exporter_for(printed),
+            request.settings,
+            request.transfers or request.cases,
+            began_s,
+        )
+        with contextlib.closing(recorder):
+            return recorder.finish(LocalLaunch(request, recorder).run())
+    finally:
+        printed.close()
+
+
+def _new_journal(name: str) -> Path:
+    """A name that no other run has, even one started in the same second. Raises UsageError."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    stem = f"{stamp}-{name}"
+    directory = Path("cclmark-runs")
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the directory {directory} for the journal: {error.strerror}. "
+            "Choose another place with --journal FILE."
+        ) from None
+    return directory / f"{stem}-{os.getpid()}.jsonl"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SIZES, WHERE, option
+from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SIZES, WHERE, Flags, changed, option
 
 _MOST_ELEMENTS = 1 << 48
 
@@ -19,6 +18,9 @@ _SWITCH: dict[str, Any] = {
     "flag_value": 1,
     "metavar": "[0|1]",
 }
+
+
+_SHARED = Flags.__dataclass_fields__
 
 
 @dataclass
@@ -177,13 +179,7 @@ class TransferFlags:
         metavar="SIZE",
         help="Where in the buffers copies begin, a multiple of 4 bytes [0].",
     )
-    devices: str = option(
-        WHERE,
-        "--devices",
-        default="",
-        metavar="LIST",
-        help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
-    )
+    devices: str = changed(_SHARED["devices"])
     device_list: str = option(
         WHERE,
         "-l",
@@ -248,44 +244,17 @@ class TransferFlags:
     verify: int = option(
         METHOD, "-v", "--verify", default=1, help="Check what arrives [1].", **_SWITCH
     )
-    precision_percent: float = option(
-        METHOD,
-        "--precision",
-        default=1.0,
-        type=float,
-        metavar="PERCENT",
-        help="Sampling stops when the median's 95 % interval is ± this narrow [1].",
+    precision_percent: float = changed(_SHARED["precision_percent"], 1.0, shown="1")
+    max_time_s: float = changed(
+        _SHARED["max_time_s"], 0.5, help="Most time for sampling one transfer [0.5]."
     )
-    max_time_s: float = option(
-        METHOD,
-        "--max-time",
-        default=0.5,
-        type=float,
-        metavar="SECONDS",
-        help="Most time for sampling one transfer [0.5].",
-    )
-    timeout_s: float = option(
-        METHOD,
-        "-T",
-        "--timeout",
-        default=60.0,
-        type=float,
-        metavar="SECONDS",
+    timeout_s: float = changed(
+        _SHARED["timeout_s"],
         help="Most time for any single phase; a copy that takes half of it is given up [60].",
     )
-    seed: int = option(
-        METHOD,
-        "--seed",
-        default=1,
-        type=click.IntRange(0, 2**32 - 1),
-        metavar="N",
-        help="Of the data and of random sizes [1].",
-    )
-    inject: list[str] = option(
-        METHOD,
-        "--inject",
-        multiple=True,
-        metavar="FAULT",
+    seed: int = changed(_SHARED["seed"], help="Of the data and of random sizes [1].")
+    inject: list[str] = changed(
+        _SHARED["inject"],
         help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
     )
     shares: int = option(
@@ -314,15 +283,8 @@ class TransferFlags:
         type=click.Choice(["table", "json", "csv", "markdown", "pccl"]),
         help="What is printed [table].",
     )
-    output: Path | None = option(
-        OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
-    )
-    journal: Path | None = option(
-        OUTPUT,
-        "--journal",
-        type=click.Path(path_type=Path),
-        help="The journal's file [a new one in cclmark-runs/].",
-    )
+    output: Path | None = changed(_SHARED["output"])
+    journal: Path | None = changed(_SHARED["journal"])
     fake_driver: str = option(
         OUTPUT,
         "--use-fake-driver",
@@ -361,48 +323,26 @@ class TransferFlags:
     )
 
 
-def _changed(
-    name: str,
-    default: Any = None,
-    *,
-    add: tuple[str, ...] = (),
-    drop: tuple[str, ...] = (),
-    shown: str = "",
-) -> Any:
-    """The option ``name`` of TransferFlags with another default or other letters.
-
-    ``shown``: what the help says of the default.
-    """
-    original = TransferFlags.__dataclass_fields__[name]
-    names = (*add, *(word for word in original.metadata["names"] if word not in drop))
-    settings = dict(original.metadata["settings"])
-    if shown:
-        settings["help"] = (
-            re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".") + f" [{shown}]."
-        )
-    return field(
-        default=original.default if default is None else default,
-        metadata={**original.metadata, "names": names, "settings": settings},
-    )
+_OF_P2P = TransferFlags.__dataclass_fields__
 
 
 @dataclass
 class PcclFlags(TransferFlags):
     """The same as PCCL's p2pBandwidthLatencyTest has them: three letters and defaults differ."""
 
-    perf: str = _changed("perf", "uniBw", shown="uniBw")
-    engine: str = _changed("engine", "SM", shown="SM")
-    latency_method: str = _changed("latency_method", "copy", shown="copy")
-    begin: str = _changed("begin", drop=("-b",), shown="-n")
-    end: str = _changed("end", drop=("-e",), shown="--begin")
-    factor: float = _changed("factor", drop=("-f",))
-    blocks: str = _changed("blocks", add=("-b",))
-    local_too: int = _changed("local_too", add=("-e",))
-    most_shown: int = _changed("most_shown", add=("-f",))
-    elements: int | None = _changed("elements", 10_000_000, shown="10000000")
-    repeat: int | None = _changed("repeat", 15, shown="15")
-    verify: int = _changed("verify", 0, shown="0")
-    max_time_s: float = _changed(
-        "max_time_s", 1e-9, shown="one sample"
+    perf: str = changed(_OF_P2P["perf"], "uniBw", shown="uniBw")
+    engine: str = changed(_OF_P2P["engine"], "SM", shown="SM")
+    latency_method: str = changed(_OF_P2P["latency_method"], "copy", shown="copy")
+    begin: str = changed(_OF_P2P["begin"], drop=("-b",), shown="-n")
+    end: str = changed(_OF_P2P["end"], drop=("-e",), shown="--begin")
+    factor: float = changed(_OF_P2P["factor"], drop=("-f",))
+    blocks: str = changed(_OF_P2P["blocks"], add=("-b",))
+    local_too: int = changed(_OF_P2P["local_too"], add=("-e",))
+    most_shown: int = changed(_OF_P2P["most_shown"], add=("-f",))
+    elements: int | None = changed(_OF_P2P["elements"], 10_000_000, shown="10000000")
+    repeat: int | None = changed(_OF_P2P["repeat"], 15, shown="15")
+    verify: int = changed(_OF_P2P["verify"], 0, shown="0")
+    max_time_s: float = changed(
+        _OF_P2P["max_time_s"], 1e-9, shown="one sample"
     )  # one sample, as that tool takes
-    format: str = _changed("format", "pccl", shown="pccl")
+    format: str = changed(_OF_P2P["format"], "pccl", shown="pccl")

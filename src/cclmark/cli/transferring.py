@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
 
-from cclmark.cli.measuring import new_journal, pick_devices, size_of
+from cclmark.cli.measuring import check_limits, pick_devices, size_of
 from cclmark.cli.output import Output
-from cclmark.cli.recording import Recorder
+from cclmark.cli.recording import record
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.local import LocalLaunch, Request
+from cclmark.launch.local import Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
@@ -35,12 +34,10 @@ from cclmark.report.transfer_formats import (
     TransferPccl,
 )
 from cclmark.report.transfer_table import TransferTable
-from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _DEFAULT_SIZE = {"cuda": "512M", "host": "16M"}
-_LONGEST_S = 1e6
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
@@ -95,16 +92,14 @@ def measure_transfers(flags: TransferFlags) -> int:
         together=together,
         ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
     )
-    output = Output(None if flags.output is not None and str(flags.output) == "-" else flags.output)
-    try:
-        stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
-        journal = JournalWriter(flags.journal or new_journal(stem))
-        exporter = _exporter(flags, output, hosts=launched is not None)
-        recorder = Recorder(journal, output, exporter, settings, transfers, began_s)
-        with contextlib.closing(recorder):
-            return recorder.finish(LocalLaunch(request, recorder).run())
-    finally:
-        output.close()
+    return record(
+        request,
+        lambda output: _exporter(flags, output, hosts=launched is not None),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
+    )
 
 
 def _say_what_is_ignored(flags: TransferFlags) -> None:
@@ -309,13 +304,7 @@ def _blocks(text: str) -> list[int]:
 
 
 def _settings(flags: TransferFlags, runtime: str) -> Settings:
-    for name, value in (
-        ("--precision", flags.precision_percent),
-        ("--max-time", flags.max_time_s),
-        ("--timeout", flags.timeout_s),
-    ):
-        if not 0 < value < _LONGEST_S:
-            raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
         raise UsageError("-b and -n (integers) both give a size")
     if flags.begin:

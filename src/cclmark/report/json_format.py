@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.results.schema import CaseResult, Footer, Header
+from cclmark.results.schema import CaseResult, Footer, Header, TransferResult
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 
@@ -20,15 +20,17 @@ class JsonExporter:
     which JSON does not have, are null. ``footer`` is null for a run that did not end by itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, results: str = "cases") -> None:
+        """``results``: the name of the list of results."""
+        self._results = results
         self._separator = "\n"
 
     def begin(self, header: Header) -> str:
         """The document up to its first case."""
-        return f'{{"header": {encode(header)},\n"cases": ['
+        return f'{{"header": {encode(header)},\n"{self._results}": ['
 
-    def case(self, result: CaseResult) -> str:
-        """One case, on one line."""
+    def case(self, result: CaseResult | TransferResult) -> str:
+        """One result, on one line."""
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
 

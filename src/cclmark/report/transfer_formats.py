@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from cclmark.analysis.transfers import deviations, utilisation
 from cclmark.report.csv_format import csv_line
-from cclmark.report.json_format import encode
+from cclmark.report.json_format import JsonExporter
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
@@ -39,24 +39,15 @@ class TransferExporter(Protocol):
         ...
 
 
-class TransferJson:
+class TransferJson(JsonExporter):
     """``{"header": …, "transfers": […], "footer": …}`` in base units, as in the schema."""
 
     def __init__(self) -> None:
-        self._separator = "\n"
-
-    def begin(self, header: Header) -> str:
-        """The document up to its first transfer."""
-        return f'{{"header": {encode(header)},\n"transfers": ['
+        super().__init__("transfers")
 
     def transfer(self, result: TransferResult) -> str:
         """One transfer, on one line."""
-        separator, self._separator = self._separator, ",\n"
-        return separator + encode(result)
-
-    def end(self, footer: Footer | None) -> str:
-        """The rest of the document."""
-        return f'\n],\n"footer": {encode(footer)}}}\n'
+        return self.case(result)
 
 
 class TransferCsv:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from cclmark.analysis.statistics import median
 from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
@@ -265,36 +267,21 @@ class TransferTable:
 
     def _contention(self) -> list[str]:
         """All pairs at once beside the pairs alone, where both were measured."""
-        medians: dict[tuple[object, ...], dict[str, float]] = {}
+        values: dict[Transfer, dict[str, list[float]]] = {}
         for result in self._results:
-            transfer = result.transfer
-            if transfer.measure != "unidirectional" or result.summary is None:
-                continue
-            if transfer.scope in ("pairs", "all-pairs"):
-                key = (transfer.direction, transfer.means, transfer.size_bytes, transfer.blocks)
-                medians.setdefault(key, {}).setdefault(transfer.scope, 0.0)
+            scope = result.transfer.scope
+            if result.transfer.measure == "unidirectional" and scope in ("pairs", "all-pairs"):
+                alike = msgspec.structs.replace(result.transfer.series(), scope="")
+                own = [value for (start, end), value in figures(result) if start != end]
+                values.setdefault(alike, {}).setdefault(scope, []).extend(own)
         lines = []
-        for (direction, means, size_bytes, blocks), found in medians.items():
-            if len(found) < 2:
+        for alike, by_scope in values.items():
+            if len(by_scope) < 2 or not all(by_scope.values()):
                 continue
-            for scope in found:
-                found[scope] = median(
-                    [
-                        value
-                        for one in self._results
-                        for pair, value in figures(one)
-                        if one.transfer.scope == scope
-                        and pair[0] != pair[1]
-                        and one.transfer.measure == "unidirectional"
-                        and one.transfer.direction == direction
-                        and one.transfer.means == means
-                        and one.transfer.size_bytes == size_bytes
-                        and one.transfer.blocks == blocks
-                    ]
-                )
-            share = found["all-pairs"] / found["pairs"] if found["pairs"] else 0.0
+            share = median(by_scope["all-pairs"]) / median(by_scope["pairs"])
             lines.append(
-                f"  all pairs at once reach {share:.1%} of a pair alone: {direction} {means}"
+                f"  all pairs at once reach {share:.1%} of a pair alone: {alike.direction} "
+                f"{alike.means}, {format_size(alike.size_bytes)}"
             )
         return lines
 
