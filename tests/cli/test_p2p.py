@@ -144,6 +144,12 @@ class TestHost:
         assert methods[0, 0] == methods[1, 1] == "copy"
         assert methods[0, 1] == methods[1, 0] == "ping-pong"
 
+    def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(self, cclmark):
+        flags = ("-p", "uniBw,latency", "-t", "CE", "--latency-method", "chase")
+        run = cclmark("p2p", "--devices", "host:2", *SHORT, *flags)
+        assert "no latency is left to measure" in run.err
+        assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
+
     def test_contention_shows(self, cclmark):
         run = cclmark("p2p", "--devices", "host:3", *ONE_WAY, "--scope", "pairs,all-pairs")
         assert "all pairs at once reach" in run.out
@@ -340,6 +346,7 @@ def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
     assert statuses(run) == {"ok"}
     assert "P2P Connectivity & minPath Matrix" in run.out
     assert "Matrix (" in run.out.partition("minPath")[2]
+    assert "no latency is left" not in run.err
     ignored = [word for word in line.split() if word.startswith(("--disable_vm", "--is_single"))]
     assert all(f"{word} means nothing here" in run.err for word in ignored)
 

@@ -77,7 +77,8 @@ def measure_transfers(flags: TransferFlags) -> int:
             "latency with --scope pairs and local; by chase it is a read, by ping-pong a write, "
             "both by SM"
         )
-    if flags.latency_method != "auto" and all(one.measure != "latency" for one in transfers):
+    asked = "latency" in flags.perf.lower() and flags.latency_method in ("chase", "ping-pong")
+    if asked and all(one.measure != "latency" for one in transfers):
         print(
             "cclmark: no latency is left to measure: by chase it is a read, by ping-pong a write, "
             "both by SM, with --scope pairs",
