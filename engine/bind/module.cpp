@@ -140,6 +140,8 @@ NB_MODULE(_engine, m) {
 
   nb::class_<Team>(m, "Team")
       .def(nb::init<int, int, int, bool>(), "fd"_a, "rank"_a, "size"_a, "oversubscribed"_a)
+      .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a)
+      .def("rest", &Team::rest, "resting"_a)
       .def("expect_within", &Team::expect_within, "seconds"_a, "doing"_a)
       .def("barrier", &Team::barrier, nb::call_guard<nb::gil_scoped_release>())
       .def(

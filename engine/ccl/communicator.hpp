@@ -62,6 +62,11 @@ class Communicator {
   virtual void check() {}
 };
 
+/// Raises UnsupportedError for a ping-pong among more or fewer than two ranks.
+inline void require_two_ranks(int ranks) {
+  if (ranks != 2) throw UnsupportedError("a ping-pong takes two ranks");
+}
+
 /// A library that was loaded.
 class Ccl {
  public:

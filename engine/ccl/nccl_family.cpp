@@ -242,6 +242,8 @@ class NcclCommunicator final : public Communicator {
         return bind_exchange(root_row(op), op, dtype, stream);
       case Collective::sendrecv:
         return bind_ring_shift(op, dtype, stream);
+      case Collective::ping_pong:
+        return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
         return bind_barrier(stream);
     }
@@ -259,6 +261,8 @@ class NcclCommunicator final : public Communicator {
       case Collective::alltoallv:
       case Collective::sendrecv:
         return "grouped send/recv";
+      case Collective::ping_pong:
+        return "send and recv in turn";
       case Collective::barrier:
         return "all_reduce of 4 bytes";
       default:
@@ -403,6 +407,23 @@ class NcclCommunicator final : public Communicator {
       api_.check(api_.send(s, count, dtype, right, comm_, stream), "Send", comm_);
       api_.check(api_.recv(d, count, dtype, left, comm_, stream), "Recv", comm_);
       api_.check(api_.group_end(), "GroupEnd", comm_);
+    });
+  }
+
+  /// There and back: each rank's second call waits on its stream for the first.
+  std::unique_ptr<Call> bind_ping_pong(const Operation& op, int dtype, void* stream) {
+    require_two_ranks(size_);
+    int peer = 1 - rank_;
+    auto give = [=, this, count = op.count](const void* s) {
+      api_.check(api_.send(s, count, dtype, peer, comm_, stream), "Send", comm_);
+    };
+    auto take = [=, this, count = op.count](void* d) {
+      api_.check(api_.recv(d, count, dtype, peer, comm_, stream), "Recv", comm_);
+    };
+    return make_call([give, take, first = rank_ == 0](const void* s, void* d) {
+      if (first) give(s);
+      take(d);
+      if (!first) give(s);
     });
   }
 

@@ -243,10 +243,15 @@ class ShmCommunicator final : public Communicator {
     for (int peer : sources) {
       auto i = static_cast<size_t>(peer);
       const Buffers& theirs = await_published(peer).buffers;
-      int pid = slot(peer).pid.load(std::memory_order_relaxed);
-      send_[i] = theirs.send.fd >= 0 ? peers_[i].resolve(pid, theirs.send) : nullptr;
-      receive_[i] = theirs.receive.fd >= 0 ? peers_[i].resolve(pid, theirs.receive) : nullptr;
+      send_[i] = resolve(peer, theirs.send);
+      receive_[i] = resolve(peer, theirs.receive);
     }
+  }
+
+  std::byte* resolve(int peer, const Location& at) {
+    if (at.fd < 0) return nullptr;
+    int pid = slot(peer).pid.load(std::memory_order_relaxed);
+    return peers_[static_cast<size_t>(peer)].resolve(pid, at);
   }
 
   Team& team_;
@@ -291,6 +296,9 @@ class ShmCall final : public Call {
 
   void enqueue(const void* send, void* receive) override {
     if (op_.collective == Collective::barrier) return barrier();
+    if (op_.collective == Collective::ping_pong) {
+      return ping_pong(send, static_cast<std::byte*>(receive));
+    }
     if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
     comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, receive_bytes_ > 0 ? receive : nullptr,
                            sources_);
@@ -327,6 +335,31 @@ class ShmCall final : public Call {
       comm_.await_published((comm_.rank_ + step) % comm_.size_);
     }
     comm_.done();
+  }
+
+  /// The second rank looks at its own message only when it has the first one's.
+  void ping_pong(const void* send, std::byte* receive) {
+    int peer = 1 - comm_.rank_;
+    Announcement& own = comm_.next_announcement();
+    auto give = [&] {
+      if (inline_) {
+        std::memcpy(own.payload, send, send_bytes_);
+      } else {
+        own.buffers = {ShmCommunicator::locate(send), {}};
+      }
+      comm_.publish();
+    };
+    if (comm_.rank_ == 0) give();
+    const Announcement& theirs = comm_.await_published(peer);
+    if (inline_) {
+      std::memcpy(receive, theirs.payload, receive_bytes_);
+    } else {
+      comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
+                          stream_);
+    }
+    if (comm_.rank_ == 1) give();
+    comm_.done();
+    if (!inline_) comm_.await_done(peer, comm_.sequence_);
   }
 
   /// Inputs travel in the announcements; everyone computes its own output from them.
@@ -393,6 +426,7 @@ class ShmCall final : public Call {
 };
 
 std::unique_ptr<Call> ShmCommunicator::bind(const Operation& operation, void*) {
+  if (operation.collective == Collective::ping_pong) require_two_ranks(size_);
   return std::make_unique<ShmCall>(*this, operation);
 }
 
@@ -404,19 +438,20 @@ class ShmLibrary final : public Ccl {
     info_.path = "built in";
   }
   ~ShmLibrary() override {
-    if (fd_ >= 0) close(fd_);
+    for (int fd : made_) close(fd);
   }
 
   const CclInfo& info() const override { return info_; }
 
   std::vector<uint8_t> make_id(int ranks) override {
-    fd_ = memfd_create("cclmark-shm", MFD_CLOEXEC);
-    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
+    int fd = memfd_create("cclmark-shm", MFD_CLOEXEC);
+    if (fd >= 0) made_.push_back(fd);
+    if (fd < 0 || ftruncate(fd, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
       throw Error(Error::describe("making shared memory", errno, std::strerror(errno)));
     }
     Id id;
     id.pid = getpid();
-    id.fd = fd_;
+    id.fd = fd;
     auto bytes = reinterpret_cast<const uint8_t*>(&id);
     return {bytes, bytes + sizeof(id)};
   }
@@ -436,7 +471,7 @@ class ShmLibrary final : public Ccl {
 
  private:
   CclInfo info_;
-  int fd_ = -1;
+  std::vector<int> made_;  // open for as long as a rank may still join
 };
 
 }  // namespace

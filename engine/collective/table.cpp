@@ -106,6 +106,7 @@ constexpr std::array<CollectiveInfo, kCollectives.size()> kTable = {{
     {C::gather,          false,  false,  one,      root_all,   root_own_part, none,          gathered_at_root},
     {C::scatter,         false,  false,  root_all, one,        none,          root_own_part, part_of_root},
     {C::sendrecv,        false,  true,   one,      one,        none,          none,          from_left},
+    {C::ping_pong,       false,  true,   one,      one,        none,          none,          from_left},
     {C::barrier,         false,  false,  none,     none,       none,          none,          nothing},
     // clang-format on
 }};

@@ -1,5 +1,6 @@
 #include "core/team.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,7 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/waiting.hpp"
@@ -21,14 +24,32 @@ struct alignas(64) Team::Slot {
   alignas(64) double payload[2][kPayload / sizeof(double)];
 };
 
+namespace {
+
+std::vector<int> numbers_up_to(int size) {
+  std::vector<int> numbers(static_cast<size_t>(std::max(0, size)));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+}  // namespace
+
 Team::Team(int fd, int rank, int size, bool oversubscribed)
-    : rank_(rank), size_(size), oversubscribed_(oversubscribed) {
-  if (size < 1 || rank < 0 || rank >= size) {
-    throw Error("rank " + std::to_string(rank) + " of " + std::to_string(size) + " is impossible");
+    : Team(fd, 0, numbers_up_to(size), rank, oversubscribed) {}
+
+Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed)
+    : first_slot_(first_slot),
+      numbers_(std::move(numbers)),
+      rank_(rank),
+      size_(static_cast<int>(numbers_.size())),
+      oversubscribed_(oversubscribed) {
+  if (rank < 0 || rank >= size_) {
+    throw Error("rank " + std::to_string(rank) + " of " + std::to_string(size_) + " is impossible");
   }
-  bytes_ = kHeaderBytes + sizeof(Slot) * static_cast<size_t>(size);
-  if (ftruncate(fd, static_cast<off_t>(bytes_)) != 0) {
-    throw Error(Error::describe("ftruncate(team memory)", errno, std::strerror(errno)));
+  bytes_ = kHeaderBytes + sizeof(Slot) * (first_slot_ + numbers_.size());
+  // This grows the file and never shrinks it: others may need more of it.
+  if (fallocate(fd, 0, static_cast<off_t>(bytes_ - 1), 1) != 0) {
+    throw Error(Error::describe("fallocate(team memory)", errno, std::strerror(errno)));
   }
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
@@ -42,8 +63,17 @@ Team::~Team() {
   munmap(memory_, bytes_);
 }
 
+std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members,
+                                  size_t first_slot) const {
+  auto own = std::find(members.begin(), members.end(), numbers_[static_cast<size_t>(rank_)]);
+  if (own == members.end()) throw Error("a rank can only join a group that it is in");
+  auto place = static_cast<int>(own - members.begin());
+  // make_unique cannot reach the constructor.
+  return std::unique_ptr<Team>(new Team(fd, first_slot, members, place, oversubscribed_));
+}
+
 Team::Slot& Team::slot(int rank) const {
-  return reinterpret_cast<Slot*>(memory_ + kHeaderBytes)[rank];
+  return reinterpret_cast<Slot*>(memory_ + kHeaderBytes)[first_slot_ + static_cast<size_t>(rank)];
 }
 
 bool Team::aborted() const {
@@ -64,7 +94,8 @@ void Team::check(int peer) const {
   if (!deadline_.passed()) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%g s", deadline_.seconds());
-  std::string awaited = peer < 0 ? "the device" : "rank " + std::to_string(peer);
+  std::string awaited =
+      peer < 0 ? "the device" : "rank " + std::to_string(numbers_[static_cast<size_t>(peer)]);
   throw TimeoutError("waited " + std::string(seconds) + " for " + awaited + " during " + doing_);
 }
 
@@ -73,7 +104,7 @@ void Team::barrier() {
   slot(rank_).epoch.store(epoch, std::memory_order_release);
   for (int step = 1; step < size_; ++step) {
     int peer = (rank_ + step) % size_;
-    Patience patience(oversubscribed_);
+    Patience patience(oversubscribed_, resting_);
     while (slot(peer).epoch.load(std::memory_order_acquire) < epoch) {
       if (patience.pause()) check(peer);
     }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,9 +28,19 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
+  /// Some of these ranks among themselves, in places of their own in the same memory: they meet
+  /// without the others, and stop when the whole team does. `members` are the numbers of the ranks,
+  /// this one's among them; messages go on calling them so. `first_slot`: slots of the memory that
+  /// are taken already, by the team and by other groups.
+  std::unique_ptr<Team> group(int fd, const std::vector<int>& members, size_t first_slot) const;
+
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool oversubscribed() const { return oversubscribed_; }
+
+  /// Whether this rank has nothing to do while others measure: its waits then sleep, so that they
+  /// take nothing from those who work.
+  void rest(bool resting) { resting_ = resting; }
 
   /// How long the waits from now on may last. `doing` names the phase in messages.
   void expect_within(double seconds, std::string doing);
@@ -51,13 +62,18 @@ class Team {
   static constexpr size_t kHeaderBytes = 4096;
   static constexpr double kDefaultSeconds = 60;
 
+  Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed);
+
   Slot& slot(int rank) const;
 
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
+  size_t first_slot_;
+  std::vector<int> numbers_;  // what messages call the ranks
   int rank_;
   int size_;
   bool oversubscribed_;
+  bool resting_ = false;
   uint64_t epoch_ = 0;
   Deadline deadline_{kDefaultSeconds};
   std::string doing_ = "start-up";

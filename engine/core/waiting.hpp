@@ -20,13 +20,20 @@ inline void relax_cpu() {
 /// A rank with a processor of its own spins, and after a while yields between looks. Ranks that
 /// share processors yield at once, so that the one awaited gets to run, and soon sleep: the
 /// scheduler books every yield as a whole turn used up, and a rank that yielded often comes last,
-/// by milliseconds, once anything else wants to run.
+/// by milliseconds, once anything else wants to run. A rank that rests while others measure sleeps
+/// from the start, and for longer.
 class Patience {
  public:
-  explicit Patience(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  explicit Patience(bool oversubscribed, bool resting = false)
+      : oversubscribed_(oversubscribed), resting_(resting) {}
 
   /// To be called after each unsuccessful look. True when it is time to check flags and deadline.
   bool pause() {
+    if (resting_) {
+      timespec a_while{0, kRestNs};
+      nanosleep(&a_while, nullptr);
+      return true;
+    }
     ++looks_;
     if (!oversubscribed_ && looks_ <= kSpins) {
       relax_cpu();
@@ -40,10 +47,12 @@ class Patience {
   }
 
  private:
+  static constexpr long kRestNs = 500'000;
   static constexpr uint32_t kSpins = 4096;
   static constexpr uint32_t kYields = 64;
   static constexpr uint32_t kLooksPerCheck = 256;
   bool oversubscribed_;
+  bool resting_;
   uint32_t looks_ = 0;
 };
 

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "ranks.hpp"
@@ -66,6 +69,63 @@ TEST_CASE("when one rank gives up the others stop waiting") {
     }
   }));
   CHECK(released == 2);
+}
+
+TEST_CASE("groups of a team meet by themselves, also when some rest") {
+  std::atomic<int> meetings = 0;
+  run_ranks_on_file(5, [&](Team& team, int fd) {
+    size_t taken = 5;
+    for (std::vector<int> members : {std::vector<int>{3, 1}, {0, 2, 4}, {1, 4}}) {
+      bool inside = std::ranges::count(members, team.rank()) > 0;
+      if (inside) {
+        auto group = team.group(fd, members, taken);
+        if (members[static_cast<size_t>(group->rank())] != team.rank()) throw Error("wrong rank");
+        for (int round = 0; round < 50; ++round) {
+          auto sum = group->gather(std::array{1.0 * team.rank()});
+          if (!std::ranges::equal(sum, members)) throw Error("another group's values");
+          ++meetings;
+        }
+      }
+      team.rest(!inside);
+      team.barrier();
+      team.rest(false);
+      taken += members.size();
+    }
+  });
+  CHECK(meetings == 50 * (2 + 3 + 2));
+}
+
+TEST_CASE("a group stops with its team, and calls its ranks as the team does") {
+  std::string message;
+  CHECK_THROWS_AS(run_ranks_on_file(4,
+                                    [&](Team& team, int fd) {
+                                      if (team.rank() != 2) return;
+                                      auto group = team.group(fd, {3, 2}, 4);
+                                      group->expect_within(0.1, "timing");
+                                      try {
+                                        group->barrier();
+                                      } catch (const TimeoutError& error) {
+                                        message = error.what();
+                                        throw;
+                                      }
+                                    }),
+                  TimeoutError);
+  CHECK(message.find("for rank 3") != std::string::npos);
+  std::atomic<int> released = 0;
+  CHECK_THROWS(run_ranks_on_file(3, [&](Team& team, int fd) {
+    if (team.rank() == 2) throw Error("broken");
+    if (team.rank() == 1) return;
+    auto group = team.group(fd, {0, 1}, 3);
+    try {
+      group->barrier();
+    } catch (const AbortedError&) {
+      ++released;
+    }
+  }));
+  CHECK(released == 1);
+  run_ranks_on_file(2, [](Team& team, int fd) {
+    if (team.rank() == 0) CHECK_THROWS_AS(team.group(fd, {1}, 2), Error);
+  });
 }
 
 TEST_CASE("impossible ranks are refused") {

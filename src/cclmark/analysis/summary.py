@@ -75,6 +75,8 @@ def summarise(case: Case, samples: Samples, timing: str, across_ranks: str) -> S
     """The figures of one case. Raises ValueError when there are no samples."""
     clock = clock_of(samples, timing)
     rows = chosen_times(samples, clock)
+    if OPERATIONS[case.operation].round_trip:
+        rows = [[time / 2 for time in row] for row in rows]
     times_s = sorted(combine(rows, across_ranks))
     time_s = quantile(times_s, 0.5)
     algorithm = algorithm_bandwidth(case.size_bytes, time_s)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.statistics import median, median_half_width
+from cclmark.analysis.statistics import median, median_half_width, outliers
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import Relation, TransferResult, TransferSamples, TransferSummary
-
-_MAD_TO_SIGMA = 1.4826  # for normally distributed values
-_SIGMAS = 5.0
-_LEAST_SHARE = 0.03  # a smaller difference is no reason to look at a link
-_LEAST_PEERS = 4  # fewer say little of what is usual
 
 Pair = tuple[int, int]
 
@@ -79,10 +73,7 @@ class Deviation:
 def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
     """The pairs that stand out, compared within one matrix and one class of link.
 
-    A value stands out when it is further from the median of its class than five standard deviations
-    estimated from the median absolute deviation (Leys et al., 2013), and than 3 %. All that in
-    logarithms, so that half as fast is as far away as twice as fast. Classes of fewer than four
-    pairs are left alone.
+    What stands out is as in ``outliers``.
     """
     kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
     names = {(one.first, one.second): one.kind for one in relations}
@@ -96,17 +87,9 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
                 groups[result.transfer.series(), kind].append((result, pair, value))
     found = []
     for members in groups.values():
-        if len(members) < _LEAST_PEERS:
-            continue
-        logarithms = [math.log(value) for *_, value in members]
-        middle = median(logarithms)
-        spread = _MAD_TO_SIGMA * median([abs(one - middle) for one in logarithms])
-        allowed = max(_SIGMAS * spread, math.log(1 + _LEAST_SHARE))
-        found += [
-            Deviation(result.transfer, pair, names[pair], value, math.exp(middle))
-            for (result, pair, value), one in zip(members, logarithms, strict=True)
-            if abs(one - middle) > allowed
-        ]
+        usual, places = outliers([value for *_, value in members])
+        for result, pair, value in (members[place] for place in places):
+            found.append(Deviation(result.transfer, pair, names[pair], value, usual))
     return found
 
 

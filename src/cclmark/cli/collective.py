@@ -9,7 +9,7 @@ import click
 
 from cclmark.cli.options import CollectivesFlags, Flags, command
 from cclmark.errors import UsageError
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import COLLECTIVES
 
 _SUMMARIES = {
     "all_reduce": "Every rank gets the reduction of all ranks' data.",
@@ -28,7 +28,7 @@ _SUMMARIES = {
 
 def commands() -> Iterator[click.Command]:
     """One command per operation, and the one that measures all."""
-    for operation in OPERATIONS:
+    for operation in COLLECTIVES:
         yield _command_for(operation)
     yield command(
         "collectives",
@@ -51,10 +51,10 @@ def _measure(operations: list[str], flags: Flags) -> None:
 
 
 def _chosen(only: str) -> list[str]:
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(OPERATIONS)
+    names = [name.strip() for name in only.split(",") if name.strip()] or list(COLLECTIVES)
     for name in names:
-        if name not in OPERATIONS:
+        if name not in COLLECTIVES:
             raise UsageError(
-                f"unknown operation {name!r} in --only: choose from {', '.join(OPERATIONS)}"
+                f"unknown operation {name!r} in --only: choose from {', '.join(COLLECTIVES)}"
             )
     return list(dict.fromkeys(names))

@@ -14,6 +14,7 @@ from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
+from cclmark.cli.pairs import pairs_command
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
 from cclmark.signals import interrupt, on_ending_signals
 
@@ -75,7 +76,7 @@ def app() -> None:
     """Holds the commands."""
 
 
-for _command in (*commands(), *transfer_commands(), info_command()):
+for _command in (*commands(), *transfer_commands(), pairs_command(), info_command()):
     app.add_command(_command)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from cclmark.cli.options import Flags
+import msgspec
+
+from cclmark.cli.options import Flags, SweepFlags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.errors import UsageError
@@ -17,13 +19,13 @@ from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
-from cclmark.report.table import TableExporter, ansi, unpainted
+from cclmark.report.paint import ansi, unpainted
+from cclmark.report.table import TableExporter
 from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
 _DEFAULT_END = {"cuda": "128M", "host": "16M"}
-_DEFAULT_FACTOR = 2.0
 _LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 
@@ -34,16 +36,18 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = pick_devices(flags.devices, _device_count(flags))
-    settings = _settings(flags, devices.runtime)
-    plan = _plan(operations, flags, devices, settings)
+    devices = pick_devices(flags.devices, device_count(flags))
+    settings = msgspec.structs.replace(settings_of(flags, devices.runtime), cycles=flags.cycles)
+    ranks = len(devices.indices)
+    roots = _roots(flags.root, ranks)
+    plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
             f"no size of that sweep has a single element of {flags.dtype} for each of "
             f"{plan.ranks} ranks: raise -e"
         )
-    _check_faults(settings, cases)
+    check_faults([Injection.parse(text, ranks) for text in flags.inject], settings, cases)
     request = Request(
         devices=devices,
         cases=cases,
@@ -62,7 +66,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     )
 
 
-def _device_count(flags: Flags) -> int | None:
+def device_count(flags: SweepFlags) -> int | None:
     """How many devices ``-g`` or hccl_test's ``-p`` asks for."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
@@ -76,14 +80,14 @@ def _device_count(flags: Flags) -> int | None:
     return flags.count
 
 
-def _check_faults(settings: Settings, cases: list[Case]) -> None:
+def check_faults(faults: list[Injection], settings: Settings, cases: list[Case]) -> None:
+    """Raises UsageError for a corruption that could not show."""
     most = max(case.size_bytes // DTYPE_BYTES[case.dtype] for case in cases)
-    for text in settings.inject:
-        fault = Injection.parse(text, cases[0].ranks)
+    for fault in faults:
         if fault.kind == "corrupt" and fault.value >= most:
-            raise UsageError(f"{text!r}: no output of this run has so many elements")
+            raise UsageError(f"no output of this run has an element {fault.value:.0f} to corrupt")
         if fault.kind == "corrupt" and not settings.check:
-            raise UsageError(f"{text!r}: with -c 0 nobody would notice")
+            raise UsageError("with -c 0 nobody would notice what is corrupted")
 
 
 def pick_devices(text: str, count: int | None) -> DeviceChoice:
@@ -106,9 +110,16 @@ def _count_devices(runtime: str) -> int:
     return count_devices(runtime)
 
 
-def _plan(operations: list[str], flags: Flags, devices: DeviceChoice, settings: Settings) -> Sweep:
-    ranks = len(devices.indices)
-    ccls = _ccls(flags, devices.runtime)
+def sweep_of(
+    operations: list[str],
+    flags: SweepFlags,
+    runtime: str,
+    settings: Settings,
+    ranks: int,
+    roots: list[int],
+) -> Sweep:
+    """The sweep that the flags ask for. Raises UsageError."""
+    ccls = _ccls(flags, runtime)
     uneven = UnevenPattern.parse(flags.pattern)
     if "alltoallv" in operations:
         uneven.check(ranks)
@@ -126,13 +137,13 @@ def _plan(operations: list[str], flags: Flags, devices: DeviceChoice, settings: 
         sizes=sweep(settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor),
         dtypes=parse_dtypes(flags.dtype),
         reductions=parse_reductions(flags.reduction),
-        roots=_roots(flags.root, ranks),
+        roots=roots,
         placements=placements[flags.placement],
         uneven=uneven,
     )
 
 
-def _ccls(flags: Flags, runtime: str) -> list[str]:
+def _ccls(flags: SweepFlags, runtime: str) -> list[str]:
     if flags.ccl_path and runtime == "host":
         raise UsageError("--ccl-path: the host's own library is built in")
     if not flags.ccl:
@@ -168,7 +179,8 @@ def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) 
             raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
 
 
-def _settings(flags: Flags, runtime: str) -> Settings:
+def settings_of(flags: SweepFlags, runtime: str, usual_factor: float = 2.0) -> Settings:
+    """The method that the flags ask for. Raises UsageError."""
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     registration = flags.register or _REGISTRATIONS[0]
     if flags.register_number is not None:
@@ -184,7 +196,7 @@ def _settings(flags: Flags, runtime: str) -> Settings:
     end_bytes = size_of("-e", flags.end or _DEFAULT_END[runtime])
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
-    factor = _DEFAULT_FACTOR if flags.factor is None else flags.factor
+    factor = usual_factor if flags.factor is None else flags.factor
     return Settings(
         begin_bytes=begin_bytes,
         end_bytes=end_bytes if flags.end else max(begin_bytes, end_bytes),
@@ -200,7 +212,7 @@ def _settings(flags: Flags, runtime: str) -> Settings:
         group=flags.group,
         graph_launches=flags.graph or 1,
         check=flags.check,
-        cycles=flags.cycles,
+        cycles=1,
         registration=registration,
         seed=flags.seed,
         inject=list(flags.inject),
@@ -216,7 +228,7 @@ def size_of(flag: str, text: str) -> int:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def _timing(flags: Flags) -> str:
+def _timing(flags: SweepFlags) -> str:
     """The timing that ``--timing``, ``-z`` and ``-G`` ask for together."""
     asked = {
         flags.timing,

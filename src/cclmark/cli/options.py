@@ -81,8 +81,8 @@ class LibraryFlags:
 
 
 @dataclass
-class Flags(LibraryFlags):
-    """What all measuring commands can be told.
+class SweepFlags(LibraryFlags):
+    """What all commands that measure collectives can be told.
 
     ``elsewhere`` says what to use instead of flags that only other tools have.
     """
@@ -127,9 +127,6 @@ class Flags(LibraryFlags):
         default="sum",
         metavar="OPS",
         help="sum, prod, min, max, avg, with commas, or all [sum].",
-    )
-    root: str = option(
-        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
     )
     placement: str = option(
         OPERATION,
@@ -240,17 +237,6 @@ class Flags(LibraryFlags):
         metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
     )
-    cycles: int = option(
-        METHOD,
-        "-N",
-        "--cycles",
-        "--run-cycles",
-        "--run_cycles",
-        default=1,
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Repeat the sweep, 0: until Ctrl-C [1].",
-    )
     check: int = option(
         METHOD,
         "-c",
@@ -307,13 +293,6 @@ class Flags(LibraryFlags):
         metavar="FAULT",
         help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
     )
-    format: str = option(
-        OUTPUT,
-        "--format",
-        default="table",
-        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
-        help="What is printed [table].",
-    )
     output: Path | None = option(
         OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
     )
@@ -322,6 +301,33 @@ class Flags(LibraryFlags):
         "--journal",
         type=click.Path(path_type=Path),
         help="The journal's file [a new one in cclmark-runs/].",
+    )
+
+
+@dataclass
+class Flags(SweepFlags):
+    """And what those can be told that measure all ranks together."""
+
+    root: str = option(
+        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
+    )
+    cycles: int = option(
+        METHOD,
+        "-N",
+        "--cycles",
+        "--run-cycles",
+        "--run_cycles",
+        default=1,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Repeat the sweep, 0: until Ctrl-C [1].",
+    )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
+        help="What is printed [table].",
     )
 
 

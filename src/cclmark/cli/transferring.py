@@ -25,7 +25,7 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
-from cclmark.report.table import ansi, unpainted
+from cclmark.report.paint import ansi, unpainted
 from cclmark.report.transfer_formats import (
     TransferCsv,
     TransferExporter,

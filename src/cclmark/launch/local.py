@@ -262,7 +262,8 @@ class LocalLaunch:
     def _relations(
         self, devices: list[DeviceDescription], links: list[Link], hellos: list[Hello]
     ) -> list[Relation]:
-        if not self._request.transfers:
+        of_pairs = any(case.pair is not None for case in self._request.cases[:1])
+        if not self._request.transfers and not of_pairs:
             return []
         reach = set(hellos[0].reach) if self._request.together else None
         return relations_between(devices, links, reach)

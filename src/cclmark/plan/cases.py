@@ -18,7 +18,9 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``size_bytes`` is what the figures refer to (see plan.operations), ``count`` what the library is
     asked for. ``reduction`` and ``root`` are None where the operation has none. ``matrix`` holds
-    the elements that rank i sends to rank j at [i * ranks + j], for alltoallv only.
+    the elements that rank i sends to rank j at [i * ranks + j], for alltoallv only. ``pair``: the
+    two ranks of the run that take part, where not all do; ``root`` then is 0 for the first of them
+    and 1 for the second.
     """
 
     operation: str
@@ -31,6 +33,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     reduction: str | None = None
     root: int | None = None
     matrix: tuple[int, ...] = ()
+    pair: tuple[int, int] | None = None
 
     @property
     def placement(self) -> str:
@@ -48,6 +51,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
             words.append(f"root {self.root}")
         if self.operation != "barrier":
             words.append(self.placement)
+        if self.pair is not None:
+            words.append(f"between ranks {self.pair[0]} and {self.pair[1]}")
         return " ".join(words)
 
 

@@ -15,6 +15,7 @@ class OperationInfo:
     ``spans_ranks``: the size counts the parts of all ranks together, as nccl-tests counts it.
     ``bus_factor``: bus bandwidth over algorithm bandwidth for n ranks (nccl-tests,
     doc/PERFORMANCE.md): the share of the size that every rank must send or receive.
+    ``round_trip``: a message goes there and back between two ranks, and the figures are of one way.
     """
 
     name: str
@@ -22,6 +23,7 @@ class OperationInfo:
     rooted: bool
     spans_ranks: bool
     bus_factor: Callable[[int], float]
+    round_trip: bool = False
 
 
 def _all_reduce(n: int) -> float:
@@ -49,9 +51,13 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo("gather", False, True, True, _others),
         OperationInfo("scatter", False, True, True, _others),
         OperationInfo("sendrecv", False, False, False, _once),
+        OperationInfo("ping_pong", False, False, False, _once, round_trip=True),
         OperationInfo("barrier", False, False, False, _once),
     )
 }
+
+# A ping-pong is between two: it has no command of its own.
+COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.round_trip]
 
 DTYPE_BYTES: dict[str, int] = {
     "int8": 1,

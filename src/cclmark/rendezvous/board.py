@@ -22,6 +22,7 @@ PHASES = (
     "warm-up",
     "timing",
     "verification",
+    "waiting for other pairs",
     "shutdown",
     "finished",
 )

@@ -73,7 +73,7 @@ class Want(msgspec.Struct, tag="want"):
 
 
 class Measured(msgspec.Struct, tag="measured"):
-    """Rank 0 has a result."""
+    """A rank has a result: rank 0, or the first one of a pair."""
 
     rank: int
     token: bytes

@@ -60,13 +60,16 @@ class CsvExporter:
 
     def case(self, result: CaseResult) -> str:
         """The line of one case."""
-        return csv_line(
-            [*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)]
-        )
+        return csv_line(case_cells(result))
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""
         return ""
+
+
+def case_cells(result: CaseResult) -> list[Cell]:
+    """A cell for each of COLUMNS."""
+    return [*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)]
 
 
 def _case_cells(result: CaseResult) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""What stands above every table: the devices and their links in a few words."""
+"""What stands above every table: the devices, their links and the method in a few words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,31 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from cclmark.plan.sizes import format_size
+from cclmark.report.paint import Paint
 from cclmark.report.text import plain
-from cclmark.results.schema import DeviceDescription, Link
+from cclmark.results.schema import DeviceDescription, Header, Link, Settings
+
+
+def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
+    """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
+    number = len(header.devices)
+    title = f"cclmark {header.cclmark_version}"
+    lines = [
+        f"{paint(title, 'bold')}  {number} {noun}{'s' * (number > 1)} on "
+        f"{plain(header.machine.hostname)}"
+    ]
+    lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
+    lines += labelled("links", link_lines(header.links))
+    lines += labelled(
+        "library",
+        [
+            f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}"
+            for library in header.libraries
+        ],
+    )
+    lines += labelled("method", [method])
+    lines += [paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
+    return lines
 
 
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
@@ -46,3 +69,14 @@ def link_lines(links: Sequence[Link]) -> list[str]:
     if len(set(described.values())) == 1:
         return [f"{next(iter(described.values()))} per device"]
     return [f"rank {device}: {text}" for device, text in described.items()]
+
+
+def method_of(settings: Settings) -> str:
+    """How collectives are measured, in a line."""
+    if settings.iterations is not None:
+        length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
+    else:
+        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
+    check = "every output checked" if settings.check else "outputs not checked"
+    return f"{settings.timing}, {length}, {across.get(settings.across_ranks, 'rank 0')}, {check}"

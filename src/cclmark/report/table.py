@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -10,7 +10,8 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.head import device_lines, labelled, link_lines
+from cclmark.report.head import method_of, opening_lines
+from cclmark.report.paint import Paint, unpainted
 from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import plain
@@ -22,8 +23,6 @@ from cclmark.results.schema import (
     Summary,
 )
 
-Paint = Callable[[str, str], str]
-
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
 _DISPENSABLE_COLUMNS = ("count", "root")  # where the terminal is narrow: the journal has them
@@ -33,17 +32,6 @@ _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NOISY = 0.10  # spread that deserves a warning colour
-
-
-def unpainted(text: str, style: str) -> str:
-    """Paints nothing."""
-    return text
-
-
-def ansi(text: str, style: str) -> str:
-    """Paints for a terminal: ``style`` is bold, dim, red, yellow or green."""
-    codes = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32"}
-    return f"\x1b[{codes[style]}m{text}\x1b[0m"
 
 
 class TableExporter:
@@ -81,23 +69,7 @@ class TableExporter:
         """The machine, the libraries with their paths, the method."""
         self._header = header
         self._lead, self._stacked = self._layout(header.settings)
-        ranks = len(header.devices)
-        title = f"cclmark {header.cclmark_version}"
-        lines = [
-            f"{self._paint(title, 'bold')}  {ranks} rank{'s' * (ranks > 1)} on "
-            f"{plain(header.machine.hostname)}"
-        ]
-        lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
-        lines += labelled("links", link_lines(header.links))
-        lines += labelled(
-            "library",
-            [
-                f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}"
-                for library in header.libraries
-            ],
-        )
-        lines += labelled("method", [_method(header.settings)])
-        lines += [self._paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
+        lines = opening_lines(header, "rank", method_of(header.settings), self._paint)
         return "\n".join(lines) + "\n"
 
     def case(self, result: CaseResult) -> str:
@@ -341,13 +313,3 @@ def _lead(row: Row) -> dict[str, str]:
         "op": case.reduction or "-",
         "root": "-" if case.root is None else str(case.root),
     }
-
-
-def _method(settings: Settings) -> str:
-    if settings.iterations is not None:
-        length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
-    else:
-        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
-    check = "every output checked" if settings.check else "outputs not checked"
-    return f"{settings.timing}, {length}, {across.get(settings.across_ranks, 'rank 0')}, {check}"

@@ -11,10 +11,11 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.head import device_lines, labelled, link_lines
+from cclmark.report.grid import grid_lines
+from cclmark.report.head import opening_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
+from cclmark.report.paint import Paint, unpainted
 from cclmark.report.remarks import planned_results
-from cclmark.report.table import Paint, unpainted
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import Footer, Header, Relation, TransferResult
 from cclmark.results.topology import LEGEND
@@ -53,15 +54,7 @@ class TransferTable:
         self._header = header
         self._names = labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
-        number = len(header.devices)
-        lines = [
-            f"{self._paint(f'cclmark {header.cclmark_version}', 'bold')}  {number} "
-            f"device{'s' * (number > 1)} on {plain(header.machine.hostname)}"
-        ]
-        lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
-        lines += labelled("links", link_lines(header.links))
-        lines += labelled("method", [_method(header)])
-        lines += [self._paint(f"  {plain(notice)}", "yellow") for notice in header.notices]
+        lines = opening_lines(header, "device", _method(header), self._paint)
         if header.relations:
             lines += self._topology(header.relations)
         return "\n".join(lines) + "\n"
@@ -181,29 +174,9 @@ class TransferTable:
     def _grid(
         self, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
     ) -> list[str]:
-        """Lines of a matrix, in as many parts as the width of the terminal asks for."""
-        lead = max([len(name) for name in rows] + [4]) + 2
-        width = max(_CELL, *(len(name) + 1 for name in columns)) if columns else _CELL
-        shown = list(range(min(len(columns), self._most)))
-        most_rows = self._most if rows == columns else len(rows)
-        per_part = max(1, (self._width - lead) // (width + 1))
-        lines = []
-        for first in range(0, len(shown), per_part):
-            part = shown[first : first + per_part]
-            heads = "".join(f" {columns[number]:>{width}}" for number in part)
-            lines.append(self._paint(" " * lead + heads, "dim"))
-            for name, row in list(zip(rows, cells, strict=True))[:most_rows]:
-                padded = "".join(" " + _right(row[number], width) for number in part)
-                lines.append(f"{name:>{lead}}" + padded)
-        if len(columns) > self._most:
-            lines.append(
-                self._paint(
-                    f"  {len(columns) - self._most} of {len(columns)} devices are not shown: see "
-                    "--max-display; the journal has them all",
-                    "dim",
-                )
-            )
-        return lines
+        return grid_lines(
+            rows, columns, cells, paint=self._paint, width=self._width, most=self._most
+        )
 
     def _course(self, name: str, key: object, show: object) -> list[str]:
         """Median over the pairs against what was swept, as bars."""
@@ -331,15 +304,6 @@ class TransferTable:
             text += f", {number} {word}" if number else ""
         hung = any(one.status == "timeout" for one in results)
         return ["", self._paint(text, "red") if wrong or hung else text]
-
-
-def _right(text: str, width: int) -> str:
-    """``text`` moved to the right; what paints it does not count."""
-    visible = len(text)
-    if "\x1b" in text:
-        inner = text[text.index("m") + 1 :]
-        visible = len(inner[: inner.index("\x1b")])
-    return " " * (width - visible) + text
 
 
 def _method(header: Header) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -100,6 +100,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     seed: int
     inject: list[str] = []
     pattern: str = "uniform"
+    one_by_one: bool = False
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
@@ -179,7 +180,9 @@ class Verification(msgspec.Struct, omit_defaults=True):
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     """A case and what came of it. ``status``: ok, wrong or skipped, with the reason.
 
-    ``started_at_s`` is seconds since 1970 on rank 0's clock.
+    ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
+    how many other pairs were measured at the same time, and ``at_once_ratio``, in the first round,
+    how long it took beside the others over how long it took alone.
     """
 
     index: int
@@ -195,6 +198,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     samples: Samples | None = None
     summary: Summary | None = None
     verification: Verification | None = None
+    beside: int = 0
+    at_once_ratio: float | None = None
 
 
 class TransferSamples(msgspec.Struct):

@@ -30,15 +30,16 @@ def reserve_for(
     device: engine.Device,
     team: engine.Team,
     registration: engine.Registration,
+    sharing: int,
 ) -> dict[Case, str]:
     """Reserves buffers for as many of the cases as fit, and returns the others with the reason.
 
-    Every rank decides alike: what does not fit on one is left out on all.
+    Every rank of ``team`` decides alike: what does not fit on one is left out on all. ``sharing``
+    ranks have to do with the memory of one device.
     """
     rooms = {case: room_for(case) for case in cases}
     kept_free = int(_KEPT_FREE * device.info.memory_bytes)
-    ranks_on_device = cases[0].ranks if device.info.runtime == "host" else 1
-    own_free = (device.free_memory_bytes() - kept_free) // ranks_on_device
+    own_free = (device.free_memory_bytes() - kept_free) // sharing
     free_bytes = int(min(team.gather([float(own_free)])))
     limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
     for limit in [*limits, 0]:

@@ -9,7 +9,6 @@ import gc
 import os
 import platform
 import sys
-import time
 from contextlib import suppress
 from itertools import permutations
 
@@ -18,9 +17,7 @@ import msgspec
 from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
-from cclmark.rendezvous.board import Board
-from cclmark.rendezvous.client import Client
-from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
+from cclmark.rendezvous.messages import Finished, Hello, Job
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,
@@ -29,6 +26,7 @@ from cclmark.results.schema import (
 )
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import reserve_for
+from cclmark.run.rank import Rank
 
 
 class Worker:
@@ -36,32 +34,12 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.client = Client(job)
-        self.board = Board(job.board_fd, job.ranks)
-        self.case_index = -1
-        self.phase = "start-up"
-        self.team = engine.Team(job.team_fd, job.rank, job.ranks, job.oversubscribed)
-        self.phases_s: dict[str, float] = {}
-        self._since_s = time.monotonic()
-
-    def enter(self, phase: str, batches: int = 0) -> None:
-        """Notes the phase on the board and grants the waits in it their time."""
-        now_s = time.monotonic()
-        self.phases_s[self.phase] = self.phases_s.get(self.phase, 0.0) + now_s - self._since_s
-        self._since_s = now_s
-        self.phase = phase
-        timeout_s = self.job.settings.timeout_s
-        self.board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
-        doing = phase
-        if self.case_index >= 0:
-            things = self.job.transfers or self.job.cases
-            doing += f" of {things[self.case_index].describe()}"
-        self.team.expect_within(timeout_s, doing)
+        self.rank = Rank(job)
 
     def run(self) -> None:
         """Everything from opening the device to the last result. Raises what went wrong."""
         job = self.job
-        self.enter("opening the device")
+        self.rank.enter("opening the device")
         self._allowed = os.sched_getaffinity(0)
         _keep_to(set(job.processors))
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
@@ -71,7 +49,7 @@ class Worker:
             self._measure_transfers(devices)
             return
         device = devices[0]
-        self.enter("loading the library")
+        self.rank.enter("loading the library")
         names = list(dict.fromkeys(case.ccl for case in job.cases))
         ccls = {
             name: engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, []))
@@ -79,9 +57,14 @@ class Worker:
         }
         self._introduce(devices, ccls)
         for name, ccl in ccls.items():
-            self._measure_with(name, ccl, device)
-        self.case_index = -1
-        self.enter("finished")
+            if job.cases[0].pair is None:
+                self._measure_with(name, ccl, device)
+            else:
+                from cclmark.run.pairs import PairsRunner
+
+                PairsRunner(self.rank, ccl, device).run()
+        self.rank.case_index = -1
+        self.rank.enter("finished")
 
     def _introduce(self, devices: list[engine.Device], ccls: dict[str, engine.Ccl]) -> None:
         first = self.job.rank * len(devices)
@@ -107,7 +90,7 @@ class Worker:
             for one, other in permutations(range(len(devices)), 2)
             if devices[one].reaches(devices[other])
         ]
-        self.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries, reach))
+        self.rank.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries, reach))
 
     def _describe(self, device: engine.Device, number: int) -> DeviceDescription:
         info = device.info
@@ -135,14 +118,14 @@ class Worker:
         from cclmark.run.transfer import TransferRunner
 
         job = self.job
-        self.enter("allocating buffers")
+        self.rank.enter("allocating buffers")
         total = len(devices) * job.ranks
         injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
         runner = TransferRunner(
-            devices, self.team, job.settings, injections, self.enter, self._allowed
+            devices, self.rank.team, job.settings, injections, self.rank.enter, self._allowed
         )
         if runner.checked_on_host and job.rank == 0:
-            self._notice(f"outputs are checked on the host: {runner.checked_on_host}")
+            self.rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
         # Kept until the process ends: to release the memory of a copy that hangs would hang.
         self._runner = runner
         try:
@@ -152,51 +135,52 @@ class Worker:
         gc.collect()
         gc.disable()
         for index, transfer in enumerate(job.transfers):
-            self.case_index = index
+            self.rank.case_index = index
             if transfer in too_large:
                 result = TransferResult(index, transfer, "skipped", too_large[transfer])
             else:
                 result = runner.run(index, transfer)
             if job.rank == 0:
-                self.client.send(Measured(job.rank, job.token, result))
-        self.case_index = -1
-        self.enter("finished")
+                self.rank.report(result)
+        self.rank.case_index = -1
+        self.rank.enter("finished")
 
     def _measure_with(self, name: str, ccl: engine.Ccl, device: engine.Device) -> None:
         job = self.job
-        self.enter("communicator creation")
+        self.rank.enter("communicator creation")
         key = f"communicator id of {name}"
         if job.rank == 0:
             identity = ccl.make_id(job.ranks)
-            self.client.put(key, identity)
+            self.rank.client.put(key, identity)
         else:
-            identity = self.client.get(key, job.settings.timeout_s)
-        communicator = ccl.join(device, identity, self.team)
-        session = engine.Session(device, self.team, communicator)
+            identity = self.rank.client.get(key, job.settings.timeout_s)
+        communicator = ccl.join(device, identity, self.rank.team)
+        session = engine.Session(device, self.rank.team, communicator)
         if session.checked_on_host and job.rank == 0:
-            self._notice(f"outputs are checked on the host: {session.checked_on_host}")
-        self.enter("allocating buffers")
+            self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        self.rank.enter("allocating buffers")
         indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
-        too_large = reserve_for(cases, session, device, self.team, registration)
-        runner = CaseRunner(session, job.settings, self._injections(), self.enter)
+        sharing = job.ranks if job.runtime == "host" else 1
+        too_large = reserve_for(cases, session, device, self.rank.team, registration, sharing)
+        runner = CaseRunner(session, job.settings, self._injections(), self.rank.enter)
         gc.collect()
         gc.disable()
         cycle = 0
         while job.settings.cycles == 0 or cycle < job.settings.cycles:
             for index in indices:
-                self.case_index = index
+                self.rank.case_index = index
                 case = job.cases[index]
                 if case in too_large:
                     result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
                 else:
                     result = runner.run(index, case, cycle)
                 if job.rank == 0:
-                    self.client.send(Measured(job.rank, job.token, result))
+                    self.rank.report(result)
             cycle += 1
-        self.case_index = -1
-        self.enter("shutdown")
+        self.rank.case_index = -1
+        self.rank.enter("shutdown")
         del runner, session
         del communicator
 
@@ -204,32 +188,19 @@ class Worker:
         parsed = [Injection.parse(text, self.job.ranks) for text in self.job.settings.inject]
         return [injection for injection in parsed if injection.rank == self.job.rank]
 
-    def _notice(self, text: str) -> None:
-        self.client.send(Notice(self.job.rank, self.job.token, text))
-
     def fail(self, error: BaseException) -> None:
         """Tells the launcher what went wrong and lets the other ranks stop waiting."""
-        self.team.abort()
-        self.client.send(
-            Failed(
-                self.job.rank,
-                self.job.token,
-                _kind(error),
-                str(error) or type(error).__name__,
-                self.phase,
-                self.case_index,
-            )
-        )
+        self.rank.fail(_kind(error), str(error) or type(error).__name__)
 
     def finish(self) -> None:
         """Tells the launcher that all went well."""
-        self.client.send(Finished(self.job.rank, self.job.token, self.phases_s))
+        self.rank.client.send(Finished(self.job.rank, self.job.token, self.rank.phases_s))
 
     def leave(self, status: int) -> None:
         """Ends the process at once. Called while a caught error still holds the session alive: to
         destroy one whose operation never completes would wait for it.
         """
-        self.client.close()
+        self.rank.client.close()
         os._exit(status)
 
 

@@ -1,0 +1,89 @@
+"""Wires ``cclmark pairs``: flags to a plan, the plan to ranks, results to journal and screen."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from cclmark.cli.measuring import check_faults, device_count, pick_devices, settings_of, sweep_of
+from cclmark.cli.output import Output
+from cclmark.cli.pairs import PairFlags
+from cclmark.cli.recording import record
+from cclmark.errors import UsageError
+from cclmark.launch.local import Request
+from cclmark.plan.inject import Injection
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairPlan
+from cclmark.report.exporter import Exporter
+from cclmark.report.formats import FORMATS
+from cclmark.report.paint import ansi, unpainted
+from cclmark.report.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.pair_table import PairTable
+from cclmark.run import locate
+
+_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
+
+
+def measure_pairs(flags: PairFlags) -> int:
+    """Measures what ``flags`` say and returns the exit code.
+
+    Raises CclmarkError before anything is started or written when the flags make no sense.
+    """
+    began_s = time.monotonic()
+    devices = pick_devices(flags.devices, device_count(flags))
+    number = len(devices.indices)
+    if number < 2:
+        raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
+    settings = msgspec.structs.replace(
+        settings_of(flags, devices.runtime, _FACTOR), one_by_one=flags.one_by_one
+    )
+    sweep = sweep_of(_chosen(flags.only), flags, devices.runtime, settings, 2, [0, 1])
+    cases = list(PairPlan(sweep, number).cases())
+    if not cases:
+        raise UsageError(
+            f"no size of that sweep has a single element of {flags.dtype} for each rank: raise -e"
+        )
+    faults = [Injection.parse_for_pairs(text, number) for text in flags.inject]
+    for fault in faults:
+        if fault.pair is not None and fault.pair[0] == fault.pair[1]:
+            raise UsageError(f"device {fault.pair[0]} is no pair: a fault takes two devices")
+    check_faults(faults, settings, cases)
+    request = Request(
+        devices=devices,
+        cases=cases,
+        settings=settings,
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
+    )
+
+
+def _chosen(only: str) -> list[str]:
+    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
+    for name in names:
+        if name not in PAIR_OPERATIONS:
+            raise UsageError(
+                f"unknown operation {name!r} in --only: choose from {', '.join(PAIR_OPERATIONS)}"
+            )
+    return list(dict.fromkeys(names)) or list(PAIR_OPERATIONS)
+
+
+def _exporter(flags: PairFlags, output: Output) -> Exporter:
+    if flags.format == "csv":
+        return PairCsv()
+    if flags.format == "markdown":
+        return PairMarkdown()
+    if flags.format == "json":
+        return FORMATS["json"]()
+    return PairTable(
+        paint=ansi if output.is_terminal else unpainted,
+        most_devices=flags.most_shown,
+        width=output.terminal_columns,
+    )

@@ -1,0 +1,61 @@
+"""``cclmark pairs``: collectives of every two devices."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SweepFlags, changed, command, option
+
+_SHARED = SweepFlags.__dataclass_fields__
+
+
+@dataclass
+class PairFlags(SweepFlags):
+    """What ``cclmark pairs`` can be told."""
+
+    only: str = option(
+        OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    )
+    placement: str = changed(_SHARED["placement"], "out-of-place", shown="out-of-place")
+    factor: float | None = changed(_SHARED["factor"], shown="4")
+    max_time_s: float = changed(_SHARED["max_time_s"], 0.1, shown="0.1")
+    one_by_one: bool = option(
+        METHOD,
+        "--one-by-one",
+        default=False,
+        is_flag=True,
+        help="Never several pairs at once, even where that disturbs none.",
+    )
+    inject: list[str] = changed(
+        _SHARED["inject"],
+        help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
+    )
+    most_shown: int = option(
+        OUTPUT,
+        "--max-display",
+        default=32,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Most devices that a matrix shows [32].",
+    )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json", "csv", "markdown"]),
+        help="What is printed [table].",
+    )
+
+
+def pairs_command() -> click.Command:
+    """The command."""
+    return command("pairs", "Collectives of every two devices, as heat maps.", PairFlags, _measure)
+
+
+def _measure(flags: PairFlags) -> None:
+    from cclmark.cli.pairing import measure_pairs
+
+    sys.exit(measure_pairs(flags))

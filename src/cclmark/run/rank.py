@@ -1,0 +1,63 @@
+"""What a rank is made of: its job, its ways to the launcher and to the other ranks, where it is."""
+
+from __future__ import annotations
+
+import time
+
+from cclmark import _engine as engine
+from cclmark.rendezvous.board import Board
+from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.messages import Failed, Job, Measured, Notice
+from cclmark.results.schema import CaseResult, TransferResult
+
+
+class Rank:
+    """One rank of a run, for whatever it has to measure.
+
+    ``case_index`` is that of the case at hand, -1 between cases; ``group`` are the ranks that
+    measure it where not all of ``team`` do.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.client = Client(job)
+        self.team = engine.Team(job.team_fd, job.rank, job.ranks, job.oversubscribed)
+        self.group: engine.Team | None = None
+        self.case_index = -1
+        self.phases_s: dict[str, float] = {}
+        self._board = Board(job.board_fd, job.ranks)
+        self._phase = "start-up"
+        self._since_s = time.monotonic()
+
+    def enter(self, phase: str, batches: int = 0, phases: int = 1) -> None:
+        """Notes the phase on the board and grants the waits in it their time.
+
+        ``phases``: how many phases of other ranks may pass in the meantime.
+        """
+        now_s = time.monotonic()
+        self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now_s - self._since_s
+        self._since_s = now_s
+        self._phase = phase
+        timeout_s = self.job.settings.timeout_s * phases
+        self._board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
+        doing = phase
+        if self.case_index >= 0:
+            things = self.job.transfers or self.job.cases
+            doing += f" of {things[self.case_index].describe()}"
+        for team in (self.team, self.group):
+            if team is not None:
+                team.expect_within(timeout_s, doing)
+
+    def report(self, result: CaseResult | TransferResult) -> None:
+        """Sends a result to the launcher."""
+        self.client.send(Measured(self.job.rank, self.job.token, result))
+
+    def notice(self, text: str) -> None:
+        """Tells the user something that ends nothing."""
+        self.client.send(Notice(self.job.rank, self.job.token, text))
+
+    def fail(self, kind: str, message: str) -> None:
+        """Tells the launcher what went wrong and lets the other ranks stop waiting."""
+        self.team.abort()
+        job = self.job
+        self.client.send(Failed(job.rank, job.token, kind, message, self._phase, self.case_index))
