@@ -1,0 +1,202 @@
+"""``cclmark pairs`` on host devices and on the fake CUDA path."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import signal
+
+import pytest
+
+SHORT = ("-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1")
+ONE = (*SHORT, "--only", "all_reduce")
+SOON_S = 20.0
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+def all_pairs(number):
+    return [(a, b) for a in range(number) for b in range(a + 1, number)]
+
+
+def pairs(run):
+    return sorted({result.case.pair for result in run.journal.results})
+
+
+def operations(run):
+    return {result.case.operation for result in run.journal.results}
+
+
+class TestHost:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory):
+        return cclmark_in(tmp_path_factory.mktemp("pairs"), "pairs", "--devices", "host:4", *SHORT)
+
+    def test_every_operation_of_every_pair_is_measured_and_checked(self, whole):
+        assert pairs(whole) == all_pairs(4)
+        assert operations(whole) == {
+            *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
+            *("reduce_scatter", "sendrecv", "ping_pong"),
+        }
+        for result in whole.journal.results:
+            assert result.status == "ok"
+            assert result.verification.wrong == 0
+            assert len(result.samples.host_s[0]) == 2
+        header = whole.journal.header
+        assert header.planned_cases == len(whole.journal.results)
+        indices = [result.index for result in whole.journal.results]
+        assert sorted(indices) == list(range(header.planned_cases)), "none twice, none left out"
+
+    def test_both_roots_are_measured(self, whole):
+        roots = {
+            (result.case.operation, result.case.root)
+            for result in whole.journal.results
+            if result.case.root is not None
+        }
+        assert roots == {("broadcast", 0), ("broadcast", 1), ("reduce", 0), ("reduce", 1)}
+
+    def test_there_is_a_heat_map_of_each_operation_and_a_chart_of_all(self, whole):
+        for operation in operations(whole):
+            assert f"\n{operation} · shm\n" in whole.out
+        assert "Algorithm bandwidth against size" in whole.out
+        assert "└───" in whole.out
+
+    def test_the_first_round_says_what_others_at_work_do(self, whole):
+        ratios = {
+            result.case.pair for result in whole.journal.results if result.at_once_ratio is not None
+        }
+        assert ratios == {(0, 3), (1, 2)}
+        assert "pairs at once: " in whole.out
+        assert all(result.beside in (0, 1) for result in whole.journal.results)
+
+
+@pytest.mark.parametrize(("devices", "number"), [("host:2", 2), ("host:3", 3), ("host:5", 5)])
+def test_any_number_of_devices(cclmark, devices, number):
+    run = cclmark("pairs", "--devices", devices, *ONE)
+    assert pairs(run) == all_pairs(number)
+
+
+def test_one_by_one_measures_no_pair_beside_another(cclmark):
+    run = cclmark("pairs", "--devices", "host:4", *ONE, "--one-by-one")
+    assert pairs(run) == all_pairs(4)
+    assert all(result.at_once_ratio is None for result in run.journal.results)
+    assert all(result.beside == 0 for result in run.journal.results)
+    assert "pairs at once" not in run.out
+    times = sorted(
+        (result.started_at_s, result.started_at_s + result.duration_s, result.case.pair)
+        for result in run.journal.results
+    )
+    for (_, end_s, pair), (begin_s, _, other) in itertools.pairwise(times):
+        assert pair == other or begin_s >= end_s - 0.01, "two pairs measured at the same time"
+
+
+def test_in_place_and_several_types(cclmark):
+    arguments = ("--placement", "both", "-d", "float32,int8", "-o", "sum,max")
+    run = cclmark("pairs", "--devices", "host:2", *SHORT, *arguments)
+    assert {result.case.in_place for result in run.journal.results} == {False, True}
+    assert "all_reduce float32 in-place max" in run.out
+
+
+def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
+    fault = ("--inject", "corrupt:pair=2-1,index=3")
+    run = cclmark("pairs", "--devices", "host:3", *ONE, *fault, code=1)
+    wrong = {result.case.pair for result in run.journal.results if result.status == "wrong"}
+    assert wrong == {(1, 2)}
+    assert "DEV1 got 1 wrong, first at index 3" in run.out
+    assert "WRONG" in run.out
+
+
+def test_a_slow_pair_is_named(cclmark):
+    fault = ("--inject", "delay:pair=1-3,ms=400", "-b", "64", "-n", "1", "-w", "1")
+    run = cclmark("pairs", "--devices", "host:4", "--only", "all_reduce", "-e", "64", *fault)
+    named = run.out.split("Pairs that stand out")[1].splitlines()[1]
+    assert "DEV1–DEV3" in named
+    assert "all_reduce, 64 B" in named
+
+
+@pytest.mark.parametrize(
+    ("format_name", "columns"), [("json", None), ("csv", "first"), ("markdown", None)]
+)
+def test_other_formats(cclmark, format_name, columns):
+    run = cclmark("pairs", "--devices", "host:3", *ONE, "--format", format_name)
+    if format_name == "json":
+        seen = {tuple(entry["case"]["pair"]) for entry in json.loads(run.out)["cases"]}
+    elif format_name == "csv":
+        rows = csv.DictReader(io.StringIO(run.out))
+        seen = {(int(row["first"][3:]), int(row["second"][3:])) for row in rows}
+    else:
+        assert run.out.count("| **DEV2** |") == 3, "bandwidth, and time of two sizes"
+        return
+    assert seen == set(all_pairs(3))
+
+
+def test_what_does_not_fit_is_left_out_with_the_reason(cclmark):
+    sizes = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0")
+    run = cclmark("pairs", "--devices", "host:3", *sizes, "--only", "sendrecv")
+    by_size = {result.case.size_bytes: result.status for result in run.journal.results}
+    assert by_size == {1 << 10: "ok", 1 << 40: "skipped"}
+    assert "n/a  1 TiB: needs 2 TiB of memory per rank" in run.out
+    assert "time [µs] at 1 KiB" in run.out
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--devices", "host:1"), "a pair takes two devices, and there is 1"),
+            (("--devices", "host:2", "--only", "all_reduces"), "unknown operation 'all_reduces'"),
+            (("--devices", "host:2", "--only", "gather"), "unknown operation 'gather'"),
+            (("--devices", "host:2", "-r", "0"), "No such option"),
+            (("--devices", "host:2", "-b", "1K", "-e", "8"), "above"),
+            (("--devices", "host:2", "--inject", "corrupt:rank=1,index=5"), "pair=0-1"),
+            (("--devices", "host:2", "--inject", "delay:pair=0-2,ms=5"), "numbered 0 to 1"),
+            (("--devices", "host:2", "--inject", "delay:pair=1-1,ms=5"), "takes two devices"),
+            (
+                ("--devices", "host:2", "-e", "64", "--inject", "corrupt:pair=0-1,index=16"),
+                "no output of this run has an element 16",
+            ),
+            (("--devices", "host:2", "--only", "sendrecv", "--pattern", "skew:4"), "alltoallv"),
+            (("--devices", "host:2", "--format", "nccl-tests"), "--format"),
+        ],
+    )
+    def test_is_refused_before_anything_starts(self, cclmark, arguments, message):
+        run = cclmark("pairs", *arguments, code=2)
+        assert message in run.err
+        assert run.written() == []
+
+
+class TestFakeCuda:
+    def test_every_pair_with_a_communicator_of_its_own(self, cclmark, fake_cuda):
+        run = cclmark("pairs", "--devices", "cuda:0-3", *SHORT, env=fake_cuda.env())
+        assert pairs(run) == all_pairs(4)
+        assert {result.status for result in run.journal.results} == {"ok"}
+        routes = {result.route for result in run.journal.results}
+        assert "send and recv in turn" in routes
+
+    def test_a_rank_that_dies_ends_the_run_for_those_who_rest_too(self, background, fake_cuda):
+        run = background(
+            *("pairs", "--devices", "cuda:0-2", "--one-by-one", "-b", "64", "-e", "1M"),
+            *("-f", "2", "-n", "50"),
+            env=fake_cuda.env(),
+        )
+        pids = run.wait_for_ranks()
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert f"pid {pids[1]}) was killed by SIGKILL" in ended.message
+
+
+def test_a_rank_that_stops_while_it_rests_is_waited_for_in_vain(background):
+    """Only those that work look at the clock closely: they find out when they are done."""
+    run = background(
+        *("pairs", "--devices", "host:3", "--one-by-one", "--timeout", "3"),
+        *("-b", "64", "-e", "64K", "-n", "5", "-w", "1"),
+    )
+    pids = run.wait_for_ranks()
+    run.signal(pids[2], signal.SIGSTOP)
+    ended = run.finish(3 + SOON_S)
+    assert ended.code == 4
+    assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.message

@@ -1,0 +1,348 @@
+"""Collectives of pairs: the plan, what the figures say, the heat maps and the chart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.pairs import at_once, pair_deviations, places_of, series_of, sweeps
+from cclmark.analysis.statistics import outliers
+from cclmark.analysis.summary import summarise
+from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairPlan, pair_rounds
+from cclmark.report.chart import curves
+from cclmark.report.grid import grid_lines, visible_width
+from cclmark.report.paint import ansi, unpainted
+from cclmark.report.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.pair_matrix import PairMatrix, matrices_of, names_of
+from cclmark.report.pair_table import PairTable
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    Finding,
+    Header,
+    LibraryDescription,
+    Machine,
+    Relation,
+    Samples,
+    Settings,
+    Summary,
+    Verification,
+)
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def pairs_of(devices):
+    return [(a, b) for a in range(devices) for b in range(a + 1, devices)]
+
+
+def case(pair=(0, 1), **changes):
+    values = {
+        **{"operation": "all_reduce", "ccl": "nccl", "ranks": 2, "dtype": "float32"},
+        **{"size_bytes": MIB, "count": MIB // 4, "in_place": False, "pair": pair},
+    }
+    return Case(**{**values, **changes})
+
+
+def result(one, time_s=1e-3, **changes):
+    rate = one.size_bytes / time_s
+    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0.0, 6, rate, rate, 0.01)
+    values = {"status": "ok", "summary": summary, "verification": Verification(0)}
+    return CaseResult(0, one, **{**values, **changes})
+
+
+def header(devices=4, kind="NV18", **changes):
+    names = "Device <b>\x1b[31m"
+    settings = Settings(
+        8, MIB, 0, 4.0, "throughput", "max", 0.02, 0.1, 60.0, None, None, 1, 1, 1, 1, "none", 1
+    )
+    values = {
+        **{"schema_version": 3, "cclmark_version": "1", "started_at": "", "command": []},
+        "machine": Machine("host", "Linux", "6", "cpu", 8, 1 << 34),
+        "devices": [
+            DeviceDescription(rank, "host", "cuda", rank, names, 1 << 37) for rank in range(devices)
+        ],
+        "links": [],
+        "libraries": [LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")],
+        "environment": {},
+        "settings": settings,
+        "relations": [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)],
+    }
+    return Header(**{**values, **changes})
+
+
+def table(results, *, devices=4, width=100, paint=unpainted, **options):
+    exporter = PairTable(width=width, paint=paint, **options)
+    text = exporter.begin(header(devices))
+    for one in results:
+        text += exporter.case(one)
+    return text + exporter.end(None)
+
+
+class TestPlan:
+    @given(st.integers(2, 30))
+    def test_every_two_devices_meet_once_and_no_device_twice_in_a_round(self, devices):
+        rounds = pair_rounds(devices)
+        assert sorted(pair for pairs in rounds for pair in pairs) == pairs_of(devices)
+        for pairs in rounds:
+            assert len({device for pair in pairs for device in pair}) == 2 * len(pairs)
+        assert len(rounds) == devices - 1 + devices % 2
+
+    def test_cases_of_all_pairs_are_alike_and_roots_are_both(self):
+        sweep = Sweep(
+            operations=PAIR_OPERATIONS,
+            ccls=["nccl"],
+            ranks=2,
+            sizes=[64, KIB],
+            dtypes=["float32"],
+            reductions=["sum"],
+            roots=[0, 1],
+            placements=[False],
+            uneven=UnevenPattern(),
+        )
+        cases = list(PairPlan(sweep, 4).cases())
+        by_pair = {}
+        for one in cases:
+            by_pair.setdefault(one.pair, []).append(msgspec.structs.replace(one, pair=None))
+        assert sorted(by_pair) == pairs_of(4)
+        assert len({tuple(own) for own in by_pair.values()}) == 1
+        assert {one.operation for one in cases} == set(PAIR_OPERATIONS)
+        assert {one.root for one in cases if one.operation == "broadcast"} == {0, 1}
+        assert {one.root for one in cases if one.operation == "all_gather"} == {None}
+        # Those of a pair follow each other: its communicator is made once.
+        assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
+
+    def test_a_case_names_its_ranks(self):
+        assert case((2, 5)).describe().endswith("between ranks 2 and 5")
+
+
+class TestAnalysis:
+    def test_a_ping_pong_is_half_of_its_round_trip(self):
+        one = case(operation="ping_pong", size_bytes=1000)
+        samples = Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
+        summary = summarise(one, samples, "throughput", "max")
+        assert summary.time_s == pytest.approx(1e-6)
+        assert summary.max_s == pytest.approx(1e-6)
+        assert summary.algbw_bytes_per_s == pytest.approx(1e9)
+
+    def test_the_root_has_the_row(self):
+        assert places_of(case((1, 3))) == [(1, 3), (3, 1)]
+        assert places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
+        assert places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
+        assert places_of(msgspec.structs.replace(case(), pair=None)) == []
+
+    @given(
+        st.lists(st.floats(0.99, 1.01), min_size=4, max_size=20),
+        st.floats(1.2, 100.0),
+        st.floats(1e-9, 1e9),
+    )
+    def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(self, near, factor, scale):
+        values = [value * scale for value in near] + [factor * scale]
+        usual, places = outliers(values)
+        assert places[-1:] == [len(near)]
+        assert min(values) * 0.999 <= usual <= max(values)
+
+    @pytest.mark.parametrize("values", [[], [1.0, 5.0, 1.0], [1.0, 1.02, 1.0, 1.01, 0.99]])
+    def test_too_few_or_too_near_values_have_no_outlier(self, values):
+        assert outliers(values)[1] == []
+
+    def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at(self):
+        slow = (1, 2)
+        results = [
+            result(case(pair, size_bytes=size), 1e-3 if pair != slow else 1.5e-3)
+            for pair in pairs_of(4)
+            for size in (KIB, 4 * KIB, MIB)
+        ]
+        (sweep,) = sweeps(results)
+        found = pair_deviations(sweep, header().relations)
+        assert [(one.pair, one.size_bytes) for one in found] == [(slow, KIB), (slow, MIB)]
+        assert found[0].usual_s == pytest.approx(1e-3)
+
+    def test_pairs_are_compared_with_those_of_their_own_kind_of_link(self):
+        def same_socket(a, b):
+            return (a < 4) == (b < 4)
+
+        relations = [
+            Relation(a, b, "PIX" if same_socket(a, b) else "SYS", 1)
+            for a in range(8)
+            for b in range(8)
+        ]
+        results = [result(case(pair), 1e-3 if same_socket(*pair) else 4e-3) for pair in pairs_of(8)]
+        (sweep,) = sweeps(results)
+        assert pair_deviations(sweep, relations) == []
+        results[-1] = result(case((6, 7)), 4e-3)
+        (sweep,) = sweeps(results)
+        assert [one.pair for one in pair_deviations(sweep, relations)] == [(6, 7)]
+
+    def test_what_is_wrong_has_no_figure(self):
+        results = [result(case(), status="wrong"), result(case((0, 2)))]
+        (sweep,) = sweeps(results)
+        assert set(sweep.measured(MIB)) == {(0, 2), (2, 0)}
+
+    def test_series_are_told_apart_by_all_but_size_pair_and_root(self):
+        alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
+        assert len({series_of(one) for one in alike}) == 1
+        others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
+        assert len({series_of(one) for one in [case(), *others]}) == 5
+
+    def test_pairs_at_once_are_told_by_what_was_kept(self):
+        first = [
+            result(case(pair, size_bytes=size), at_once_ratio=ratio)
+            for pair in ((0, 3), (1, 2))
+            for size, ratio in ((KIB, 1.5), (MIB, 1.0 + pair[0] / 100))
+        ]
+        later = [
+            result(case(pair, size_bytes=size), beside=1 if size == MIB else 0)
+            for pair in ((0, 1), (2, 3), (0, 2), (1, 3))
+            for size in (KIB, MIB)
+        ]
+        found = at_once(first + later)
+        assert (found.kept, found.later) == (4, 8)
+        assert found.undisturbed == pytest.approx((1.005, 1.01))
+        assert found.disturbed is None, "the small size is not the largest"
+        assert at_once([result(case())]) is None
+
+
+class TestReport:
+    def results(self, **changes):
+        return [
+            result(case(pair, operation=operation, root=root, size_bytes=size), time_s)
+            for pair in pairs_of(4)
+            for operation, root in (("all_reduce", None), ("broadcast", 0), ("broadcast", 1))
+            for size, time_s in ((KIB, 2e-6), (MIB, 1e-3 * (1 + sum(pair) / 1000)))
+        ]
+
+    def test_cells_are_where_they_belong(self):
+        lines = table(self.results()).splitlines()
+        begin = next(i for i, line in enumerate(lines) if line.startswith("all_reduce · nccl"))
+        assert lines[begin + 2].split("  ")[1] == "algbw [GB/s] at 1 MiB"
+        row = lines[begin + 6].split()
+        # 1048576 bytes in 1.003 ms between devices 1 and 2
+        assert row[:5] == ["DEV2", "1.05", "1.05", "x", "1.04"]
+        assert "time [µs] at 1 KiB" in "\n".join(lines)
+
+    def test_matrices_stand_beside_each_other_only_where_there_is_room(self):
+        wide, narrow = table(self.results(), width=200), table(self.results(), width=60)
+        assert re.search(r"algbw .* time .* time ", wide)
+        assert not re.search(r"algbw .* time ", narrow)
+        assert all(len(line) <= 60 for line in narrow.splitlines() if "DEV" in line[:8])
+
+    def test_what_failed_says_why(self):
+        results = self.results()
+        results[0] = result(
+            results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
+        )
+        wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+        results[7] = result(results[7].case, status="wrong", verification=wrong)
+        text = table(results)
+        assert "n/a" in text
+        assert r"too large \x1b[2J" in text
+        assert "WRONG" in text
+        assert re.search(r"DEV2 got 3 wrong, first at index 7: expected 1, got 2", text)
+        assert "1 wrong, 1 skipped" in text
+
+    def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
+        painted, plain = table(self.results(), paint=ansi), table(self.results())
+        assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+        slow = [result(case(pair), 3e-3 if pair == (0, 1) else 1e-3) for pair in pairs_of(4)]
+        (sweep,) = sweeps(slow)
+        for figure in ("bandwidth", "time"):
+            matrix = PairMatrix(sweep, MIB, figure)
+            assert matrix.goodness((0, 1)) == pytest.approx(0.0)
+            assert matrix.goodness((2, 3)) > 0.8
+            assert matrix.goodness((1, 1)) is None
+
+    def test_values_that_hardly_differ_have_about_one_colour(self):
+        near = [result(case(pair), 1e-3 * (1 + sum(pair) / 1000)) for pair in pairs_of(4)]
+        (sweep,) = sweeps(near)
+        shades = [PairMatrix(sweep, MIB, "time").goodness(pair) for pair in pairs_of(4)]
+        assert max(shades) - min(shades) < 0.1
+
+    def test_one_size_has_no_chart_and_no_matrix_twice(self):
+        results = [result(case(pair)) for pair in pairs_of(3)]
+        assert "against size" not in table(results, devices=3)
+        (sweep,) = sweeps(results)
+        assert [(one.figure, one.size_bytes) for one in matrices_of(sweep)] == [
+            ("bandwidth", MIB),
+            ("time", MIB),
+        ]
+
+    def test_names_tell_series_apart(self):
+        series = [series_of(case(reduction="sum")), series_of(case(reduction="sum", dtype="int8"))]
+        assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
+        assert names_of(series[:1]) == ["all_reduce"]
+
+    def test_csv_has_a_line_for_each_case_with_its_devices(self):
+        exporter = PairCsv()
+        text = exporter.begin(header()) + "".join(map(exporter.case, self.results()))
+        rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
+        assert len(rows) == len(self.results())
+        assert (rows[0]["first"], rows[0]["second"]) == ("DEV0", "DEV1")
+        assert {row["beside"] for row in rows} == {"0"}
+
+    def test_markdown_has_the_same_matrices_and_nothing_runs(self):
+        exporter = PairMarkdown()
+        text = exporter.begin(header()) + "".join(map(exporter.case, self.results()))
+        text += exporter.end(None)
+        assert "<b>" not in text
+        assert "\x1b" not in text
+        assert "| **DEV2** | 1.05 | 1.05 | x | 1.04 |" in text
+        assert "### Algorithm bandwidth against size" in text
+
+    def test_nothing_measured_is_no_crash(self):
+        assert "0 of 0 cases checked" in table([])
+        assert "nothing was measured" in table(
+            [result(case(), status="skipped", reason="no", summary=None, verification=None)]
+        )
+
+    def test_more_devices_than_shown_are_counted(self):
+        text = table(self.results(), most_devices=2)
+        assert "2 of 4 devices are not shown" in text
+
+
+class TestChart:
+    def test_curves_are_where_their_values_are(self):
+        lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, "GB/s", 80)
+        top, bottom = lines[0].split("│"), lines[13].split("│")
+        assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
+        assert top[1].split() == ["·", "ab"]
+        assert bottom[1].split() == ["a", "·"]
+        (middle,) = (line for line in lines[1:13] if "b" in line)
+        assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
+        assert lines[-1].split() == ["GB/s", "one", "two"]
+
+    @given(
+        st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2),
+        st.integers(40, 200),
+    )
+    def test_a_chart_fits_its_width_and_keeps_the_last_place(self, values, width):
+        names = {place: f"{place}" for place in sorted(values)}
+        lines = curves([values], names, "GB/s", width)
+        assert max(map(len, lines)) <= width
+        assert lines[-1].split()[-1] == f"{max(values)}"
+        assert sum(line.count("a") for line in lines) <= len(values)
+
+    @pytest.mark.parametrize("series", [[], [{}], [{1: 0.0, 2: 0.0}]])
+    def test_nothing_to_draw_draws_nothing(self, series):
+        assert curves(series, {1: "a", 2: "b"}, "x", 80) == []
+
+    def test_many_curves_in_one_place_are_cut_short(self):
+        same = [{1: 2.0, 2: 2.0}] * 20
+        lines = curves(same, {1: "1", 2: "2"}, "x", 80)
+        assert any("abcdefg+" in line for line in lines)
+
+
+def test_paint_takes_no_room():
+    assert visible_width(ansi("abc", "heat3")) == 3
+    lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80, most=9)
+    assert visible_width(lines[0]) == visible_width(lines[1])
+    assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)
