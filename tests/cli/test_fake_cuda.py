@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("-g", "2", "-b", "64", "-e", "64", *SHORT)
@@ -47,7 +47,7 @@ def everything(cclmark_in, fake_cuda, tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", COLLECTIVES)
 @pytest.mark.parametrize("old", [False, True], ids=["recent", "old"])
 def test_measures_every_operation(everything, operation, old):
     results = [it for it in everything[old].journal.results if it.case.operation == operation]

@@ -14,6 +14,8 @@ from contextlib import suppress
 
 import pytest
 
+from cclmark.results.schema import SCHEMA_VERSION
+
 ARGUMENTS = (
     *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "256"),
     *("-n", "2", "-w", "1"),
@@ -28,7 +30,7 @@ def read_table(text):
 
 def read_json(text):
     document = json.loads(text)
-    assert document["header"]["schema_version"] == 2
+    assert document["header"]["schema_version"] == SCHEMA_VERSION
     assert document["footer"]["exit_code"] == 0
     assert all(len(case["samples"]["host_s"][0]) == 2 for case in document["cases"])
     return [case["case"]["size_bytes"] for case in document["cases"]][::2]

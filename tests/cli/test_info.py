@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cclmark import __version__
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import COLLECTIVES
 
 
 class TestInfo:
@@ -80,7 +80,7 @@ def test_a_reader_that_went_away_is_an_interruption(cclmark):
 class TestHelp:
     def test_lists_every_command(self, cclmark):
         out = cclmark("--help").out
-        for name in (*OPERATIONS, "collectives", "info"):
+        for name in (*COLLECTIVES, "collectives", "p2p", "pairs", "info"):
             assert f"\n  {name} " in out
 
     @pytest.mark.parametrize("command", ["all_reduce", "collectives", "info"])

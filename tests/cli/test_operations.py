@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.summary import summarise
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from cclmark.results.schema import CaseResult, Footer, Header
 
 RANKS = 3
@@ -27,7 +27,7 @@ def of(journal, operation: str):
     return [result for result in journal.results if result.case.operation == operation]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", COLLECTIVES)
 def test_measures_and_verifies_both_placements(everything, operation):
     results = of(everything.journal, operation)
     sizes = {result.case.size_bytes for result in results}
@@ -45,7 +45,7 @@ def test_measures_and_verifies_both_placements(everything, operation):
         assert (result.case.root is not None) == OPERATIONS[operation].rooted
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", COLLECTIVES)
 def test_has_every_sample_of_every_rank(everything, operation):
     for result in of(everything.journal, operation):
         samples = result.samples
@@ -58,7 +58,7 @@ def test_has_every_sample_of_every_rank(everything, operation):
         assert samples.operations_per_sample >= 1
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", COLLECTIVES)
 def test_summary_follows_from_the_samples(everything, operation):
     journal = everything.journal
     for result in of(journal, operation):
@@ -97,7 +97,7 @@ def test_journal_tells_how_it_came_about(everything):
     assert {"timing", "verification"} <= set(journal.footer.phases_s)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", COLLECTIVES)
 def test_is_a_command_of_its_own(cclmark, operation):
     run = cclmark(operation, "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
     assert {result.case.operation for result in run.journal.results} == {operation}
@@ -107,7 +107,7 @@ def test_is_a_command_of_its_own(cclmark, operation):
 
 def test_one_rank_is_enough(cclmark):
     run = cclmark("collectives", "--devices", "host:1", "-b", "64", "-e", "64", *SHORT)
-    assert {result.case.operation for result in run.journal.results} == set(OPERATIONS)
+    assert {result.case.operation for result in run.journal.results} == set(COLLECTIVES)
     assert {result.status for result in run.journal.results} == {"ok"}
 
 
@@ -357,7 +357,7 @@ class TestInjection:
             *("--inject", "corrupt:rank=1,index=16"),
             code=2,
         )
-        assert "index=16" in run.err
+        assert "no output of this run has an element 16" in run.err
 
     def test_a_late_rank_is_named(self, cclmark):
         run = cclmark(
