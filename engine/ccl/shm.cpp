@@ -466,12 +466,15 @@ class ShmLibrary final : public Ccl {
       throw Error("this is not an id of shm");
     }
     std::memcpy(&id, bytes.data(), sizeof(id));
-    return std::make_unique<ShmCommunicator>(device, id, team);
+    auto communicator = std::make_unique<ShmCommunicator>(device, id, team);
+    // It waits for all ranks to be there, so nobody needs the file any more.
+    if (team.rank() == 0 && std::erase(made_, id.fd) > 0) close(id.fd);
+    return communicator;
   }
 
  private:
   CclInfo info_;
-  std::vector<int> made_;  // open for as long as a rank may still join
+  std::vector<int> made_;  // for groups that have not met yet
 };
 
 }  // namespace

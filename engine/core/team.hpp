@@ -31,7 +31,7 @@ class Team {
   /// Some of these ranks among themselves, in places of their own in the same memory: they meet
   /// without the others, and stop when the whole team does. `members` are the numbers of the ranks,
   /// this one's among them; messages go on calling them so. `first_slot`: slots of the memory that
-  /// are taken already, by the team and by other groups.
+  /// are taken, by the team and by other groups at the same time.
   std::unique_ptr<Team> group(int fd, const std::vector<int>& members, size_t first_slot) const;
 
   int rank() const { return rank_; }

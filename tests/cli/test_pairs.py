@@ -25,7 +25,7 @@ def pairs(run):
     return sorted({result.case.pair for result in run.journal.results})
 
 
-def operations(run):
+def measured(run):
     return {result.case.operation for result in run.journal.results}
 
 
@@ -37,7 +37,7 @@ class TestHost:
 
     def test_every_operation_of_every_pair_is_measured_and_checked(self, whole):
         assert pairs(whole) == all_pairs(4)
-        assert operations(whole) == {
+        assert measured(whole) == {
             *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
             *("reduce_scatter", "sendrecv", "ping_pong"),
         }
@@ -59,18 +59,58 @@ class TestHost:
         assert roots == {("broadcast", 0), ("broadcast", 1), ("reduce", 0), ("reduce", 1)}
 
     def test_there_is_a_heat_map_of_each_operation_and_a_chart_of_all(self, whole):
-        for operation in operations(whole):
+        for operation in measured(whole):
             assert f"\n{operation} · shm\n" in whole.out
         assert "Algorithm bandwidth against size" in whole.out
         assert "└───" in whole.out
 
-    def test_the_first_round_says_what_others_at_work_do(self, whole):
-        ratios = {
-            result.case.pair for result in whole.journal.results if result.at_once_ratio is not None
-        }
-        assert ratios == {(0, 3), (1, 2)}
-        assert "pairs at once: " in whole.out
-        assert all(result.beside in (0, 1) for result in whole.journal.results)
+    def test_fixed_iterations_have_no_interval_so_each_pair_is_measured_alone(self, whole):
+        assert all(result.beside == 0 for result in whole.journal.results)
+        assert "every pair was measured alone" in whole.out
+
+
+# What takes 20 ms on every pair, because it is held up, takes 20 ms on all pairs at once.
+HELD_UP = (
+    *("--only", "all_reduce", "-b", "64", "-e", "1K", "-f", "2", "--max-time", "2"),
+    *("--timing", "blocking"),
+    *(word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=20")),
+)
+
+
+def test_pairs_are_measured_at_once_where_that_disturbs_none(cclmark):
+    run = cclmark("pairs", "--devices", "host:4", *HELD_UP, "--precision", "5")
+    kept = [result for result in run.journal.results if result.beside]
+    assert kept, "nothing was measured at once"
+    for result in kept:
+        assert result.beside == 1
+        assert result.at_once_ratio <= 1.02
+        assert result.case.size_bytes not in (64, 256, 1024), "ends and middle are measured alone"
+        assert result.verification.wrong == 0
+    spans = {}
+    for result in kept:
+        spans.setdefault(result.case.size_bytes, []).append(result)
+    overlaps = 0
+    for beside in spans.values():
+        for one, other in itertools.combinations(beside, 2):
+            if set(one.case.pair) & set(other.case.pair):
+                continue
+            ends = [entry.started_at_s + entry.duration_s for entry in (one, other)]
+            overlaps += max(one.started_at_s, other.started_at_s) < min(ends)
+            assert len(one.samples.host_s) == len(other.samples.host_s), "batches not in step"
+    assert overlaps == len(kept) // 2
+    indices = [result.index for result in run.journal.results]
+    assert sorted(indices) == list(range(run.journal.header.planned_cases))
+    assert f"{len(kept)} of {len(indices)} cases were measured with other pairs" in run.out
+
+
+def test_what_is_wrong_only_beside_others_is_kept_too(cclmark):
+    """The same case then has two results. Here both are wrong, one of them with pairs beside."""
+    fault = ("--inject", "corrupt:pair=0-3,index=0", "--precision", "5")
+    run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault, code=1)
+    wrong = [result for result in run.journal.results if result.status == "wrong"]
+    assert {result.case.pair for result in wrong} == {(0, 3)}
+    assert {result.beside for result in wrong} == {0, 1}
+    assert "(with 1 other pair at work)" in run.out
 
 
 @pytest.mark.parametrize(("devices", "number"), [("host:2", 2), ("host:3", 3), ("host:5", 5)])
@@ -82,9 +122,8 @@ def test_any_number_of_devices(cclmark, devices, number):
 def test_one_by_one_measures_no_pair_beside_another(cclmark):
     run = cclmark("pairs", "--devices", "host:4", *ONE, "--one-by-one")
     assert pairs(run) == all_pairs(4)
-    assert all(result.at_once_ratio is None for result in run.journal.results)
     assert all(result.beside == 0 for result in run.journal.results)
-    assert "pairs at once" not in run.out
+    assert "other pairs at work" not in run.out
     times = sorted(
         (result.started_at_s, result.started_at_s + result.duration_s, result.case.pair)
         for result in run.journal.results
@@ -110,8 +149,8 @@ def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
 
 
 def test_a_slow_pair_is_named(cclmark):
-    fault = ("--inject", "delay:pair=1-3,ms=400", "-b", "64", "-n", "1", "-w", "1")
-    run = cclmark("pairs", "--devices", "host:4", "--only", "all_reduce", "-e", "64", *fault)
+    fault = ("--inject", "delay:pair=1-3,ms=300", "-n", "2", "-w", "1", "-e", "64")
+    run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault)
     named = run.out.split("Pairs that stand out")[1].splitlines()[1]
     assert "DEV1–DEV3" in named
     assert "all_reduce, 64 B" in named
@@ -131,6 +170,45 @@ def test_other_formats(cclmark, format_name, columns):
         assert run.out.count("| **DEV2** |") == 3, "bandwidth, and time of two sizes"
         return
     assert seen == set(all_pairs(3))
+
+
+def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
+    run = background(
+        *("pairs", "--devices", "host:2", "--only", "all_reduce,broadcast", "-b", "64"),
+        *("-e", "1K", "--inject", "delay:pair=0-1,ms=30", "-n", "20", "-w", "1"),
+    )
+    run.wait_for_ranks(results=2)
+    run.signal(run.process.pid, signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    results = ended.journal.results
+    assert 2 <= len(results) < ended.journal.header.planned_cases
+    assert f"{len(results)} of {ended.journal.header.planned_cases} cases checked" in ended.out
+    assert "all_reduce · shm" in ended.out
+
+
+def test_waiting_pairs_grant_those_that_measure_their_time(cclmark):
+    one = ("pairs", "--devices", "host:3", "--only", "all_reduce", "-b", "64", "-e", "64")
+    run = cclmark(*one, "--timeout", "1", "--max-time", "4", "--precision", "0.0001")
+    assert len(run.journal.results) == 3
+
+
+@pytest.mark.parametrize("operations", ["all", "AllReduce,PING-PONG", "all_reduce,pingpong"])
+def test_operations_by_other_spellings(cclmark, operations):
+    run = cclmark("pairs", "--devices", "host:2", *SHORT, "--only", operations)
+    assert {"all_reduce", "ping_pong"} <= measured(run)
+
+
+def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
+    run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2")
+    assert "ping_pong is left out" in run.err
+    assert "ping_pong" not in measured(run)
+
+
+def test_what_the_devices_cannot_do_is_skipped_with_the_reason(cclmark):
+    graph = ("--timing", "graph", "-n", "1", "-w", "0", "-b", "64", "-e", "64")
+    run = cclmark("pairs", "--devices", "host:3", *graph, "--only", "all_reduce", code=3)
+    assert {result.status for result in run.journal.results} == {"skipped"}
 
 
 def test_what_does_not_fit_is_left_out_with_the_reason(cclmark):
@@ -154,9 +232,11 @@ class TestBadInput:
             (("--devices", "host:2", "--inject", "corrupt:rank=1,index=5"), "pair=0-1"),
             (("--devices", "host:2", "--inject", "delay:pair=0-2,ms=5"), "numbered 0 to 1"),
             (("--devices", "host:2", "--inject", "delay:pair=1-1,ms=5"), "takes two devices"),
+            (("--devices", "host:2", "--only", "ping-pong", "-m", "2"), "-m groups operations"),
+            (("--devices", "host:2", "--max-display", "1"), "--max-display"),
             (
                 ("--devices", "host:2", "-e", "64", "--inject", "corrupt:pair=0-1,index=16"),
-                "no output of this run has an element 16",
+                "no output of this run has so many elements",
             ),
             (("--devices", "host:2", "--only", "sendrecv", "--pattern", "skew:4"), "alltoallv"),
             (("--devices", "host:2", "--format", "nccl-tests"), "--format"),

@@ -7,19 +7,27 @@ import io
 import itertools
 import math
 import re
+import time
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.pairs import at_once, pair_deviations, places_of, series_of, sweeps
+from cclmark.analysis.pairs import (
+    at_once,
+    disturbance,
+    pair_deviations,
+    places_of,
+    series_of,
+    sweeps,
+)
 from cclmark.analysis.statistics import outliers
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairPlan, pair_rounds
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds
 from cclmark.report.chart import curves
-from cclmark.report.grid import grid_lines, visible_width
+from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.pair_matrix import PairMatrix, matrices_of, names_of
@@ -58,6 +66,9 @@ def result(one, time_s=1e-3, **changes):
     summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0.0, 6, rate, rate, 0.01)
     values = {"status": "ok", "summary": summary, "verification": Verification(0)}
     return CaseResult(0, one, **{**values, **changes})
+
+
+FIGURES = result(case(), 1.0).summary
 
 
 def header(devices=4, kind="NV18", **changes):
@@ -109,7 +120,9 @@ class TestPlan:
             placements=[False],
             uneven=UnevenPattern(),
         )
-        cases = list(PairPlan(sweep, 4).cases())
+        of_two = list(sweep.cases())
+        cases = PairCases(of_two, 4)
+        assert len(cases) == 6 * len(of_two) == len(list(cases))
         by_pair = {}
         for one in cases:
             by_pair.setdefault(one.pair, []).append(msgspec.structs.replace(one, pair=None))
@@ -118,6 +131,13 @@ class TestPlan:
         assert {one.operation for one in cases} == set(PAIR_OPERATIONS)
         assert {one.root for one in cases if one.operation == "broadcast"} == {0, 1}
         assert {one.root for one in cases if one.operation == "all_gather"} == {None}
+        for pair in pairs_of(4):
+            for place, one in enumerate(of_two):
+                assert cases[cases.index_of(pair, place)] == msgspec.structs.replace(one, pair=pair)
+        assert cases[-1] == cases[len(cases) - 1]
+        assert cases[2:4] == [cases[2], cases[3]]
+        with pytest.raises(IndexError):
+            cases[len(cases)]
         # Those of a pair follow each other: its communicator is made once.
         assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
 
@@ -186,7 +206,21 @@ class TestAnalysis:
     def test_what_is_wrong_has_no_figure(self):
         results = [result(case(), status="wrong"), result(case((0, 2)))]
         (sweep,) = sweeps(results)
-        assert set(sweep.measured(MIB)) == {(0, 2), (2, 0)}
+        assert set(sweep.points[0].figures) == {(0, 2), (2, 0)}
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_of_two_results_of_a_case_the_wrong_one_counts(self, order):
+        results = [result(case()), result(case(), status="wrong", beside=1)]
+        (sweep,) = sweeps(results[::order])
+        assert sweep.points[0].results[0, 1].status == "wrong"
+
+    def test_the_bandwidth_is_of_the_median_time(self):
+        times_s = [1e-3, 2e-3, 4e-3, 5e-3]
+        pairs = [(0, 1), (0, 2), (0, 3), (1, 2)]
+        (sweep,) = sweeps([result(case(p), t) for p, t in zip(pairs, times_s, strict=True)])
+        (point,) = sweep.points
+        assert point.time_s == pytest.approx(3e-3)
+        assert point.bytes_per_s == pytest.approx(MIB / 3e-3)
 
     def test_series_are_told_apart_by_all_but_size_pair_and_root(self):
         alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
@@ -194,22 +228,48 @@ class TestAnalysis:
         others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
         assert len({series_of(one) for one in [case(), *others]}) == 5
 
-    def test_pairs_at_once_are_told_by_what_was_kept(self):
-        first = [
-            result(case(pair, size_bytes=size), at_once_ratio=ratio)
-            for pair in ((0, 3), (1, 2))
-            for size, ratio in ((KIB, 1.5), (MIB, 1.0 + pair[0] / 100))
+    @pytest.mark.parametrize(("beside_s", "ratio"), [(1.0, 1.0), (1.019, 1.019), (0.5, 0.5)])
+    def test_what_takes_as_long_beside_others_is_undisturbed(self, beside_s, ratio):
+        assert disturbance(result(case(), 1.0), result(case(), beside_s)) == pytest.approx(ratio)
+
+    @pytest.mark.parametrize(
+        ("alone", "beside"),
+        [
+            ({}, {"time_s": 1.021}),
+            ({"converged": False}, {}),
+            ({}, {"converged": False}),
+            ({}, {"status": "wrong"}),
+            ({"status": "skipped", "summary": None}, {}),
+            ({}, {"summary": msgspec.structs.replace(FIGURES, half_width=None)}),
+        ],
+    )
+    def test_what_is_slower_or_not_well_known_counts_as_disturbed(self, alone, beside):
+        values = [
+            result(case(), changes.pop("time_s", 1.0), **changes)
+            for changes in (dict(alone), dict(beside))
         ]
-        later = [
-            result(case(pair, size_bytes=size), beside=1 if size == MIB else 0)
-            for pair in ((0, 1), (2, 3), (0, 2), (1, 3))
-            for size in (KIB, MIB)
+        assert disturbance(*values) is None
+
+    def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it(self):
+        results = [
+            result(case()),
+            *(result(case((0, 2)), beside=1, at_once_ratio=one) for one in (0.99, 1.01, 1.02)),
         ]
-        found = at_once(first + later)
-        assert (found.kept, found.later) == (4, 8)
-        assert found.undisturbed == pytest.approx((1.005, 1.01))
-        assert found.disturbed is None, "the small size is not the largest"
+        found = at_once(results)
+        assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
         assert at_once([result(case())]) is None
+
+
+class TestSweepsOfARank:
+    @given(st.integers(1, 40))
+    def test_probes_are_the_ends_and_the_middle(self, sizes):
+        from cclmark.run.pairs import probes_of
+
+        probes = probes_of(list(range(sizes)))
+        assert probes[0] == 0
+        assert probes[-1] == sizes - 1
+        assert probes == sorted(set(probes))
+        assert len(probes) == min(sizes, 3)
 
 
 class TestReport:
@@ -242,13 +302,15 @@ class TestReport:
             results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
         )
         wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
-        results[7] = result(results[7].case, status="wrong", verification=wrong)
+        results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
         text = table(results)
         assert "n/a" in text
         assert r"too large \x1b[2J" in text
         assert "WRONG" in text
-        assert re.search(r"DEV2 got 3 wrong, first at index 7: expected 1, got 2", text)
+        assert "DEV2 got 3 wrong, first at index 7: expected 1, got 2 (with 1 other " in text
         assert "1 wrong, 1 skipped" in text
+        assert r"1 KiB DEV0–DEV1: too large" in text
+        assert "1 MiB DEV0–DEV2: DEV2 got 3 wrong" in text
 
     def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
         painted, plain = table(self.results(), paint=ansi), table(self.results())
@@ -256,7 +318,7 @@ class TestReport:
         slow = [result(case(pair), 3e-3 if pair == (0, 1) else 1e-3) for pair in pairs_of(4)]
         (sweep,) = sweeps(slow)
         for figure in ("bandwidth", "time"):
-            matrix = PairMatrix(sweep, MIB, figure)
+            matrix = PairMatrix(sweep.points[-1], figure)
             assert matrix.goodness((0, 1)) == pytest.approx(0.0)
             assert matrix.goodness((2, 3)) > 0.8
             assert matrix.goodness((1, 1)) is None
@@ -264,14 +326,15 @@ class TestReport:
     def test_values_that_hardly_differ_have_about_one_colour(self):
         near = [result(case(pair), 1e-3 * (1 + sum(pair) / 1000)) for pair in pairs_of(4)]
         (sweep,) = sweeps(near)
-        shades = [PairMatrix(sweep, MIB, "time").goodness(pair) for pair in pairs_of(4)]
+        matrix = PairMatrix(sweep.points[-1], "time")
+        shades = [matrix.goodness(pair) for pair in pairs_of(4)]
         assert max(shades) - min(shades) < 0.1
 
     def test_one_size_has_no_chart_and_no_matrix_twice(self):
         results = [result(case(pair)) for pair in pairs_of(3)]
         assert "against size" not in table(results, devices=3)
         (sweep,) = sweeps(results)
-        assert [(one.figure, one.size_bytes) for one in matrices_of(sweep)] == [
+        assert [(one.figure, one.point.size_bytes) for one in matrices_of(sweep)] == [
             ("bandwidth", MIB),
             ("time", MIB),
         ]
@@ -298,6 +361,52 @@ class TestReport:
         assert "| **DEV2** | 1.05 | 1.05 | x | 1.04 |" in text
         assert "### Algorithm bandwidth against size" in text
 
+    def test_a_sweep_that_is_all_wrong_shows_it(self):
+        wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+        text = table([result(case(), status="wrong", verification=wrong)], devices=2)
+        assert text.count("WRONG") == 4, "two cells of two matrices"
+        assert "every pair was wrong" in text
+
+    def test_pairs_that_were_not_reached_are_told_from_the_diagonal(self):
+        text = table(self.results()[:6])
+        assert re.search(r"DEV3 +- +- +- +x", text)
+
+    def test_the_summary_points_the_way_data_goes(self):
+        results = [
+            result(case(pair, operation=operation, root=root), 1e-3 + (pair == (1, 2)) * root)
+            for pair in pairs_of(4)
+            for operation in ("broadcast", "reduce")
+            for root in (0, 1)
+        ]
+        text = table(results)
+        assert "(DEV2 → DEV1)" in text.split("broadcast: ")[1].split(";")[0]
+        assert "(DEV1 → DEV2)" in text.split("reduce: ")[1].split(";")[0]
+
+    def test_one_pair_is_no_range(self):
+        assert "from" not in table([result(case())], devices=2).split("all_reduce: ")[1]
+
+    def test_many_series_have_figures_but_no_drawing(self):
+        results = [
+            result(case(dtype=f"type{number}", size_bytes=size))
+            for number in range(60)
+            for size in (KIB, MIB)
+        ]
+        text = table(results, devices=2)
+        assert "└" not in text
+        assert text.split("against size")[1].count("type59") == 2, "figures and summary"
+
+    def test_72_devices_are_no_trouble(self):
+        results = [
+            result(case(pair, size_bytes=size, operation=operation))
+            for pair in pairs_of(72)
+            for operation in ("all_reduce", "sendrecv")
+            for size in (KIB, MIB)
+        ]
+        begin_s = time.monotonic()
+        text = table(results, devices=72)
+        assert time.monotonic() - begin_s < 60, "it grows with a power of the devices"
+        assert text.count("40 of 72 devices are not shown") == 2
+
     def test_nothing_measured_is_no_crash(self):
         assert "0 of 0 cases checked" in table([])
         assert "nothing was measured" in table(
@@ -306,7 +415,8 @@ class TestReport:
 
     def test_more_devices_than_shown_are_counted(self):
         text = table(self.results(), most_devices=2)
-        assert "2 of 4 devices are not shown" in text
+        assert text.count("2 of 4 devices are not shown") == 2, "once for each operation"
+        assert hidden_line(3, 2, unpainted)[0].startswith("  1 of 3 devices is not shown")
 
 
 class TestChart:
@@ -343,6 +453,6 @@ class TestChart:
 
 def test_paint_takes_no_room():
     assert visible_width(ansi("abc", "heat3")) == 3
-    lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80, most=9)
+    lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80)
     assert visible_width(lines[0]) == visible_width(lines[1])
     assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -13,6 +14,25 @@ from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, Relation, Summary
 
 Pair = tuple[int, int]
+
+MOST_DISTURBANCE = 0.02  # of a time, for what pairs at once do to each other
+
+
+def disturbance(alone: CaseResult, beside: CaseResult) -> float | None:
+    """The time of a case beside other pairs over its time alone, where that is at most 1.02.
+
+    None where it is more, and where either is not known well: not measured, not settled, or too few
+    samples for an interval.
+    """
+    if alone.summary is None or beside.summary is None:
+        return None
+    for result, summary in ((alone, alone.summary), (beside, beside.summary)):
+        if not result.converged or summary.half_width is None or result.status == "wrong":
+            return None
+    if alone.summary.time_s <= 0:
+        return None
+    ratio = beside.summary.time_s / alone.summary.time_s
+    return ratio if ratio <= 1 + MOST_DISTURBANCE else None
 
 
 def series_of(case: Case) -> Case:
@@ -30,41 +50,78 @@ def places_of(case: Case) -> list[Pair]:
     return [(first, second) if case.root == 0 else (second, first)]
 
 
-@dataclass
-class PairSweep:
-    """The results of one series: by size, then by place in a matrix of devices."""
+class PairPoint:
+    """The results of one series and size, by place in a matrix of devices."""
 
-    series: Case
-    by_size: dict[int, dict[Pair, CaseResult]] = field(default_factory=dict)
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.results: dict[Pair, CaseResult] = {}
 
-    def measured(self, size_bytes: int) -> dict[Pair, Summary]:
-        """The figures of one size; what is wrong has none, however fast it was."""
+    @cached_property
+    def figures(self) -> dict[Pair, Summary]:
+        """Of what was measured; what is wrong has none, however fast it was."""
         return {
             place: result.summary
-            for place, result in self.by_size.get(size_bytes, {}).items()
+            for place, result in self.results.items()
             if result.summary is not None and result.status != "wrong"
         }
 
-    @property
-    def sizes(self) -> list[int]:
-        """Those of which anything was measured, rising."""
-        return sorted(size for size in self.by_size if self.measured(size))
+    @cached_property
+    def once(self) -> dict[Pair, Summary]:
+        """The same without the second cell of results that stand in two."""
+        return {
+            place: summary
+            for place, summary in self.figures.items()
+            if self.results[place].case.root is not None or place == self.results[place].case.pair
+        }
 
-    def median_bytes_per_s(self, size_bytes: int) -> float | None:
-        """Algorithm bandwidth, the median over the pairs."""
-        values = [one.algbw_bytes_per_s for one in self.measured(size_bytes).values()]
-        return median(values) if values else None
+    @cached_property
+    def time_s(self) -> float | None:
+        """The median over the pairs; None where none was measured."""
+        times_s = [summary.time_s for summary in self.once.values()]
+        return median(times_s) if times_s else None
+
+    @cached_property
+    def bytes_per_s(self) -> float | None:
+        """The algorithm bandwidth of the median time."""
+        return self.size_bytes / self.time_s if self.time_s else None
+
+
+@dataclass(frozen=True)
+class PairSweep:
+    """The results of one series, by rising size."""
+
+    series: Case
+    points: list[PairPoint]
+
+    @property
+    def measured(self) -> list[PairPoint]:
+        """Those with any figure."""
+        return [point for point in self.points if point.figures]
+
+    def ends(self) -> list[PairPoint]:
+        """The smallest and the largest point that say something: figures if there are any."""
+        points = self.measured or self.points
+        return points[:1] if len(points) == 1 else [points[0], points[-1]]
 
 
 def sweeps(results: Sequence[CaseResult]) -> list[PairSweep]:
-    """One for each series, in the order of the run."""
-    found: dict[Case, PairSweep] = {}
+    """One for each series, in the order of the run.
+
+    Of two results of one case the wrong one counts.
+    """
+    found: dict[Case, dict[int, PairPoint]] = {}
     for result in results:
-        series = series_of(result.case)
-        sweep = found.setdefault(series, PairSweep(series))
-        by_place = sweep.by_size.setdefault(result.case.size_bytes, {})
-        by_place.update(dict.fromkeys(places_of(result.case), result))
-    return list(found.values())
+        by_size = found.setdefault(series_of(result.case), {})
+        size_bytes = result.case.size_bytes
+        point = by_size.setdefault(size_bytes, PairPoint(size_bytes))
+        for place in places_of(result.case):
+            if place not in point.results or result.status == "wrong":
+                point.results[place] = result
+    return [
+        PairSweep(series, [by_size[size] for size in sorted(by_size)])
+        for series, by_size in found.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -81,66 +138,36 @@ class PairDeviation:
 
 def pair_deviations(sweep: PairSweep, relations: Sequence[Relation]) -> list[PairDeviation]:
     """The pairs that stand out at the smallest and at the largest size, as in ``outliers``."""
-    kinds = {(one.first, one.second): one for one in relations}
+    kinds = {(one.first, one.second): (one.kind, one.hops) for one in relations}
     found = []
-    for size_bytes in dict.fromkeys([*sweep.sizes[:1], *sweep.sizes[-1:]]):
+    for point in sweep.ends():
         groups: dict[tuple[str, int | None], list[tuple[Pair, float]]] = defaultdict(list)
-        for place, result in sweep.by_size[size_bytes].items():
-            relation, summary = kinds.get(place), sweep.measured(size_bytes).get(place)
-            once = result.case.root is not None or place == result.case.pair
-            if relation is not None and summary is not None and summary.time_s > 0 and once:
-                groups[relation.kind, relation.hops].append((place, summary.time_s))
+        for place, summary in point.once.items():
+            if place in kinds and summary.time_s > 0:
+                groups[kinds[place]].append((place, summary.time_s))
         for (kind, _), members in groups.items():
             usual_s, far = outliers([time_s for _, time_s in members])
-            found += [
-                PairDeviation(sweep.series, size_bytes, *_entry(members[number], kind), usual_s)
-                for number in far
-            ]
+            for pair, time_s in (members[number] for number in far):
+                found.append(
+                    PairDeviation(sweep.series, point.size_bytes, pair, kind, time_s, usual_s)
+                )
     return found
-
-
-def _entry(member: tuple[Pair, float], kind: str) -> tuple[Pair, str, float]:
-    return member[0], kind, member[1]
 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """How several pairs at once compare with each alone.
+    """``kept`` cases were measured beside other pairs.
 
-    Of ``later`` cases of the rounds after the first ``kept`` were measured at once. The ratios are
-    of the first round's times at once over those alone, for the largest size of each series: of
-    those that were kept and of the others, the median and the largest; None where there are none.
+    ``median_ratio`` and ``worst_ratio``: how long the sizes around them took at once over how long
+    they took alone, for the same pairs.
     """
 
     kept: int
-    later: int
-    undisturbed: tuple[float, float] | None
-    disturbed: tuple[float, float] | None
+    median_ratio: float
+    worst_ratio: float
 
 
 def at_once(results: Sequence[CaseResult]) -> AtOnce | None:
-    """None where only one pair was measured at a time, by choice or for want of more."""
-    ratios: dict[Case, dict[int, list[float]]] = defaultdict(dict)
-    first_round: set[Pair] = set()
-    for result in results:
-        if result.at_once_ratio is not None and result.case.pair is not None:
-            by_size = ratios[series_of(result.case)]
-            by_size.setdefault(result.case.size_bytes, []).append(result.at_once_ratio)
-            first_round.add(result.case.pair)
-    if not ratios:
-        return None
-    later = [result for result in results if result.case.pair not in first_round]
-    kept = [result.case for result in later if result.beside > 0]
-    known = {(series_of(case), case.size_bytes) for case in kept}
-    largest = {(series, max(by_size)): by_size[max(by_size)] for series, by_size in ratios.items()}
-    return AtOnce(
-        kept=len(kept),
-        later=len(later),
-        undisturbed=_middle_and_most([largest[key] for key in largest if key in known]),
-        disturbed=_middle_and_most([largest[key] for key in largest if key not in known]),
-    )
-
-
-def _middle_and_most(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    values = [value for group in groups for value in group]
-    return (median(values), max(values)) if values else None
+    """None where every pair was measured alone."""
+    ratios = [result.at_once_ratio for result in results if result.at_once_ratio is not None]
+    return AtOnce(len(ratios), median(ratios), max(ratios)) if ratios else None

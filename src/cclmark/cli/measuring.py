@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from cclmark.cli.options import Flags, SweepFlags
+from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.errors import UsageError
@@ -37,7 +36,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     """
     began_s = time.monotonic()
     devices = pick_devices(flags.devices, device_count(flags))
-    settings = msgspec.structs.replace(settings_of(flags, devices.runtime), cycles=flags.cycles)
+    settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
@@ -47,7 +46,7 @@ def measure(operations: list[str], flags: Flags) -> int:
             f"no size of that sweep has a single element of {flags.dtype} for each of "
             f"{plan.ranks} ranks: raise -e"
         )
-    check_faults([Injection.parse(text, ranks) for text in flags.inject], settings, cases)
+    check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
     request = Request(
         devices=devices,
         cases=cases,
@@ -66,7 +65,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     )
 
 
-def device_count(flags: SweepFlags) -> int | None:
+def device_count(flags: Flags) -> int | None:
     """How many devices ``-g`` or hccl_test's ``-p`` asks for."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
@@ -80,14 +79,16 @@ def device_count(flags: SweepFlags) -> int | None:
     return flags.count
 
 
-def check_faults(faults: list[Injection], settings: Settings, cases: list[Case]) -> None:
-    """Raises UsageError for a corruption that could not show."""
+def check_faults(
+    faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
+) -> None:
+    """Raises UsageError for a corruption that could not show. ``faults``: by what was typed."""
     most = max(case.size_bytes // DTYPE_BYTES[case.dtype] for case in cases)
-    for fault in faults:
+    for text, fault in faults.items():
         if fault.kind == "corrupt" and fault.value >= most:
-            raise UsageError(f"no output of this run has an element {fault.value:.0f} to corrupt")
+            raise UsageError(f"{text!r}: no output of this run has so many elements")
         if fault.kind == "corrupt" and not settings.check:
-            raise UsageError("with -c 0 nobody would notice what is corrupted")
+            raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
 def pick_devices(text: str, count: int | None) -> DeviceChoice:
@@ -112,7 +113,7 @@ def _count_devices(runtime: str) -> int:
 
 def sweep_of(
     operations: list[str],
-    flags: SweepFlags,
+    flags: Flags,
     runtime: str,
     settings: Settings,
     ranks: int,
@@ -143,7 +144,7 @@ def sweep_of(
     )
 
 
-def _ccls(flags: SweepFlags, runtime: str) -> list[str]:
+def _ccls(flags: Flags, runtime: str) -> list[str]:
     if flags.ccl_path and runtime == "host":
         raise UsageError("--ccl-path: the host's own library is built in")
     if not flags.ccl:
@@ -179,7 +180,7 @@ def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) 
             raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
 
 
-def settings_of(flags: SweepFlags, runtime: str, usual_factor: float = 2.0) -> Settings:
+def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settings:
     """The method that the flags ask for. Raises UsageError."""
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     registration = flags.register or _REGISTRATIONS[0]
@@ -212,7 +213,7 @@ def settings_of(flags: SweepFlags, runtime: str, usual_factor: float = 2.0) -> S
         group=flags.group,
         graph_launches=flags.graph or 1,
         check=flags.check,
-        cycles=1,
+        cycles=flags.cycles,
         registration=registration,
         seed=flags.seed,
         inject=list(flags.inject),
@@ -228,7 +229,7 @@ def size_of(flag: str, text: str) -> int:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def _timing(flags: SweepFlags) -> str:
+def _timing(flags: Flags) -> str:
     """The timing that ``--timing``, ``-z`` and ``-G`` ask for together."""
     asked = {
         flags.timing,
@@ -245,7 +246,7 @@ def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
     if format_name != "table":
         return FORMATS[format_name]()
     return TableExporter(
-        paint=ansi if output.is_terminal else unpainted,
+        paint=ansi if output.takes_colours else unpainted,
         out_of_place=False in plan.placements,
         in_place=True in plan.placements,
         terminal_columns=output.terminal_columns,

@@ -81,11 +81,14 @@ class LibraryFlags:
 
 
 @dataclass
-class SweepFlags(LibraryFlags):
-    """What all commands that measure collectives can be told.
+class Flags(LibraryFlags):
+    """What all measuring commands can be told.
 
-    ``elsewhere`` says what to use instead of flags that only other tools have.
+    ``elsewhere`` says what to use instead of flags that only other tools have. A command that makes
+    no use of some of these options names them in ``without``: there they keep their defaults.
     """
+
+    without: ClassVar[frozenset[str]] = frozenset()
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
@@ -127,6 +130,9 @@ class SweepFlags(LibraryFlags):
         default="sum",
         metavar="OPS",
         help="sum, prod, min, max, avg, with commas, or all [sum].",
+    )
+    root: str = option(
+        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
     )
     placement: str = option(
         OPERATION,
@@ -237,6 +243,17 @@ class SweepFlags(LibraryFlags):
         metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
     )
+    cycles: int = option(
+        METHOD,
+        "-N",
+        "--cycles",
+        "--run-cycles",
+        "--run_cycles",
+        default=1,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Repeat the sweep, 0: until Ctrl-C [1].",
+    )
     check: int = option(
         METHOD,
         "-c",
@@ -293,6 +310,13 @@ class SweepFlags(LibraryFlags):
         metavar="FAULT",
         help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
     )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
+        help="What is printed [table].",
+    )
     output: Path | None = option(
         OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
     )
@@ -301,33 +325,6 @@ class SweepFlags(LibraryFlags):
         "--journal",
         type=click.Path(path_type=Path),
         help="The journal's file [a new one in cclmark-runs/].",
-    )
-
-
-@dataclass
-class Flags(SweepFlags):
-    """And what those can be told that measure all ranks together."""
-
-    root: str = option(
-        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
-    )
-    cycles: int = option(
-        METHOD,
-        "-N",
-        "--cycles",
-        "--run-cycles",
-        "--run_cycles",
-        default=1,
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Repeat the sweep, 0: until Ctrl-C [1].",
-    )
-    format: str = option(
-        OUTPUT,
-        "--format",
-        default="table",
-        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
-        help="What is printed [table].",
     )
 
 
@@ -404,6 +401,8 @@ def command(
     """The click command ``name``, which calls ``run`` with its flags."""
     parameters: list[click.Parameter] = []
     for entry in fields(flags_type):
+        if entry.name in getattr(flags_type, "without", ()):
+            continue
         settings = dict(entry.metadata["settings"])
         if "multiple" not in settings:
             settings["default"] = entry.default

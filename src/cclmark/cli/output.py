@@ -33,6 +33,11 @@ class Output:
         return self._path is None and sys.stdout.isatty()
 
     @property
+    def takes_colours(self) -> bool:
+        """Whether to paint: on a terminal, unless NO_COLOR is set (no-color.org)."""
+        return self.is_terminal and not os.environ.get("NO_COLOR")
+
+    @property
     def terminal_columns(self) -> int | None:
         """How wide the terminal is; None where there is none, or none that says so."""
         if not self.is_terminal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import msgspec
@@ -13,7 +14,7 @@ from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.inject import Injection
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairPlan
+from cclmark.plan.pairs import PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
@@ -37,16 +38,17 @@ def measure_pairs(flags: PairFlags) -> int:
     settings = msgspec.structs.replace(
         settings_of(flags, devices.runtime, _FACTOR), one_by_one=flags.one_by_one
     )
-    sweep = sweep_of(_chosen(flags.only), flags, devices.runtime, settings, 2, [0, 1])
-    cases = list(PairPlan(sweep, number).cases())
+    operations = _chosen(flags.only, flags.group)
+    sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
+    cases = list(sweep.cases())
     if not cases:
         raise UsageError(
             f"no size of that sweep has a single element of {flags.dtype} for each rank: raise -e"
         )
-    faults = [Injection.parse_for_pairs(text, number) for text in flags.inject]
-    for fault in faults:
+    faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
+    for text, fault in faults.items():
         if fault.pair is not None and fault.pair[0] == fault.pair[1]:
-            raise UsageError(f"device {fault.pair[0]} is no pair: a fault takes two devices")
+            raise UsageError(f"{text!r}: a pair takes two devices")
     check_faults(faults, settings, cases)
     request = Request(
         devices=devices,
@@ -54,6 +56,7 @@ def measure_pairs(flags: PairFlags) -> int:
         settings=settings,
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
+        in_pairs=True,
     )
     return record(
         request,
@@ -65,14 +68,25 @@ def measure_pairs(flags: PairFlags) -> int:
     )
 
 
-def _chosen(only: str) -> list[str]:
-    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
-    for name in names:
-        if name not in PAIR_OPERATIONS:
+def _chosen(only: str, group: int) -> list[str]:
+    """The operations named in ``only``, whatever their letters' case and the signs between."""
+    bare = {name.replace("_", ""): name for name in PAIR_OPERATIONS}
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    chosen: dict[str, None] = {}
+    for name in [] if names == ["all"] else names:
+        known = bare.get(name.lower().replace("-", "").replace("_", ""))
+        if known is None:
             raise UsageError(
                 f"unknown operation {name!r} in --only: choose from {', '.join(PAIR_OPERATIONS)}"
             )
-    return list(dict.fromkeys(names)) or list(PAIR_OPERATIONS)
+        chosen[known] = None
+    operations = list(chosen) or list(PAIR_OPERATIONS)
+    if group > 1 and "ping_pong" in operations:
+        if chosen:
+            raise UsageError("-m groups operations: in a group nobody waits for a ping to answer")
+        print("cclmark: ping_pong is left out: -m groups operations", file=sys.stderr)
+        operations.remove("ping_pong")
+    return operations
 
 
 def _exporter(flags: PairFlags, output: Output) -> Exporter:
@@ -83,7 +97,7 @@ def _exporter(flags: PairFlags, output: Output) -> Exporter:
     if flags.format == "json":
         return FORMATS["json"]()
     return PairTable(
-        paint=ansi if output.is_terminal else unpainted,
+        paint=ansi if output.takes_colours else unpainted,
         most_devices=flags.most_shown,
         width=output.terminal_columns,
     )

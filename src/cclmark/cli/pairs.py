@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SweepFlags, changed, command, option
+from cclmark.cli.options import METHOD, OPERATION, OUTPUT, Flags, changed, command, option
 
-_SHARED = SweepFlags.__dataclass_fields__
+_SHARED = Flags.__dataclass_fields__
 
 
 @dataclass
-class PairFlags(SweepFlags):
-    """What ``cclmark pairs`` can be told."""
+class PairFlags(Flags):
+    """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
+
+    without: ClassVar[frozenset[str]] = frozenset({"root", "cycles"})
 
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
@@ -37,16 +40,12 @@ class PairFlags(SweepFlags):
         OUTPUT,
         "--max-display",
         default=32,
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=2),
         metavar="N",
         help="Most devices that a matrix shows [32].",
     )
-    format: str = option(
-        OUTPUT,
-        "--format",
-        default="table",
-        type=click.Choice(["table", "json", "csv", "markdown"]),
-        help="What is printed [table].",
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
     )
 
 

@@ -177,7 +177,7 @@ def record(
             printed,
             exporter_for(printed),
             request.settings,
-            request.transfers or request.cases,
+            request.things,
             began_s,
         )
         with contextlib.closing(recorder):

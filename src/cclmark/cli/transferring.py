@@ -347,7 +347,7 @@ def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> TransferE
     if flags.format == "pccl":
         return TransferPccl(shares=shares, hosts=hosts)
     return TransferTable(
-        paint=ansi if output.is_terminal else unpainted,
+        paint=ansi if output.takes_colours else unpainted,
         shares=shares,
         most_devices=flags.most_shown,
         hosts=hosts,

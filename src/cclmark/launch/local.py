@@ -17,6 +17,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.plan.cases import Case
+from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Board, Status
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
@@ -44,7 +45,10 @@ _OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher d
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, on what: cases or transfers. ``together``: one process holds all devices."""
+    """What to run, on what: cases or transfers. ``together``: one process holds all devices.
+
+    ``in_pairs``: the cases are of two ranks, and each is measured between every two.
+    """
 
     devices: DeviceChoice
     settings: Settings
@@ -53,6 +57,14 @@ class Request:
     transfers: Sequence[Transfer] = ()
     ccl_path: str = ""
     together: bool = False
+    in_pairs: bool = False
+
+    @property
+    def things(self) -> Sequence[Case | Transfer]:
+        """What is measured, in the order of the results' indices."""
+        if self.transfers:
+            return self.transfers
+        return PairCases(self.cases, len(self.processes)) if self.in_pairs else self.cases
 
     @property
     def processes(self) -> list[list[int]]:
@@ -198,6 +210,7 @@ class LocalLaunch:
                 settings=request.settings,
                 ccl_path=request.ccl_path,
                 ccl_wheels=request.ccl_wheels,
+                in_pairs=request.in_pairs,
             )
             for rank, indices in enumerate(request.processes)
         ]
@@ -262,8 +275,7 @@ class LocalLaunch:
     def _relations(
         self, devices: list[DeviceDescription], links: list[Link], hellos: list[Hello]
     ) -> list[Relation]:
-        of_pairs = any(case.pair is not None for case in self._request.cases[:1])
-        if not self._request.transfers and not of_pairs:
+        if not self._request.transfers and not self._request.in_pairs:
             return []
         reach = set(hellos[0].reach) if self._request.together else None
         return relations_between(devices, links, reach)
@@ -327,7 +339,7 @@ class LocalLaunch:
         ]
         kill_ranks(self._ranks)
         code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
-        return Outcome(code, diagnose(states, self._request.transfers or self._request.cases))
+        return Outcome(code, diagnose(states, self._request.things))
 
     def _unheard(self, stopped: set[int]) -> bool:
         return any(

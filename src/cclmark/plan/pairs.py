@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import overload
 
 import msgspec
 
-from cclmark.plan.cases import Case, Sweep
+from cclmark.plan.cases import Case
 from cclmark.plan.transfers import disjoint_rounds
 
 Pair = tuple[int, int]
@@ -25,17 +25,34 @@ def pair_rounds(devices: int) -> list[list[Pair]]:
     return [[(min(pair), max(pair)) for pair in pairs] for pairs in rounds]
 
 
-@dataclass(frozen=True)
-class PairPlan:
-    """A sweep over two ranks, for each pair of ``devices``."""
+class PairCases(Sequence[Case]):
+    """The same cases for each pair of ``devices``, pair by pair in the order of the rounds.
 
-    sweep: Sweep
-    devices: int
+    With many devices there are many: each is made when it is asked for.
+    """
 
-    def cases(self) -> Iterator[Case]:
-        """Every case once, those of a pair next to each other and in the same order for each."""
-        of_two = list(self.sweep.cases())
-        for pairs in pair_rounds(self.devices):
-            for pair in pairs:
-                for case in of_two:
-                    yield msgspec.structs.replace(case, pair=pair)
+    def __init__(self, of_two: Sequence[Case], devices: int) -> None:
+        """``of_two``: cases of two ranks."""
+        self.of_two = of_two
+        self._pairs = [pair for pairs in pair_rounds(devices) for pair in pairs]
+        self._places = {pair: place for place, pair in enumerate(self._pairs)}
+
+    def index_of(self, pair: Pair, place: int) -> int:
+        """Where the case at ``place`` of those of two ranks stands for ``pair``."""
+        return self._places[pair] * len(self.of_two) + place
+
+    def __len__(self) -> int:
+        return len(self._pairs) * len(self.of_two)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Case]: ...
+
+    def __getitem__(self, index: int | slice) -> Case | list[Case]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        pair, place = divmod(number, len(self.of_two))
+        return msgspec.structs.replace(self.of_two[place], pair=self._pairs[pair])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import (
     CaseResult,
@@ -19,6 +22,7 @@ class Job(msgspec.Struct):
     """Everything a rank needs to know, handed over on its standard input.
 
     A rank measures either cases, with the one device it has, or transfers, with one or with all.
+    ``in_pairs``: the cases are of two ranks, and each is measured with every other rank.
     """
 
     rank: int
@@ -40,6 +44,14 @@ class Job(msgspec.Struct):
     settings: Settings
     ccl_path: str
     ccl_wheels: dict[str, list[str]]
+    in_pairs: bool = False
+
+    @property
+    def things(self) -> Sequence[Case | Transfer]:
+        """What is measured, in the order of the results' indices."""
+        if self.transfers:
+            return self.transfers
+        return PairCases(self.cases, self.ranks) if self.in_pairs else self.cases
 
 
 class Hello(msgspec.Struct, tag="hello"):

@@ -16,7 +16,8 @@ def curves(
     series: Sequence[Mapping[int, float]], names: Mapping[int, str], unit: str, width: int
 ) -> list[str]:
     """Lines of a chart. Each of ``series`` maps places on the axis to positive values and is drawn
-    with its letter of MARKS; curves that meet share a place. ``names`` labels the axis, in order.
+    with its letter of MARKS; curves that meet share a place, in which
+    + stands for those that it has no room for. ``names`` labels the axis, in order.
 
     Places that ``width`` characters have no room for are left out, evenly; the last one stays.
     """

@@ -16,35 +16,35 @@ def grid_lines(
     *,
     paint: Paint,
     width: int,
-    most: int,
 ) -> list[str]:
-    """The lines of a matrix, in as many parts side by side as ``width`` characters ask for.
+    """The lines of a matrix, in as many parts below each other as ``width`` characters ask for.
 
-    ``cells`` may be painted. Of a matrix of devices at most ``most`` rows and columns are shown,
-    and the last line says so.
+    ``cells`` may be painted.
     """
     lead = max([len(name) for name in rows] + [4]) + 2
     cell_width = max(_LEAST_CELL, *(len(name) + 1 for name in columns)) if columns else _LEAST_CELL
-    shown = list(range(min(len(columns), most)))
-    most_rows = most if rows == columns else len(rows)
     per_part = max(1, (width - lead) // (cell_width + 1))
     lines = []
-    for first in range(0, len(shown), per_part):
-        part = shown[first : first + per_part]
+    for first in range(0, len(columns), per_part):
+        part = range(first, min(first + per_part, len(columns)))
         heads = "".join(f" {columns[number]:>{cell_width}}" for number in part)
         lines.append(paint(" " * lead + heads, "dim"))
-        for name, row in list(zip(rows, cells, strict=True))[:most_rows]:
+        for name, row in zip(rows, cells, strict=True):
             padded = "".join(" " + _right(row[number], cell_width) for number in part)
             lines.append(f"{name:>{lead}}" + padded)
-    if len(columns) > most:
-        lines.append(
-            paint(
-                f"  {len(columns) - most} of {len(columns)} devices are not shown: see "
-                "--max-display; the journal has them all",
-                "dim",
-            )
-        )
     return lines
+
+
+def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:
+    """What to say below matrices that show at most ``most`` of ``devices``, if anything."""
+    if devices <= most:
+        return []
+    verb = "is" if devices - most == 1 else "are"
+    text = (
+        f"  {devices - most} of {devices} devices {verb} not shown: see --max-display; the journal "
+        "has them all"
+    )
+    return [paint(text, "dim")]
 
 
 def visible_width(text: str) -> int:

@@ -232,7 +232,7 @@ def series_of(result: TransferResult) -> Transfer:
 
 def figure(value: float) -> str:
     """A value with two decimals, or three digits where that would leave none."""
-    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:.3g}"
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
 
 
 def note(result: TransferResult) -> str:

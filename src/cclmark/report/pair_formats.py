@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from cclmark.analysis.pairs import at_once, sweeps
+from cclmark.analysis.pairs import PairSweep, sweeps
 from cclmark.plan.sizes import format_size
 from cclmark.report.csv_format import COLUMNS, case_cells, csv_line
+from cclmark.report.head import method_of
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import figure, labels
-from cclmark.report.pair_matrix import PairMatrix, at_once_lines, matrices_of, meaning_of, names_of
+from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
+from cclmark.report.pair_summary import PairSummary
 from cclmark.report.remarks import ending
 from cclmark.report.text import BYTES_PER_GB
 from cclmark.results.schema import CaseResult, Footer, Header
@@ -35,16 +39,24 @@ class PairCsv:
 
 
 class PairMarkdown:
-    """A table for each heat map, and one of the bandwidths against size."""
+    """A table for each heat map, one of the bandwidths against size, and what stands out."""
 
     def __init__(self) -> None:
         self._results: list[CaseResult] = []
 
     def begin(self, header: Header) -> str:
-        """The machine in a sentence."""
+        """The machine, the libraries and the method."""
+        self._header = header
         self._names = labels(header.devices)
         devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
-        return f"## Collectives of pairs\n\n{devices} on {escape(header.machine.hostname)}.\n"
+        lines = ["## Collectives of pairs", "", f"{devices} on {escape(header.machine.hostname)}."]
+        lines += [
+            f"Library: {escape(f'{one.name} {one.version}, {one.path}')}."
+            for one in header.libraries
+        ]
+        lines += [f"Method: {escape(method_of(header.settings))}."]
+        lines += [f"Notice: {escape(notice)}." for notice in header.notices]
+        return "\n".join(lines) + "\n"
 
     def case(self, result: CaseResult) -> str:
         """Nothing yet: a matrix is whole only when its last pair was measured."""
@@ -54,36 +66,58 @@ class PairMarkdown:
     def end(self, footer: Footer | None) -> str:
         """All tables."""
         found = sweeps(self._results)
-        names = names_of([sweep.series for sweep in found])
+        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
+        summary = PairSummary(self._header, self._names, self._results, named)
         lines: list[str] = []
-        for sweep, name in zip(found, names, strict=True):
+        for sweep, name in named:
             lines += ["", f"### {escape(name)}", "", escape(meaning_of(sweep.series.operation))]
             for matrix in matrices_of(sweep):
                 lines += ["", f"**{escape(matrix.title)}**", "", *self._table(matrix)]
-        sizes = sorted({size for sweep in found for size in sweep.sizes})
-        if len(sizes) > 1:
-            lines += ["", "### Algorithm bandwidth against size", ""]
-            lines += ["Median over the pairs, GB/s.", ""]
-            rows = [[sweep.median_bytes_per_s(size) for sweep in found] for size in sizes]
-            texts = [
-                ["-" if one is None else figure(one / BYTES_PER_GB) for one in row] for row in rows
-            ]
-            lines += _markdown_table([format_size(size) for size in sizes], names, texts)
-        wrong = sum(result.status == "wrong" for result in self._results)
-        lines += ["", f"{len(self._results)} cases, {wrong} wrong."]
-        together = at_once(self._results)
-        if together is not None:
-            lines += ["", *map(escape, at_once_lines(together))]
-        message = escape(ending(footer))
-        return "\n".join(lines + (["", message] if message else [])) + "\n"
+            remarks = [*summary.mismatches(sweep), *summary.skipped(sweep)]
+            lines += ["", *(f"- {escape(text)}" for text in remarks)] if remarks else []
+        lines += self._against_size(named)
+        lines += ["", "### Summary", ""]
+        lines += [f"- {escape(name)}: {escape(summary.course(sweep))}" for sweep, name in named]
+        lines += [f"- stands out: {escape(text)}" for _, text in summary.standing_out()]
+        remarks = [*summary.at_once(), summary.outcome(), summary.unsettled(), ending(footer)]
+        lines += [f"- {escape(text)}" for text in remarks if text]
+        return "\n".join(lines) + "\n"
 
     def _table(self, matrix: PairMatrix) -> list[str]:
         numbers = range(len(self._names))
-        cells = [[_text(matrix, (row, column)) for column in numbers] for row in numbers]
+        cells = [
+            [
+                figure(matrix.values[row, column])
+                if (row, column) in matrix.values
+                else matrix.note((row, column))
+                for column in numbers
+            ]
+            for row in numbers
+        ]
         return _markdown_table(self._names, self._names, cells)
 
+    @staticmethod
+    def _against_size(named: Sequence[tuple[PairSweep, str]]) -> list[str]:
+        courses = [{point.size_bytes: point for point in sweep.measured} for sweep, _ in named]
+        sizes = sorted({size for course in courses for size in course})
+        if len(sizes) < 2:
+            return []
+        texts = [
+            [
+                figure((course[size].bytes_per_s or 0.0) / BYTES_PER_GB) if size in course else "-"
+                for course in courses
+            ]
+            for size in sizes
+        ]
+        lines = ["", "### Algorithm bandwidth against size", ""]
+        lines += ["Of the median time over the pairs, GB/s.", ""]
+        rows = [format_size(size) for size in sizes]
+        return lines + _markdown_table(rows, [name for _, name in named], texts)
 
-def _markdown_table(rows: list[str], columns: list[str], cells: list[list[str]]) -> list[str]:
+
+def _markdown_table(
+    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
+) -> list[str]:
     lines = [
         "| | " + " | ".join(map(escape, columns)) + " |",
         "|---" + "|---:" * len(columns) + "|",
@@ -91,8 +125,3 @@ def _markdown_table(rows: list[str], columns: list[str], cells: list[list[str]])
     for name, row in zip(rows, cells, strict=True):
         lines.append(f"| **{escape(name)}** | " + " | ".join(map(escape, row)) + " |")
     return lines
-
-
-def _text(matrix: PairMatrix, place: tuple[int, int]) -> str:
-    value = matrix.value(place)
-    return matrix.note(place) if value is None else figure(value)

@@ -7,29 +7,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.analysis.pairs import Pair, PairSweep, at_once, pair_deviations, sweeps
-from cclmark.analysis.statistics import median
+from cclmark.analysis.pairs import PairSweep, sweeps
 from cclmark.plan.sizes import format_size
 from cclmark.report.chart import MARKS, curves
-from cclmark.report.grid import grid_lines, visible_width
+from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.head import method_of, opening_lines
 from cclmark.report.matrix import figure, labels
 from cclmark.report.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.pair_matrix import (
-    PairMatrix,
-    at_once_lines,
-    matrices_of,
-    meaning_of,
-    names_of,
-)
-from cclmark.report.remarks import planned_results
-from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
+from cclmark.report.pair_summary import PairSummary
+from cclmark.report.text import BYTES_PER_GB
 from cclmark.results.schema import CaseResult, Footer, Header
 
 _WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 _BETWEEN = 4
 _CELL = 9
-_MOST_NAMED = 10
+_MOST_CURVES = 12  # more could not be told apart
+_NOTE_STYLES = {"WRONG": "red", "n/a": "yellow"}
 
 
 class PairTable:
@@ -60,56 +54,48 @@ class PairTable:
     def end(self, footer: Footer | None) -> str:
         """The heat maps, the chart and the summary."""
         found = sweeps(self._results)
-        names = names_of([sweep.series for sweep in found])
+        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
+        summary = PairSummary(self._header, self._names, self._results, named)
         lines: list[str] = []
-        for sweep, name in zip(found, names, strict=True):
-            lines += self._heat_maps(sweep, name)
-        lines += self._chart(found, names)
+        for sweep, name in named:
+            lines += self._heat_maps(sweep, name, summary)
+        lines += self._chart(named)
         lines.append("")
-        for sweep, name in zip(found, names, strict=True):
-            lines += self._range(sweep, name)
-        lines += self._standing_out(found, names)
-        lines += self._at_once()
-        lines += self._checks()
+        for sweep, name in named:
+            lines.append(f"  {self._paint(name, 'bold')}: {summary.course(sweep)}")
+        lines += self._standing_out(summary)
+        lines += ["", *(f"  {line}" for line in summary.at_once())]
+        outcome = f"  {summary.outcome()}"
+        wrong = any(result.status == "wrong" for result in self._results)
+        lines.append(self._paint(outcome, "red") if wrong else outcome)
+        if summary.unsettled():
+            lines.append(self._paint(f"  {summary.unsettled()}", "yellow"))
         if footer is not None and footer.message:
             lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
         return "\n".join(lines) + "\n"
 
-    def _heat_maps(self, sweep: PairSweep, name: str) -> list[str]:
+    def _heat_maps(self, sweep: PairSweep, name: str, summary: PairSummary) -> list[str]:
         lines = ["", f"{self._paint(name, 'bold')} · {sweep.series.ccl}"]
         lines.append(self._paint(f"  {meaning_of(sweep.series.operation)}", "dim"))
-        lines += self._beside_each_other([self._grid(matrix) for matrix in matrices_of(sweep)])
-        reasons = dict.fromkeys(
-            f"{format_size(size)}: {plain(result.reason)}"
-            for size, by_place in sweep.by_size.items()
-            for result in by_place.values()
-            if result.summary is None
-        )
-        lines += [self._paint(f"  n/a  {reason}", "yellow") for reason in reasons]
-        return lines + self._mismatches(sweep)
+        matrices = matrices_of(sweep)
+        lines += self._beside_each_other([self._grid(matrix) for matrix in matrices])
+        lines += hidden_line(len(self._names), self._most, self._paint)
+        lines += [self._paint(f"  n/a  {reason}", "yellow") for reason in summary.skipped(sweep)]
+        return lines + [self._paint(f"  {line}", "red") for line in summary.mismatches(sweep)]
 
     def _grid(self, matrix: PairMatrix) -> list[str]:
-        numbers = range(len(self._names))
-        cells = [[self._cell(matrix, (row, column)) for column in numbers] for row in numbers]
-        return [
-            self._paint(f"  {matrix.title}", "bold"),
-            *grid_lines(
-                self._names,
-                self._names,
-                cells,
-                paint=self._paint,
-                width=self._width,
-                most=self._most,
-            ),
-        ]
+        shown = range(min(len(self._names), self._most))
+        names = self._names[: self._most]
+        cells = [[self._cell(matrix, row, column) for column in shown] for row in shown]
+        title = self._paint(f"  {matrix.title}", "bold")
+        return [title, *grid_lines(names, names, cells, paint=self._paint, width=self._width)]
 
-    def _cell(self, matrix: PairMatrix, place: Pair) -> str:
-        value, goodness = matrix.value(place), matrix.goodness(place)
+    def _cell(self, matrix: PairMatrix, row: int, column: int) -> str:
+        value, goodness = matrix.values.get((row, column)), matrix.goodness((row, column))
         if value is None or goodness is None:
-            note = matrix.note(place).rjust(_CELL)
-            styles = {"WRONG": "red", "n/a": "yellow"}
-            style = styles.get(note.strip())
-            return self._paint(note, style) if style else note
+            note = matrix.note((row, column))
+            style = _NOTE_STYLES.get(note)
+            return self._paint(note.rjust(_CELL), style) if style else note.rjust(_CELL)
         step = min(HEAT_STEPS - 1, int(goodness * HEAT_STEPS))
         return self._paint(figure(value).rjust(_CELL), f"heat{step}")
 
@@ -130,36 +116,24 @@ class PairTable:
                 row = block
         return lines + row
 
-    def _mismatches(self, sweep: PairSweep) -> list[str]:
-        lines: dict[str, None] = {}
-        for size, by_place in sweep.by_size.items():
-            for result in by_place.values():
-                findings = result.verification.findings if result.verification else []
-                for found in findings:
-                    assert result.case.pair is not None
-                    text = (
-                        f"  {format_size(size)} {self._pair(result.case.pair)}: "
-                        f"{self._names[result.case.pair[found.rank]]} got {found.wrong} wrong, "
-                        f"first at index {found.first_element}: expected {plain(found.expected)}, "
-                        f"got {plain(found.actual)}"
-                    )
-                    lines[self._paint(text, "red")] = None
-        return list(lines)
-
-    def _pair(self, pair: Pair) -> str:
-        return f"{self._names[pair[0]]}–{self._names[pair[1]]}"
-
-    def _chart(self, found: Sequence[PairSweep], names: Sequence[str]) -> list[str]:
+    def _chart(self, named: Sequence[tuple[PairSweep, str]]) -> list[str]:
         """Every operation's bandwidth against size: the figures, and the same as curves."""
-        sizes = sorted({size for sweep in found for size in sweep.sizes})
+        courses = [
+            {point.size_bytes: point.bytes_per_s / BYTES_PER_GB
+             for point in sweep.measured if point.bytes_per_s}
+            for sweep, _ in named
+        ]  # fmt: skip
+        sizes = sorted({size for course in courses for size in course})
         if len(sizes) < 2:
             return []
-        title = "Algorithm bandwidth against size, the median over the pairs [GB/s]"
-        columns = [f"{mark} {name}" for mark, name in zip(MARKS, names, strict=False)]
-        cells = []
-        for size in sizes:
-            values = [sweep.median_bytes_per_s(size) for sweep in found[: len(columns)]]
-            cells.append(["-" if one is None else figure(one / BYTES_PER_GB) for one in values])
+        drawn = len(named) <= _MOST_CURVES
+        marks = MARKS if drawn else [""] * len(named)
+        columns = [f"{mark} {name}".strip() for mark, (_, name) in zip(marks, named, strict=False)]
+        cells = [
+            [figure(course[size]) if size in course else "-" for course in courses]
+            for size in sizes
+        ]
+        title = "Algorithm bandwidth against size, of the median time over the pairs [GB/s]"
         lines = ["", self._paint(title, "bold")]
         lines += grid_lines(
             [format_size(size) for size in sizes],
@@ -167,86 +141,20 @@ class PairTable:
             cells,
             paint=self._paint,
             width=self._width,
-            most=len(columns),
         )
-        series = [
-            {
-                size: value / BYTES_PER_GB
-                for size in sweep.sizes
-                if (value := sweep.median_bytes_per_s(size))
-            }
-            for sweep in found
-        ]
+        if not drawn:
+            return lines
         short = {size: _short(size) for size in sizes}
-        return [*lines, "", *curves(series, short, "GB/s", self._width)]
+        return [*lines, "", *curves(courses, short, "GB/s", self._width)]
 
-    def _range(self, sweep: PairSweep, name: str) -> list[str]:
-        """The bandwidth at the largest and the time at the smallest size."""
-        sizes = sweep.sizes
-        if not sizes:
-            return [f"  {self._paint(name, 'bold')}: nothing was measured"]
-        rates = {
-            place: one.algbw_bytes_per_s / BYTES_PER_GB
-            for place, one in sweep.measured(sizes[-1]).items()
-        }
-        worst, best = min(rates, key=rates.__getitem__), max(rates, key=rates.__getitem__)
-        time_s = median([one.time_s for one in sweep.measured(sizes[0]).values()])
-        return [
-            f"  {self._paint(name, 'bold')}: {figure(median(list(rates.values())))} GB/s at "
-            f"{format_size(sizes[-1])}, from {figure(rates[worst])} ({self._pair(worst)}) to "
-            f"{figure(rates[best])} ({self._pair(best)}); {figure(time_s * US_PER_S)} µs at "
-            f"{format_size(sizes[0])}"
-        ]
-
-    def _standing_out(self, found: Sequence[PairSweep], names: Sequence[str]) -> list[str]:
-        relations = self._header.relations
-        entries = [
-            (one, name)
-            for sweep, name in zip(found, names, strict=True)
-            for one in pair_deviations(sweep, relations)
-        ]
-        if not entries:
+    def _standing_out(self, summary: PairSummary) -> list[str]:
+        found = summary.standing_out()
+        if not found:
             return []
-        entries.sort(key=lambda entry: -entry[0].time_s / entry[0].usual_s)
-        lines = [
-            "",
-            self._paint("  Pairs that stand out among those with the same kind of link:", "bold"),
-        ]
-        for one, name in entries[:_MOST_NAMED]:
-            text = (
-                f"  {self._pair(one.pair)}: {figure(one.time_s * US_PER_S)} µs, usual for "
-                f"{plain(one.kind)} {figure(one.usual_s * US_PER_S)} "
-                f"({one.time_s / one.usual_s - 1:+.0%}): {name}, {format_size(one.size_bytes)}"
-            )
-            lines.append(self._paint(text, "red" if one.time_s > one.usual_s else "green"))
-        if len(entries) > _MOST_NAMED:
-            lines.append(f"  and {len(entries) - _MOST_NAMED} more")
-        return lines
-
-    def _at_once(self) -> list[str]:
-        """How many cases were measured with other pairs at work, and what that did to them."""
-        found = at_once(self._results)
-        if found is None:
-            return []
-        return ["", *(f"  {line}" for line in at_once_lines(found))]
-
-    def _checks(self) -> list[str]:
-        results = self._results
-        planned = planned_results(self._header)
-        checked = sum(result.verification is not None for result in results)
-        wrong = sum(result.status == "wrong" for result in results)
-        skipped = sum(result.status == "skipped" for result in results)
-        unsettled = sum(not result.converged for result in results)
-        text = f"  {checked} of {max(planned, len(results))} cases checked, {wrong} wrong"
-        text += f", {skipped} skipped" if skipped else ""
-        lines = [self._paint(text, "red") if wrong else text]
-        if unsettled:
-            settings = self._header.settings
-            text = (
-                f"  {unsettled} case{'s' * (unsettled > 1)} did not get to "
-                f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
-            )
-            lines.append(self._paint(text, "yellow"))
+        head = "  Pairs that stand out among those with the same kind of link:"
+        lines = ["", self._paint(head, "bold")]
+        for one, text in found:
+            lines.append(self._paint(f"  {text}", "red" if one.time_s > one.usual_s else "green"))
         return lines
 
 

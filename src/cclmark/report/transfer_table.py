@@ -11,7 +11,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.grid import grid_lines
+from cclmark.report.grid import grid_lines, hidden_line
 from cclmark.report.head import opening_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
 from cclmark.report.paint import Paint, unpainted
@@ -174,9 +174,15 @@ class TransferTable:
     def _grid(
         self, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
     ) -> list[str]:
-        return grid_lines(
-            rows, columns, cells, paint=self._paint, width=self._width, most=self._most
+        most = self._most
+        lines = grid_lines(
+            rows[:most] if rows == columns else rows,
+            columns[:most],
+            [row[:most] for row in (cells[:most] if rows == columns else cells)],
+            paint=self._paint,
+            width=self._width,
         )
+        return lines + hidden_line(len(columns), most, self._paint)
 
     def _course(self, name: str, key: object, show: object) -> list[str]:
         """Median over the pairs against what was swept, as bars."""

@@ -181,8 +181,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     """A case and what came of it. ``status``: ok, wrong or skipped, with the reason.
 
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
-    how many other pairs were measured at the same time, and ``at_once_ratio``, in the first round,
-    how long it took beside the others over how long it took alone.
+    how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
+    pair took beside them over how long it took alone, at the sizes around (the larger of two).
     """
 
     index: int

@@ -44,8 +44,18 @@ class CaseRunner:
         corrupt = [int(entry.value) for entry in injections if entry.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
 
-    def run(self, index: int, case: Case, cycle: int) -> CaseResult:
-        """Measures and checks one case. A case that the library cannot do is skipped."""
+    def run(
+        self,
+        index: int,
+        case: Case,
+        cycle: int,
+        all_done: Callable[[bool], bool] = lambda done: done,
+    ) -> CaseResult:
+        """Measures and checks one case. A case that the library cannot do is skipped.
+
+        ``all_done`` is asked before each batch that counts, and told whether this case needs no
+        more of them: sampling goes on until it says so.
+        """
         begin_s = time.monotonic()
         started_at_s = time.time()
         self._enter("preparing", 0)
@@ -61,9 +71,9 @@ class CaseRunner:
                 self._settings.seed,
             )
             iterations, warmup_batches = self._warm_up()
+            samples, converged = self._sample(iterations, all_done)
         except engine.UnsupportedError as error:
             return CaseResult(index, case, "skipped", str(error), cycle=cycle)
-        samples, converged = self._sample(iterations)
         verification = self._verify(case) if self._settings.check else None
         wrong = verification.wrong if verification is not None else 0
         return CaseResult(
@@ -136,27 +146,30 @@ class CaseRunner:
             elapsed_s += _elapsed(samples)
         return settings.iterations or self._batch_size(time_s), len(times_s) + 2
 
-    def _sample(self, iterations: int) -> tuple[Samples, bool]:
+    def _sample(self, iterations: int, all_done: Callable[[bool], bool]) -> tuple[Samples, bool]:
         """Returns the samples and whether they reached the precision asked for."""
         settings = self._settings
-        self._enter("timing", 0)
-        total = self._batch(iterations)
-        if settings.iterations is not None:
-            return total, True
         rule = Precision(settings.precision, settings.max_time_s)
-        times_s = self._times(total)
-        elapsed_s = _elapsed(total)
-        batches = 1
-        while not rule.done(times_s, elapsed_s):
+        total = Samples([], [], [], 1)
+        times_s: list[float] = []
+        elapsed_s = 0.0
+        batches = 0
+
+        def enough() -> bool:
+            fixed = settings.iterations is not None
+            return batches > 0 if fixed else rule.done(times_s, elapsed_s)
+
+        while not all_done(enough()):
             self._enter("timing", batches)
             more = self._batch(iterations)
             times_s += self._times(more)
             elapsed_s += _elapsed(more)
+            total.operations_per_sample = more.operations_per_sample
             total.host_s += more.host_s
             total.device_s += more.device_s
             total.enqueue_s += more.enqueue_s
             batches += 1
-        return total, rule.reached(times_s)
+        return total, settings.iterations is not None or rule.reached(times_s)
 
     def _verify(self, case: Case) -> Verification:
         self._enter("verification", 0)

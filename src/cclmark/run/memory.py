@@ -24,23 +24,26 @@ def room_for(case: Case) -> tuple[int, int]:
     )
 
 
+def free_on_all(device: engine.Device, team: engine.Team, ranks: int) -> int:
+    """Bytes that every one of the team's ``ranks`` can take; ranks of the host share its memory."""
+    kept_free = int(_KEPT_FREE * device.info.memory_bytes)
+    sharing = ranks if device.info.runtime == "host" else 1
+    return int(min(team.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
+
+
 def reserve_for(
     cases: Sequence[Case],
     session: engine.Session,
-    device: engine.Device,
     team: engine.Team,
     registration: engine.Registration,
-    sharing: int,
+    free_bytes: int,
 ) -> dict[Case, str]:
     """Reserves buffers for as many of the cases as fit, and returns the others with the reason.
 
-    Every rank of ``team`` decides alike: what does not fit on one is left out on all. ``sharing``
-    ranks have to do with the memory of one device.
+    Every rank of ``team`` decides alike: what does not fit on one is left out on all.
+    ``free_bytes``: what each of them has.
     """
     rooms = {case: room_for(case) for case in cases}
-    kept_free = int(_KEPT_FREE * device.info.memory_bytes)
-    own_free = (device.free_memory_bytes() - kept_free) // sharing
-    free_bytes = int(min(team.gather([float(own_free)])))
     limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
     for limit in [*limits, 0]:
         fitting = [room for room in rooms.values() if sum(room) <= limit]

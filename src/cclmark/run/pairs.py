@@ -1,33 +1,32 @@
 """Measuring collectives of every two ranks, several pairs at once where that disturbs none.
 
-The pairs of a round share no rank. In the first round each pair is measured alone, then all of them
-at once: a case that takes no longer then may be measured at once in the rounds to come. There, what
-took longer than the first round's fastest pair alone is measured again alone, so that a figure is
-either undisturbed or as good as one.
+The pairs of a round share no rank. Of each operation three sizes are measured for each pair alone,
+all others asleep, and then once more for all pairs at once. Sizes between two of them that took no
+longer at once than alone, for any pair, are measured at once; the others one pair after the other.
 """
 
 from __future__ import annotations
 
 import gc
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark import _engine as engine
+from cclmark.analysis.pairs import disturbance, series_of
 from cclmark.plan.inject import Injection
-from cclmark.plan.pairs import Pair, pair_rounds
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.plan.pairs import Pair, PairCases, pair_rounds
+from cclmark.results.schema import CaseResult
 from cclmark.run.measure import CaseRunner
-from cclmark.run.memory import reserve_for
+from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
-MOST_DISTURBANCE = 0.02  # of a time, for pairs measured at once
-_PHASES_OF_A_CASE = 4
+_PHASES_OF_A_CASE = 5  # each with the time-out of one phase
+_PROBES = 3
 
 
 @dataclass
 class _Bench:
-    """What one pair measures with. ``too_large``: cases with the reason why they do not fit."""
+    """What one pair measures with. ``too_large``: places with the reason why they do not fit."""
 
     pair: Pair
     runner: CaseRunner
@@ -44,43 +43,82 @@ class PairsRunner:
         self._job = rank.job
         self._ccl = ccl
         self._device = device
-        self._by_pair: dict[Pair, list[int]] = {}
-        for index, case in enumerate(self._job.cases):
-            if case.ccl == ccl.info.name and case.pair is not None:
-                self._by_pair.setdefault(case.pair, []).append(index)
-        # The cases of all pairs are alike: one is known by its place in the pair's list.
-        self._places = range(len(next(iter(self._by_pair.values()))))
-        self._at_once = set[int]()
-        self._fastest_s: dict[int, float] = {}
+        self._cases = PairCases(rank.job.cases, rank.job.ranks)
+        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
+        self._places = own
+        self._sweeps = _sweeps(self._cases, own)
+        settings = rank.job.settings
+        self._case_s = (
+            _PHASES_OF_A_CASE + settings.check
+        ) * settings.timeout_s + settings.max_time_s
 
     def run(self) -> None:
         """Measures everything; the first rank of each pair sends the results."""
+        self._rank.enter("allocating buffers")
+        self._free_bytes = free_on_all(self._device, self._rank.team, self._job.ranks)
         gc.collect()
         gc.disable()
-        for number, pairs in enumerate(pair_rounds(self._job.ranks)):
+        for pairs in pair_rounds(self._job.ranks):
             bench = self._bench(pairs)
-            self._rank.team.rest(bench is None)
-            if number == 0 or self._job.settings.one_by_one:
-                results = self._alone(pairs, bench, dict.fromkeys(pairs, self._places))
-                if len(pairs) > 1 and not self._job.settings.one_by_one:
-                    self._compare(bench, results)
+            self._meet(0)
+            if len(pairs) == 1 or self._job.settings.one_by_one:
+                self._alone(pairs, bench, self._places)
             else:
-                at_once, again = self._together(pairs, bench)
-                results = at_once | self._alone(pairs, bench, again)
-                # What is wrong beside others stays so, whatever comes out alone.
-                results |= {k: one for k, one in at_once.items() if one.status == "wrong"}
-            if bench is not None and self._job.rank == bench.pair[0]:
-                for place in self._places:
-                    self._rank.report(results[place])
+                self._with_probes(pairs, bench)
             self._close(bench)
+
+    def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
+        probes = [place for sweep in self._sweeps for place in probes_of(sweep)]
+        alone = self._alone(pairs, bench, probes)
+        ratios: dict[int, float] = {}
+        for place in (place for sweep in self._sweeps if len(sweep) > _PROBES for place in sweep):
+            if place not in probes:
+                continue
+            beside = self._at_once(bench, place)
+            if beside is None:
+                continue
+            ratio = disturbance(alone[place], beside)
+            if ratio is not None:
+                ratios[place] = ratio
+            if beside.status == "wrong":
+                # A fault that shows only beside others must not be lost for the sake of the one
+                # that was measured alone.
+                beside.beside = len(pairs) - 1
+                self._report(beside)
+        for sweep in self._sweeps:
+            self._between_probes(pairs, bench, sweep, ratios)
+
+    def _between_probes(
+        self,
+        pairs: Sequence[Pair],
+        bench: _Bench | None,
+        sweep: Sequence[int],
+        ratios: dict[int, float],
+    ) -> None:
+        """The sizes that are no probes, at once where no pair was disturbed at those around."""
+        for lower, upper in zip(probes_of(sweep), probes_of(sweep)[1:], strict=False):
+            inner = sweep[sweep.index(lower) + 1 : sweep.index(upper)]
+            if not inner:
+                continue
+            undisturbed = bench is None or (lower in ratios and upper in ratios)
+            if not self._all(undisturbed):
+                self._alone(pairs, bench, inner)
+                continue
+            for place in inner:
+                result = self._at_once(bench, place)
+                if result is not None:
+                    result.beside = len(pairs) - 1
+                    result.at_once_ratio = max(ratios[lower], ratios[upper])
+                    self._report(result)
 
     def _bench(self, pairs: Sequence[Pair]) -> _Bench | None:
         """Joins the pair that this rank is in; None where it is in none."""
         job, rank = self._job, self._rank
         pair = next((pair for pair in pairs if job.rank in pair), None)
+        rank.team.rest(pair is None)
         if pair is None:
             return None
-        slot = job.ranks + 2 * sorted(self._by_pair).index(pair)
+        slot = job.ranks + 2 * pairs.index(pair)
         rank.group = rank.team.group(job.team_fd, list(pair), slot)
         rank.enter("communicator creation")
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
@@ -91,21 +129,22 @@ class PairsRunner:
             identity = rank.client.get(key, job.settings.timeout_s)
         communicator = self._ccl.join(self._device, identity, rank.group)
         session = engine.Session(self._device, rank.group, communicator)
-        if session.checked_on_host and pair == min(self._by_pair) and job.rank == pair[0]:
+        if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
-        indices = self._by_pair[pair]
-        too_large = reserve_for(
-            [job.cases[index] for index in indices],
-            session,
-            self._device,
-            rank.group,
-            getattr(engine.Registration, job.settings.registration),
-            job.ranks if job.runtime == "host" else 1,
-        )
+        cases = [self._cases.of_two[place] for place in self._places]
+        registration = getattr(engine.Registration, job.settings.registration)
+        try:
+            left_out = reserve_for(cases, session, rank.group, registration, self._free_bytes)
+        except engine.OutOfMemoryError as error:
+            left_out = dict.fromkeys(cases, str(error))
         runner = CaseRunner(session, job.settings, self._injections(pair), rank.enter)
-        reasons = {index: too_large.get(job.cases[index], "") for index in indices}
-        return _Bench(pair, runner, session, communicator, reasons)
+        too_large = {
+            place: left_out[case]
+            for place, case in zip(self._places, cases, strict=True)
+            if case in left_out
+        }
+        return _Bench(pair, runner, session, communicator, too_large)
 
     def _injections(self, pair: Pair) -> list[Injection]:
         """The faults that strike this rank in ``pair``: a delay its first, corruption its second
@@ -129,108 +168,87 @@ class PairsRunner:
             del bench.runner, bench.session
             del bench.communicator
             self._rank.group = None
-        self._meet(len(self._places))
+        self._meet(0)
         self._rank.team.rest(False)
 
-    def _run(self, bench: _Bench, place: int) -> CaseResult:
-        index = self._by_pair[bench.pair][place]
-        self._rank.case_index = index
-        case = self._job.cases[index]
-        if bench.too_large[index]:
-            return CaseResult(index, case, "skipped", bench.too_large[index])
-        return bench.runner.run(index, case, 0)
+    def _report(self, result: CaseResult) -> None:
+        if result.case.pair is not None and self._job.rank == result.case.pair[0]:
+            self._rank.report(result)
 
-    def _meet(self, cases: int) -> None:
-        """Waits for all ranks, which may have so many cases before them.
+    def _wait(self, cases: int) -> None:
+        """Enters a wait for all ranks, some of which have so many cases before them.
 
-        Those who measure have deadlines of their own, and end the run for all when one passes.
+        A rank that hangs in one of those is found by its own, shorter deadlines.
         """
         self._rank.case_index = -1
-        self._rank.enter("waiting for other pairs", phases=1 + _PHASES_OF_A_CASE * cases)
+        self._rank.enter("waiting for other pairs", others_s=cases * self._case_s)
+
+    def _meet(self, cases: int) -> None:
+        self._wait(cases)
         self._rank.team.barrier()
 
-    def _gather(self, values: list[float]) -> list[list[float]]:
-        """Every rank's ``values``, while some may still be at their case."""
-        self._rank.case_index = -1
-        self._rank.enter("waiting for other pairs", phases=1 + _PHASES_OF_A_CASE)
-        flat = self._rank.team.gather(values)
-        width = len(values)
-        return [flat[first : first + width] for first in range(0, len(flat), width)]
+    def _all(self, holds: bool) -> bool:
+        """Whether ``holds`` is true on every rank; some may still be at their case."""
+        self._wait(1)
+        return min(self._rank.team.gather([1.0 if holds else 0.0])) > 0
+
+    def _run(self, bench: _Bench, place: int, *, at_once: bool) -> CaseResult:
+        index = self._cases.index_of(bench.pair, place)
+        case = self._cases[index]
+        if place in bench.too_large:
+            return CaseResult(index, case, "skipped", bench.too_large[place])
+        self._rank.case_index = index
+        if not at_once:
+            return bench.runner.run(index, case, 0)
+
+        def all_done(done: bool) -> bool:
+            # Every batch of every pair begins at this meeting, and none is checked before the last
+            # one has been timed: what is timed at once is at once.
+            self._finished = self._all(done)
+            self._rank.case_index = index
+            return self._finished
+
+        return bench.runner.run(index, case, 0, all_done)
 
     def _alone(
-        self, pairs: Sequence[Pair], bench: _Bench | None, places: Mapping[Pair, Iterable[int]]
+        self, pairs: Sequence[Pair], bench: _Bench | None, places: Iterable[int]
     ) -> dict[int, CaseResult]:
         """One pair after the other, each with its ``places``; the others sleep."""
         results: dict[int, CaseResult] = {}
+        places = list(places)
         for pair in pairs:
-            own = list(places[pair])
-            if not own:
-                continue
             working = bench is not None and bench.pair == pair
             self._rank.team.rest(not working)
             if bench is not None and working:
-                results |= {place: self._run(bench, place) for place in own}
-            self._meet(0 if working else len(own))
+                for place in places:
+                    results[place] = self._run(bench, place, at_once=False)
+                    self._report(results[place])
+            self._meet(0 if working else len(places))
         self._rank.team.rest(bench is None)
         return results
 
-    def _compare(self, bench: _Bench | None, alone: dict[int, CaseResult]) -> None:
-        """All pairs at once, beside what each took alone: sets what later rounds go by.
-
-        A wrong result takes the place of the one in ``alone``: such a fault may show only then.
-        """
-        for place in self._places:
-            own = [math.nan, math.nan]
-            if bench is not None:
-                beside = self._run(bench, place)
-                before = alone[place]
-                if beside.summary is not None and before.summary is not None:
-                    least_s, most_s = _least(beside.summary), _most(before.summary)
-                    own = [most_s, least_s / most_s]
-                    before.at_once_ratio = beside.summary.time_s / before.summary.time_s
-                if beside.status == "wrong":
-                    alone[place] = beside
-            known = [row for row in self._gather(own) if not math.isnan(row[0])]
-            if not known:
-                continue
-            self._fastest_s[place] = min(row[0] for row in known)
-            if max(row[1] for row in known) <= 1 + MOST_DISTURBANCE:
-                self._at_once.add(place)
-
-    def _together(
-        self, pairs: Sequence[Pair], bench: _Bench | None
-    ) -> tuple[dict[int, CaseResult], dict[Pair, list[int]]]:
-        """All pairs at once, where that disturbs none; and what each has to measure alone."""
-        again: dict[Pair, list[int]] = {pair: [] for pair in pairs}
-        results: dict[int, CaseResult] = {}
-        for place in self._places:
-            if place not in self._at_once:
-                for pair in pairs:
-                    again[pair].append(place)
-                continue
-            least_s = math.nan
-            if bench is not None:
-                result = self._run(bench, place)
-                result.beside = len(pairs) - 1
-                results[place] = result
-                if result.summary is not None:
-                    least_s = _least(result.summary)
-            times_s = [row[0] for row in self._gather([least_s])]
-            allowed_s = self._fastest_s[place] * (1 + MOST_DISTURBANCE)
-            slow = [pair for pair in pairs if times_s[pair[0]] > allowed_s]
-            if len(pairs) > 1:
-                for pair in slow:
-                    again[pair].append(place)
-            if 2 * len(slow) > len(pairs):
-                self._at_once.discard(place)
-        return results, again
+    def _at_once(self, bench: _Bench | None, place: int) -> CaseResult | None:
+        """The same case of all pairs at the same time; None where this rank is in no pair."""
+        self._finished = False
+        result = None if bench is None else self._run(bench, place, at_once=True)
+        while not self._finished:  # a rank without a case, or whose case cannot be measured
+            self._finished = self._all(True)
+        return result
 
 
-def _least(summary: Summary) -> float:
-    """The lower end of the median's interval, in seconds."""
-    return summary.time_s * (1 - (summary.half_width or 0.0))
+def probes_of(sweep: Sequence[int]) -> list[int]:
+    """The places of a sweep over rising sizes that stand for the others."""
+    if len(sweep) <= _PROBES:
+        return list(sweep)
+    return [sweep[0], sweep[len(sweep) // 2], sweep[-1]]
 
 
-def _most(summary: Summary) -> float:
-    """The upper end of the median's interval, in seconds."""
-    return summary.time_s * (1 + (summary.half_width or 0.0))
+def _sweeps(cases: PairCases, places: Iterable[int]) -> list[list[int]]:
+    """The places of each series and root, by rising size."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for place in places:
+        case = cases.of_two[place]
+        found.setdefault((series_of(case), case.root), []).append(place)
+    return [
+        sorted(sweep, key=lambda place: cases.of_two[place].size_bytes) for sweep in found.values()
+    ]

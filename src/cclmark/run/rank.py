@@ -26,24 +26,24 @@ class Rank:
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
+        self._things = job.things
         self._phase = "start-up"
         self._since_s = time.monotonic()
 
-    def enter(self, phase: str, batches: int = 0, phases: int = 1) -> None:
+    def enter(self, phase: str, batches: int = 0, others_s: float = 0.0) -> None:
         """Notes the phase on the board and grants the waits in it their time.
 
-        ``phases``: how many phases of other ranks may pass in the meantime.
+        ``others_s``: what other ranks may take besides, for something that this one has no part in.
         """
         now_s = time.monotonic()
         self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now_s - self._since_s
         self._since_s = now_s
         self._phase = phase
-        timeout_s = self.job.settings.timeout_s * phases
+        timeout_s = self.job.settings.timeout_s + others_s
         self._board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
         doing = phase
         if self.case_index >= 0:
-            things = self.job.transfers or self.job.cases
-            doing += f" of {things[self.case_index].describe()}"
+            doing += f" of {self._things[self.case_index].describe()}"
         for team in (self.team, self.group):
             if team is not None:
                 team.expect_within(timeout_s, doing)

@@ -25,7 +25,7 @@ from cclmark.results.schema import (
     TransferResult,
 )
 from cclmark.run.measure import CaseRunner
-from cclmark.run.memory import reserve_for
+from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
 
@@ -57,12 +57,12 @@ class Worker:
         }
         self._introduce(devices, ccls)
         for name, ccl in ccls.items():
-            if job.cases[0].pair is None:
-                self._measure_with(name, ccl, device)
-            else:
+            if job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
                 PairsRunner(self.rank, ccl, device).run()
+            else:
+                self._measure_with(name, ccl, device)
         self.rank.case_index = -1
         self.rank.enter("finished")
 
@@ -162,8 +162,8 @@ class Worker:
         indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
-        sharing = job.ranks if job.runtime == "host" else 1
-        too_large = reserve_for(cases, session, device, self.rank.team, registration, sharing)
+        free_bytes = free_on_all(device, self.rank.team, job.ranks)
+        too_large = reserve_for(cases, session, self.rank.team, registration, free_bytes)
         runner = CaseRunner(session, job.settings, self._injections(), self.rank.enter)
         gc.collect()
         gc.disable()

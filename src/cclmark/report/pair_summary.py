@@ -1,0 +1,160 @@
+"""What collectives of pairs show, in sentences: for every format that people read.
+
+Safe to print: see report.text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.pairs import Pair, PairDeviation, PairSweep, at_once, pair_deviations
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+from cclmark.report.matrix import figure
+from cclmark.report.remarks import planned_results
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import CaseResult, Header
+
+_MOST_NAMED = 10
+_LEAST_AT_ONCE = 4  # devices: fewer make one pair a round
+
+
+class PairSummary:
+    """Sentences about all results of a run."""
+
+    def __init__(
+        self,
+        header: Header,
+        names: Sequence[str],
+        results: Sequence[CaseResult],
+        sweeps: Sequence[tuple[PairSweep, str]],
+    ) -> None:
+        """``names``: of the devices; ``sweeps``: each with its name."""
+        self._header = header
+        self._names = names
+        self._results = results
+        self._sweeps = sweeps
+
+    def course(self, sweep: PairSweep) -> str:
+        """The bandwidth at the largest and the time at the smallest size."""
+        points = sweep.measured
+        if not points:
+            statuses = {result.status for result in sweep.points[-1].results.values()}
+            return "every pair was wrong" if "wrong" in statuses else "nothing was measured"
+        rates = {
+            place: summary.algbw_bytes_per_s / BYTES_PER_GB
+            for place, summary in points[-1].once.items()
+        }
+        text = (
+            f"{figure((points[-1].bytes_per_s or 0.0) / BYTES_PER_GB)} GB/s at "
+            f"{format_size(points[-1].size_bytes)}"
+        )
+        if len(rates) > 1:
+            worst, best = min(rates, key=rates.__getitem__), max(rates, key=rates.__getitem__)
+            text += (
+                f", from {figure(rates[worst])} ({self._pair(worst, sweep.series)}) to "
+                f"{figure(rates[best])} ({self._pair(best, sweep.series)})"
+            )
+        time_s = points[0].time_s or 0.0
+        return f"{text}; {figure(time_s * US_PER_S)} µs at {format_size(points[0].size_bytes)}"
+
+    def standing_out(self) -> list[tuple[PairDeviation, str]]:
+        """The pairs to look at first, the slowest first."""
+        found = [
+            (one, f"{self._pair(one.pair, sweep.series)}: {_deviation(one)}: {name}, "
+            f"{format_size(one.size_bytes)}")
+            for sweep, name in self._sweeps
+            for one in pair_deviations(sweep, self._header.relations)
+        ]  # fmt: skip
+        found.sort(key=lambda entry: -entry[0].time_s / entry[0].usual_s)
+        return found[:_MOST_NAMED]
+
+    def mismatches(self, sweep: PairSweep) -> list[str]:
+        """What was wrong: the first element of each output."""
+        lines: dict[str, None] = {}
+        for point in sweep.points:
+            for result in point.results.values():
+                for found in result.verification.findings if result.verification else []:
+                    assert result.case.pair is not None
+                    lines[
+                        f"{self._case(result.case)}: "
+                        f"{self._names[result.case.pair[found.rank]]} got {found.wrong} wrong, "
+                        f"first at index {found.first_element}: expected {plain(found.expected)}, "
+                        f"got {plain(found.actual)}" + self._beside(result)
+                    ] = None
+        return list(lines)
+
+    def skipped(self, sweep: PairSweep) -> list[str]:
+        """What was left out, by reason."""
+        reasons: dict[tuple[int, str], list[CaseResult]] = {}
+        for point in sweep.points:
+            for result in {one.case: one for one in point.results.values()}.values():
+                if result.summary is None:
+                    reasons.setdefault((point.size_bytes, result.reason), []).append(result)
+        return [
+            f"{self._case(left_out[0].case) if len(left_out) == 1 else format_size(size)}: "
+            f"{plain(reason)}"
+            for (size, reason), left_out in reasons.items()
+        ]
+
+    def at_once(self) -> list[str]:
+        """How many cases were measured with other pairs at work, and why that is right."""
+        header, found = self._header, at_once(self._results)
+        if found is not None:
+            return [
+                f"{found.kept} of {len(self._results)} cases were measured with other pairs at "
+                "work: for the same pairs the sizes around take "
+                f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) "
+                "longer so than alone"
+            ]
+        if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not self._results:
+            return []
+        return [
+            "every pair was measured alone: at once they disturb each other, or that is not known"
+        ]
+
+    def outcome(self) -> str:
+        """How many cases were measured and checked."""
+        results = self._results
+        planned = planned_results(self._header)
+        checked = sum(result.verification is not None for result in results)
+        wrong = sum(result.status == "wrong" for result in results)
+        skipped = sum(result.status == "skipped" for result in results)
+        text = f"{checked} of {max(planned, len(results))} cases checked, {wrong} wrong"
+        return text + (f", {skipped} skipped" if skipped else "")
+
+    def unsettled(self) -> str:
+        """How many medians are known less well than asked for, if any."""
+        number = sum(not result.converged for result in self._results)
+        settings = self._header.settings
+        if not number:
+            return ""
+        return (
+            f"{number} case{'s' * (number > 1)} did not get to ±{settings.precision * 100:g} % "
+            f"within --max-time {settings.max_time_s:g} s"
+        )
+
+    def _pair(self, pair: Pair, series: Case) -> str:
+        """The devices, with an arrow the way that data goes where it goes one way."""
+        first, second = (self._names[number] for number in pair)
+        if series.operation == "broadcast":
+            return f"{first} → {second}"
+        return f"{second} → {first}" if series.operation == "reduce" else f"{first}–{second}"
+
+    def _case(self, case: Case) -> str:
+        assert case.pair is not None
+        pair = case.pair if case.root in (None, 0) else (case.pair[1], case.pair[0])
+        return f"{format_size(case.size_bytes)} {self._pair(pair, case)}"
+
+    @staticmethod
+    def _beside(result: CaseResult) -> str:
+        if not result.beside:
+            return ""
+        return f" (with {result.beside} other pair{'s' * (result.beside > 1)} at work)"
+
+
+def _deviation(one: PairDeviation) -> str:
+    return (
+        f"{figure(one.time_s * US_PER_S)} µs, usual for {plain(one.kind)} "
+        f"{figure(one.usual_s * US_PER_S)} ({one.time_s / one.usual_s - 1:+.0%})"
+    )
