@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Do our times agree with nccl-tests'? Both measure the same libnccl in turn, several times.
 
-    python benchmarks/fidelity.py --nccl-tests DIR [--rounds 5] [--out FILE.json]
+    python benchmarks/fidelity.py --nccl-tests DIR [--rounds 5] [--same-flags] [--out FILE.json]
 
 DIR holds nccl-tests' programs built with MPI=1. Each round runs, for each operation, nccl-tests
-(one process per device under mpirun) and cclmark on the same sizes. What counts is the ratio of the
-medians over the rounds, per size and placement: our time over theirs.
+(one process per device under mpirun, -n 20 -w 5) and cclmark on the same sizes: by its own method,
+the median over samples until that is known well, or with --same-flags 20 operations after 5, once.
+What counts is the ratio of the medians over the rounds, per size and placement: our time over theirs.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def ours(args: argparse.Namespace, operation: str) -> dict[tuple[int, bool], flo
                 "-f", args.factor, "-g", str(args.ranks), "-c", "0", "--format", "json",
                 "--placement", "out-of-place" if operation in OUT_OF_PLACE_ONLY else "both",
                 "--journal", f"{directory}/run.jsonl",
+                *(["-n", "20", "-w", "5"] if args.same_flags else []),
             ]
         )  # fmt: skip
     return {
@@ -117,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--nccl-tests", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--same-flags", action="store_true")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("-b", dest="begin", default="8")

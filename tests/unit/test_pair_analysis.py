@@ -25,7 +25,7 @@ from cclmark.analysis.pairs import (
 from cclmark.analysis.statistics import outliers
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds, probe_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.paint import ansi, unpainted
@@ -260,16 +260,24 @@ class TestAnalysis:
         assert at_once([result(case())]) is None
 
 
-class TestSweepsOfARank:
-    @given(st.integers(1, 40))
-    def test_probes_are_the_ends_and_the_middle(self, sizes):
-        from cclmark.run.pairs import probes_of
+class TestProbes:
+    @given(st.integers(1, 60), st.integers(2, 8))
+    def test_sizes_go_by_a_large_one_that_is_not_much_larger(self, number, factor):
+        sizes = [8 * factor**k for k in range(number)]
+        found = probe_of(sizes)
+        if found is None:
+            assert number < 3 or factor > 16
+            return
+        probe, followers = found
+        assert probe == number - 2
+        assert probe not in followers
+        assert number - 1 in followers
+        assert all(sizes[one] * 16 >= sizes[probe] for one in followers)
+        assert all(sizes[one] * 16 < sizes[probe] for one in range(probe) if one not in followers)
 
-        probes = probes_of(list(range(sizes)))
-        assert probes[0] == 0
-        assert probes[-1] == sizes - 1
-        assert probes == sorted(set(probes))
-        assert len(probes) == min(sizes, 3)
+    @pytest.mark.parametrize("sizes", [[], [8], [8, 16], [8, 1 << 20, 1 << 30]])
+    def test_too_few_are_not_worth_it(self, sizes):
+        assert probe_of(sizes) is None
 
 
 class TestReport:

@@ -158,8 +158,8 @@ def pair_deviations(sweep: PairSweep, relations: Sequence[Relation]) -> list[Pai
 class AtOnce:
     """``kept`` cases were measured beside other pairs.
 
-    ``median_ratio`` and ``worst_ratio``: how long the sizes around them took at once over how long
-    they took alone, for the same pairs.
+    ``median_ratio`` and ``worst_ratio``: how long the same pairs' probes took at once over how long
+    they took alone.
     """
 
     kept: int

@@ -12,6 +12,9 @@ from cclmark.plan.transfers import disjoint_rounds
 
 Pair = tuple[int, int]
 
+_FOLLOWING = 16  # times smaller than the probe, and still like it
+_LEAST_FOLLOWERS = 2
+
 PAIR_OPERATIONS = (
     *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
     *("reduce_scatter", "sendrecv", "ping_pong"),
@@ -23,6 +26,23 @@ def pair_rounds(devices: int) -> list[list[Pair]]:
     # Every second round of ordered pairs is the one before it the other way round.
     rounds = disjoint_rounds(devices)[::2]
     return [[(min(pair), max(pair)) for pair in pairs] for pairs in rounds]
+
+
+def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
+    """Which of rising ``sizes`` tells whether pairs disturb each other, and those that go by it.
+
+    What pairs share shows with large messages: the probe is the largest size but one, since the
+    largest takes longer than all others together. Much smaller ones take the time of their calls,
+    of which the probe says nothing. None where too few would go by it to be worth it.
+    """
+    if len(sizes) < 2:
+        return None
+    probe = len(sizes) - 2
+    least_bytes = sizes[probe] // _FOLLOWING
+    followers = [
+        number for number, size in enumerate(sizes) if size >= least_bytes and number != probe
+    ]
+    return (probe, followers) if len(followers) >= _LEAST_FOLLOWERS else None
 
 
 class PairCases(Sequence[Case]):

@@ -103,9 +103,8 @@ class PairSummary:
         if found is not None:
             return [
                 f"{found.kept} of {len(self._results)} cases were measured with other pairs at "
-                "work: for the same pairs the sizes around take "
-                f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) "
-                "longer so than alone"
+                f"work, which costs the same pairs {found.median_ratio - 1:+.1%} (median) to "
+                f"{found.worst_ratio - 1:+.1%} (worst) of their time where it was tried"
             ]
         if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not self._results:
             return []

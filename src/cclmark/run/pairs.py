@@ -1,8 +1,8 @@
 """Measuring collectives of every two ranks, several pairs at once where that disturbs none.
 
-The pairs of a round share no rank. Of each operation three sizes are measured for each pair alone,
-all others asleep, and then once more for all pairs at once. Sizes between two of them that took no
-longer at once than alone, for any pair, are measured at once; the others one pair after the other.
+The pairs of a round share no rank. Each is measured alone, all others asleep, but for large
+messages: of every sweep one large size is measured alone for each pair and then for all of them at
+once. Where that takes no longer, for any pair, so are the sizes that go by it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from cclmark import _engine as engine
 from cclmark.analysis.pairs import disturbance, series_of
 from cclmark.plan.inject import Injection
-from cclmark.plan.pairs import Pair, PairCases, pair_rounds
+from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of
 from cclmark.results.schema import CaseResult
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
 _PHASES_OF_A_CASE = 5  # each with the time-out of one phase
-_PROBES = 3
 
 
 @dataclass
@@ -46,7 +45,7 @@ class PairsRunner:
         self._cases = PairCases(rank.job.cases, rank.job.ranks)
         own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
-        self._sweeps = _sweeps(self._cases, own)
+        self._followers = _followers(self._cases, own)
         settings = rank.job.settings
         self._case_s = (
             _PHASES_OF_A_CASE + settings.check
@@ -61,55 +60,38 @@ class PairsRunner:
         for pairs in pair_rounds(self._job.ranks):
             bench = self._bench(pairs)
             self._meet(0)
-            if len(pairs) == 1 or self._job.settings.one_by_one:
+            if len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
                 self._alone(pairs, bench, self._places)
             else:
                 self._with_probes(pairs, bench)
             self._close(bench)
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
-        probes = [place for sweep in self._sweeps for place in probes_of(sweep)]
-        alone = self._alone(pairs, bench, probes)
-        ratios: dict[int, float] = {}
-        for place in (place for sweep in self._sweeps if len(sweep) > _PROBES for place in sweep):
-            if place not in probes:
-                continue
-            beside = self._at_once(bench, place)
-            if beside is None:
-                continue
-            ratio = disturbance(alone[place], beside)
-            if ratio is not None:
-                ratios[place] = ratio
-            if beside.status == "wrong":
+        probes = {
+            sweep[probe]: [sweep[k] for k in followers] for sweep, probe, followers in self._probes
+        }
+        following = {place for followers in probes.values() for place in followers}
+        alone = self._alone(pairs, bench, [one for one in self._places if one not in following])
+        left: list[int] = []
+        for probe, followers in self._followers.items():
+            beside = self._at_once(bench, probe)
+            ratio = None if beside is None else disturbance(alone[probe], beside)
+            if beside is not None and beside.status == "wrong":
                 # A fault that shows only beside others must not be lost for the sake of the one
                 # that was measured alone.
                 beside.beside = len(pairs) - 1
                 self._report(beside)
-        for sweep in self._sweeps:
-            self._between_probes(pairs, bench, sweep, ratios)
-
-    def _between_probes(
-        self,
-        pairs: Sequence[Pair],
-        bench: _Bench | None,
-        sweep: Sequence[int],
-        ratios: dict[int, float],
-    ) -> None:
-        """The sizes that are no probes, at once where no pair was disturbed at those around."""
-        for lower, upper in zip(probes_of(sweep), probes_of(sweep)[1:], strict=False):
-            inner = sweep[sweep.index(lower) + 1 : sweep.index(upper)]
-            if not inner:
+            if not self._all(bench is None or ratio is not None):
+                left += followers
                 continue
-            undisturbed = bench is None or (lower in ratios and upper in ratios)
-            if not self._all(undisturbed):
-                self._alone(pairs, bench, inner)
-                continue
-            for place in inner:
+            for place in followers:
                 result = self._at_once(bench, place)
                 if result is not None:
                     result.beside = len(pairs) - 1
-                    result.at_once_ratio = max(ratios[lower], ratios[upper])
+                    result.at_once_ratio = ratio
                     self._report(result)
+        if left:
+            self._alone(pairs, bench, left)
 
     def _bench(self, pairs: Sequence[Pair]) -> _Bench | None:
         """Joins the pair that this rank is in; None where it is in none."""
@@ -236,19 +218,17 @@ class PairsRunner:
         return result
 
 
-def probes_of(sweep: Sequence[int]) -> list[int]:
-    """The places of a sweep over rising sizes that stand for the others."""
-    if len(sweep) <= _PROBES:
-        return list(sweep)
-    return [sweep[0], sweep[len(sweep) // 2], sweep[-1]]
-
-
-def _sweeps(cases: PairCases, places: Iterable[int]) -> list[list[int]]:
-    """The places of each series and root, by rising size."""
-    found: dict[tuple[object, ...], list[int]] = {}
+def _followers(cases: PairCases, places: Iterable[int]) -> dict[int, list[int]]:
+    """The probe of each sweep, with the places that go by it: see plan.pairs.probe_of."""
+    sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]
-        found.setdefault((series_of(case), case.root), []).append(place)
-    return [
-        sorted(sweep, key=lambda place: cases.of_two[place].size_bytes) for sweep in found.values()
-    ]
+        sweeps.setdefault((series_of(case), case.root), []).append(place)
+    found: dict[int, list[int]] = {}
+    for sweep in sweeps.values():
+        sweep.sort(key=lambda place: cases.of_two[place].size_bytes)
+        known = probe_of([cases.of_two[place].size_bytes for place in sweep])
+        if known is not None:
+            probe, followers = known
+            found[sweep[probe]] = [sweep[number] for number in followers]
+    return found
