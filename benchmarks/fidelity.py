@@ -6,7 +6,7 @@
 DIR holds nccl-tests' programs built with MPI=1. Each round runs, for each operation, nccl-tests
 (one process per device under mpirun, -n 20 -w 5) and cclmark on the same sizes: by its own method,
 the median over samples until that is known well, or with --same-flags 20 operations after 5, once.
-What counts is the ratio of the medians over the rounds, per size and placement: our time over theirs.
+What counts is the ratio of the medians over the rounds, per size and placement: ours over theirs.
 """
 
 from __future__ import annotations

@@ -67,10 +67,7 @@ class PairsRunner:
             self._close(bench)
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
-        probes = {
-            sweep[probe]: [sweep[k] for k in followers] for sweep, probe, followers in self._probes
-        }
-        following = {place for followers in probes.values() for place in followers}
+        following = {place for places in self._followers.values() for place in places}
         alone = self._alone(pairs, bench, [one for one in self._places if one not in following])
         left: list[int] = []
         for probe, followers in self._followers.items():
