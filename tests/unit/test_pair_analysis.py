@@ -95,7 +95,7 @@ def table(results, *, devices=4, width=100, paint=unpainted, **options):
     exporter = PairTable(width=width, paint=paint, **options)
     text = exporter.begin(header(devices))
     for one in results:
-        text += exporter.case(one)
+        text += exporter.add(one)
     return text + exporter.end(None)
 
 
@@ -354,7 +354,7 @@ class TestReport:
 
     def test_csv_has_a_line_for_each_case_with_its_devices(self):
         exporter = PairCsv()
-        text = exporter.begin(header()) + "".join(map(exporter.case, self.results()))
+        text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
         rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
         assert len(rows) == len(self.results())
         assert (rows[0]["first"], rows[0]["second"]) == ("DEV0", "DEV1")
@@ -362,7 +362,7 @@ class TestReport:
 
     def test_markdown_has_the_same_matrices_and_nothing_runs(self):
         exporter = PairMarkdown()
-        text = exporter.begin(header()) + "".join(map(exporter.case, self.results()))
+        text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
         text += exporter.end(None)
         assert "<b>" not in text
         assert "\x1b" not in text

@@ -26,7 +26,7 @@ SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 def test_a_whole_run_reads_as_stored(name):
     exporter = FORMATS[name]()
     text = exporter.begin(SAMPLE.header)
-    text += "".join(exporter.case(result) for result in SAMPLE.results)
+    text += "".join(exporter.add(result) for result in SAMPLE.results)
     text += exporter.end(SAMPLE.footer)
     golden = GOLDEN / FILES[name]
     if os.environ.get("UPDATE_GOLDEN"):
@@ -38,7 +38,7 @@ def test_a_whole_run_reads_as_stored(name):
 def test_a_run_cut_short_loses_no_result_that_came_before(name):
     exporter = FORMATS[name]()
     text = exporter.begin(SAMPLE.header)
-    text += exporter.case(SAMPLE.results[0])
+    text += exporter.add(SAMPLE.results[0])
     text += exporter.end(None)
     assert "1024" in text or "1 KiB" in text
     assert text.endswith("\n")

@@ -83,7 +83,7 @@ def runs(draw):
 def export(name, run):
     header, cases, footer = run
     exporter = FORMATS[name]()
-    return exporter.begin(header) + "".join(map(exporter.case, cases)) + exporter.end(footer)
+    return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)

@@ -14,7 +14,7 @@ SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 
 def export(results, header=SAMPLE.header, footer=SAMPLE.footer):
     exporter = NcclTestsExporter()
-    text = exporter.begin(header) + "".join(exporter.case(result) for result in results)
+    text = exporter.begin(header) + "".join(exporter.add(result) for result in results)
     return text + exporter.end(footer)
 
 
@@ -66,8 +66,8 @@ def test_the_comments_of_a_table_do_not_interrupt_its_rows():
 def test_a_row_is_written_when_its_second_placement_comes():
     exporter = NcclTestsExporter()
     exporter.begin(SAMPLE.header)
-    assert rows(exporter.case(SAMPLE.results[0])) == []
-    assert len(rows(exporter.case(SAMPLE.results[1]))) == 1
+    assert rows(exporter.add(SAMPLE.results[0])) == []
+    assert len(rows(exporter.add(SAMPLE.results[1]))) == 1
 
 
 def test_one_placement_only_leaves_the_other_na():

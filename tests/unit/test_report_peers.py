@@ -17,7 +17,7 @@ FLAGCX = re.compile(
 
 
 def export(exporter, results):
-    text = exporter.begin(SAMPLE.header) + "".join(map(exporter.case, results))
+    text = exporter.begin(SAMPLE.header) + "".join(map(exporter.add, results))
     return text + exporter.end(SAMPLE.footer)
 
 
@@ -61,6 +61,6 @@ def test_hccl_repeats_its_settings():
     settings = msgspec.structs.replace(SAMPLE.header.settings, iterations=20, warmup=5)
     exporter = HcclExporter()
     exporter.begin(msgspec.structs.replace(SAMPLE.header, settings=settings))
-    text = exporter.case(SAMPLE.results[0]) + exporter.end(None)
+    text = exporter.add(SAMPLE.results[0]) + exporter.end(None)
     assert "the minbytes is 1024, maxbytes is 67108864, iters is 20, warmup_iters is 5\n" in text
     assert text.endswith("# the run did not end by itself\n")

@@ -17,7 +17,7 @@ SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 
 
 def export(exporter, results, footer=SAMPLE.footer):
-    text = exporter.begin(SAMPLE.header) + "".join(map(exporter.case, results))
+    text = exporter.begin(SAMPLE.header) + "".join(map(exporter.add, results))
     return text + exporter.end(footer)
 
 

@@ -22,7 +22,7 @@ def header(*, planned_cases=0, **settings):
 
 
 def export(exporter, results, of=SAMPLE.header, footer=None):
-    return exporter.begin(of) + "".join(map(exporter.case, results)) + exporter.end(footer)
+    return exporter.begin(of) + "".join(map(exporter.add, results)) + exporter.end(footer)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
     summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
     table = TransferTable()
-    text = table.begin(header(planned_cases=planned)) + table.transfer(result) + table.end(None)
+    text = table.begin(header(planned_cases=planned)) + table.add(result) + table.end(None)
     assert text.splitlines()[-1].strip() == expected
 
 

@@ -20,7 +20,7 @@ from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.table import TableExporter
-from cclmark.results.schema import Settings
+from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
 _NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
@@ -242,7 +242,7 @@ def _timing(flags: Flags) -> str:
     return next(iter(asked), None) or "throughput"
 
 
-def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter:
+def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter[CaseResult]:
     if format_name != "table":
         return FORMATS[format_name]()
     return TableExporter(

@@ -20,6 +20,7 @@ from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.pair_table import PairTable
+from cclmark.results.schema import CaseResult
 from cclmark.run import locate
 
 _FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
@@ -89,7 +90,7 @@ def _chosen(only: str, group: int) -> list[str]:
     return operations
 
 
-def _exporter(flags: PairFlags, output: Output) -> Exporter:
+def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
     if flags.format == "csv":
         return PairCsv()
     if flags.format == "markdown":

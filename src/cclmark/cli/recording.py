@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from cclmark import __version__
 from cclmark.cli.output import Output
@@ -20,7 +21,6 @@ from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
 from cclmark.report.exporter import Exporter
-from cclmark.report.transfer_formats import TransferExporter
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
@@ -40,7 +40,7 @@ class Recorder:
         self,
         journal: JournalWriter,
         output: Output,
-        exporter: Exporter | TransferExporter,
+        exporter: Exporter[Any],
         settings: Settings,
         things: Sequence[Case | Transfer],
         began_s: float,
@@ -92,12 +92,7 @@ class Recorder:
         self._measured |= result.summary is not None
         if result.summary is None:
             self._reasons[result.reason] = None
-        if isinstance(result, CaseResult):
-            assert not isinstance(self._exporter, TransferExporter)
-            self._print(self._exporter.case(result))
-        else:
-            assert isinstance(self._exporter, TransferExporter)
-            self._print(self._exporter.transfer(result))
+        self._print(self._exporter.add(result))
 
     def notice(self, text: str) -> None:
         """Keeps it for the header, or says it at once when that is out."""
@@ -158,7 +153,7 @@ def _now() -> str:
 
 def record(
     request: Request,
-    exporter_for: Callable[[Output], Exporter | TransferExporter],
+    exporter_for: Callable[[Output], Exporter[Any]],
     began_s: float,
     *,
     output: Path | None,

@@ -25,16 +25,16 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
+from cclmark.report.exporter import Exporter
+from cclmark.report.json_format import JsonExporter
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.transfer_formats import (
     TransferCsv,
-    TransferExporter,
-    TransferJson,
     TransferMarkdown,
     TransferPccl,
 )
 from cclmark.report.transfer_table import TransferTable
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, TransferResult
 from cclmark.run import locate
 
 _DEFAULT_SIZE = {"cuda": "512M", "host": "16M"}
@@ -336,10 +336,10 @@ def _settings(flags: TransferFlags, runtime: str) -> Settings:
     )
 
 
-def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> TransferExporter:
+def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
     shares = bool(flags.shares)
     if flags.format == "json":
-        return TransferJson()
+        return JsonExporter("transfers")
     if flags.format == "csv":
         return TransferCsv()
     if flags.format == "markdown":

@@ -58,7 +58,7 @@ class CsvExporter:
         """The line with the names of the columns."""
         return csv_line(COLUMNS)
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The line of one case."""
         return csv_line(case_cells(result))
 

@@ -23,7 +23,7 @@ class FlagcxExporter:
         """Nothing: FlagCX starts with its first line."""
         return ""
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The lines that ``result`` completes."""
         return "".join(self._lines(row) for row in self._rows.add(result))
 

@@ -5,46 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cclmark.report.exporter import Exporter
+from cclmark.results.schema import CaseResult
 
 
-def _csv() -> Exporter:
+def _csv() -> Exporter[CaseResult]:
     from cclmark.report.csv_format import CsvExporter
 
     return CsvExporter()
 
 
-def _json() -> Exporter:
+def _json() -> Exporter[CaseResult]:
     from cclmark.report.json_format import JsonExporter
 
     return JsonExporter()
 
 
-def _markdown() -> Exporter:
+def _markdown() -> Exporter[CaseResult]:
     from cclmark.report.markdown import MarkdownExporter
 
     return MarkdownExporter()
 
 
-def _nccl_tests() -> Exporter:
+def _nccl_tests() -> Exporter[CaseResult]:
     from cclmark.report.nccl_tests import NcclTestsExporter
 
     return NcclTestsExporter()
 
 
-def _flagcx() -> Exporter:
+def _flagcx() -> Exporter[CaseResult]:
     from cclmark.report.flagcx import FlagcxExporter
 
     return FlagcxExporter()
 
 
-def _hccl() -> Exporter:
+def _hccl() -> Exporter[CaseResult]:
     from cclmark.report.hccl import HcclExporter
 
     return HcclExporter()
 
 
 # Functions and not classes, so that a run imports only the format that it writes.
-FORMATS: dict[str, Callable[[], Exporter]] = {
+FORMATS: dict[str, Callable[[], Exporter[CaseResult]]] = {
     "csv": _csv,
     "json": _json,
     "markdown": _markdown,

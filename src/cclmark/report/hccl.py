@@ -33,7 +33,7 @@ class HcclExporter:
         )
         return ""
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The lines that ``result`` completes."""
         return "".join(self._lines(row) for row in self._rows.add(result))
 

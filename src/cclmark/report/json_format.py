@@ -29,7 +29,7 @@ class JsonExporter:
         """The document up to its first case."""
         return f'{{"header": {encode(header)},\n"{self._results}": ['
 
-    def case(self, result: CaseResult | TransferResult) -> str:
+    def add(self, result: CaseResult | TransferResult) -> str:
         """One result, on one line."""
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)

@@ -49,7 +49,7 @@ class MarkdownExporter:
             paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
         return "\n\n".join(paragraphs) + "\n"
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The table rows that ``result`` completes."""
         return "".join(self._row(row) for row in self._rows.add(result))
 

@@ -67,7 +67,7 @@ class NcclTestsExporter:
         lines += header.notices
         return "".join(f"# {plain(line)}\n" for line in lines)
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The rows that ``result`` completes."""
         return "".join(self._row(row) for row in self._rows.add(result))
 

@@ -27,7 +27,7 @@ class PairCsv:
         self._names = labels(header.devices)
         return csv_line(["first", "second", *COLUMNS, "beside", "at_once_ratio"])
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The line of one case."""
         assert result.case.pair is not None
         devices = [self._names[number] for number in result.case.pair]
@@ -58,7 +58,7 @@ class PairMarkdown:
         lines += [f"Notice: {escape(notice)}." for notice in header.notices]
         return "\n".join(lines) + "\n"
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """Nothing yet: a matrix is whole only when its last pair was measured."""
         self._results.append(msgspec.structs.replace(result, samples=None))
         return ""

@@ -45,7 +45,7 @@ class PairTable:
         lines = opening_lines(header, "device", method_of(header.settings), self._paint)
         return "\n".join(lines) + "\n"
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """Nothing yet."""
         # Without the raw samples: there are many pairs.
         self._results.append(msgspec.structs.replace(result, samples=None))

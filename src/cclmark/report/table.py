@@ -72,7 +72,7 @@ class TableExporter:
         lines = opening_lines(header, "rank", method_of(header.settings), self._paint)
         return "\n".join(lines) + "\n"
 
-    def case(self, result: CaseResult) -> str:
+    def add(self, result: CaseResult) -> str:
         """The rows that the result completes."""
         # Without the raw samples: a run that repeats for a night must not fill the memory.
         self._results.append(msgspec.structs.replace(result, samples=None))

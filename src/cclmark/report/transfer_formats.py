@@ -1,13 +1,11 @@
-"""Transfers in other formats than the table: JSON, CSV, markdown and PCCL's own text."""
+"""Transfers in other formats than the table: CSV, markdown and PCCL's own text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
 
 from cclmark.analysis.transfers import deviations, utilisation
 from cclmark.report.csv_format import csv_line
-from cclmark.report.json_format import JsonExporter
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
@@ -20,34 +18,6 @@ _COLUMNS = (
     *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
     *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
 )
-
-
-@runtime_checkable
-class TransferExporter(Protocol):
-    """Turns transfers into one text format. Each method returns text to append (maybe none)."""
-
-    def begin(self, header: Header) -> str:
-        """What comes before the first transfer."""
-        ...
-
-    def transfer(self, result: TransferResult) -> str:
-        """What one more result adds."""
-        ...
-
-    def end(self, footer: Footer | None) -> str:
-        """What closes the text; ``footer`` is None for a run that did not end by itself."""
-        ...
-
-
-class TransferJson(JsonExporter):
-    """``{"header": …, "transfers": […], "footer": …}`` in base units, as in the schema."""
-
-    def __init__(self) -> None:
-        super().__init__("transfers")
-
-    def transfer(self, result: TransferResult) -> str:
-        """One transfer, on one line."""
-        return self.case(result)
 
 
 class TransferCsv:
@@ -63,7 +33,7 @@ class TransferCsv:
         self._names = labels(header.devices)
         return csv_line(_COLUMNS)
 
-    def transfer(self, result: TransferResult) -> str:
+    def add(self, result: TransferResult) -> str:
         """The lines of one transfer."""
         transfer, summary = result.transfer, result.summary
         share = utilisation(result, self._limits)
@@ -129,7 +99,7 @@ class _ByMatrix:
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
         return self.opening()
 
-    def transfer(self, result: TransferResult) -> str:
+    def add(self, result: TransferResult) -> str:
         """The matrix before, when this result begins another."""
         self._results.append(result)
         return self._texts(self._collector.add(result))

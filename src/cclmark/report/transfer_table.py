@@ -59,7 +59,7 @@ class TransferTable:
             lines += self._topology(header.relations)
         return "\n".join(lines) + "\n"
 
-    def transfer(self, result: TransferResult) -> str:
+    def add(self, result: TransferResult) -> str:
         """The matrix before, when this result begins another."""
         self._results.append(result)
         return self._print(self._collector.add(result))
