@@ -407,3 +407,25 @@ class TestUnderMpirun:
         }
         run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
         assert "not all on this host" in run.err
+
+
+class TestOneBadFlowAmongOthers:
+    """In a round of all pairs each cell says only what is its own."""
+
+    ROUND = ("p2p", "--scope", "all-pairs", "-p", "uniBw", "-t", "CE", *SHORT)
+
+    def test_wrong_data(self, cclmark):
+        fault = ("--inject", "corrupt:pair=0-1,index=5")
+        run = cclmark(*self.ROUND, "--devices", "host:4", *fault, code=1)
+        assert run.out.count("WRONG") == 1
+        assert run.out.count("DEV0 → DEV1: 1 wrong") == 1
+
+    def test_a_flow_that_hangs(self, cclmark, fake_cuda):
+        environment = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
+        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", "-T", "4", env=environment, code=4)
+        hung = [result for result in run.journal.transfers if result.status == "timeout"]
+        assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
+        row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])
+        assert row.split()[2] == "hung"
+        rows = [line.split() for line in run.out.splitlines() if line.split()[:1] == ["DEV2"]]
+        assert [row[-1] for row in rows][-1] == "-", "the round's other pair was not measured"

@@ -280,3 +280,55 @@ def test_a_rank_that_stops_while_it_rests_is_waited_for_in_vain(background):
     ended = run.finish(3 + SOON_S)
     assert ended.code == 4
     assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.message
+
+
+class TestWhatGoesWrongOnAccelerators:
+    ALONE = (*("-b", "64K", "-e", "64K", "-n", "2", "-w", "1"), "--only", "all_reduce")
+
+    def test_a_pair_that_hangs_is_named_not_those_who_wait(self, cclmark, fake_cuda):
+        run = cclmark(
+            *("pairs", "--devices", "cuda:0-3", *self.ALONE, "-T", "3"),
+            env=fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce"),
+            code=4,
+        )
+        first = run.message.splitlines()[0]
+        assert first.startswith(("cclmark: rank 0 ", "cclmark: rank 3 "))
+        assert "between ranks 0 and 3" in first
+
+    def test_skipped_cases_are_measured_beside_nobody(self, cclmark, fake_cuda):
+        sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "2")
+        held_up = [
+            word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=60")
+        ]
+        run = cclmark(
+            *("pairs", "--devices", "cuda:0-3", *sizes, "--only", "all_reduce", *held_up),
+            *("--precision", "10", "-w", "1"),
+            env=fake_cuda.env(CCLMARK_FAKE_MEMORY=str(24 << 20)),
+        )
+        skipped = [result for result in run.journal.results if result.status == "skipped"]
+        assert skipped, "everything fitted"
+        assert all(result.beside == 0 for result in skipped)
+
+    def test_the_late_rank_is_one_of_the_run(self, cclmark):
+        run = cclmark(
+            *("pairs", "--devices", "host:3", "-b", "64", "-e", "64", "--only", "all_reduce"),
+            *("--inject", "delay:pair=2-1,ms=20", "--max-time", "1"),
+        )
+        late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
+        assert late[1, 2] == 2
+
+
+def test_under_mpirun_the_first_process_measures_for_all(cclmark):
+    ranks = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+    second = cclmark(
+        "pairs", "--devices", "host:2", *ONE, env={**ranks, "OMPI_COMM_WORLD_RANK": "1"}
+    )
+    assert (second.out, second.written()) == ("", [])
+    first = cclmark(
+        "pairs", "--devices", "host:2", *ONE, env={**ranks, "OMPI_COMM_WORLD_RANK": "0"}
+    )
+    assert "mpirun started 2 processes" in first.err
+    assert pairs(first) == [(0, 1)]
+    elsewhere = {**ranks, "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}
+    run = cclmark("pairs", "--devices", "host:2", *ONE, env=elsewhere, code=2)
+    assert "between hosts pairs cannot measure" in run.err

@@ -309,7 +309,7 @@ class TestReport:
         results[0] = result(
             results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
         )
-        wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+        wrong = Verification(3, [Finding(2, 3, 7, "1", "2")])
         results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
         text = table(results)
         assert "n/a" in text

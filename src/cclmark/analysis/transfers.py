@@ -93,13 +93,25 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
     return found
 
 
+def wrong_flows(result: TransferResult) -> set[int]:
+    """The numbers of the flows of which wrong data arrived."""
+    findings = result.verification.findings if result.verification is not None else []
+    return {finding.rank for finding in findings}
+
+
 def figures(result: TransferResult) -> list[tuple[Pair, float]]:
     """What a result says of pairs of devices: bandwidths, or a latency.
 
     Nothing where wrong data arrived: how fast that was means nothing.
     """
     summary, transfer = result.summary, result.transfer
-    if summary is None or transfer.host_memory or result.status == "wrong":
+    if summary is None or transfer.host_memory:
+        return []
+    wrong = wrong_flows(result)
+    if wrong and transfer.scope == "all-pairs":
+        known = enumerate(zip(transfer.flows, summary.flow_bytes_per_s, strict=True))
+        return [figure for number, figure in known if number not in wrong]
+    if result.status == "wrong":
         return []
     if transfer.measure == "latency":
         return [(transfer.flows[0], summary.time_s)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,27 @@ def pick_devices(text: str, count: int | None) -> DeviceChoice:
     if devices.notice:
         print(f"cclmark: {devices.notice}", file=sys.stderr)
     return devices
+
+
+def launched_by_mpi(command: str) -> tuple[int, int] | None:
+    """Rank and size of this process among those that an mpirun started, on this host only.
+
+    Raises UsageError where it started some on others: ``command`` cannot measure between hosts.
+    """
+    for rank_name, size_name, local_name in (
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    ):
+        rank, size = os.environ.get(rank_name, ""), os.environ.get(size_name, "")
+        if not (rank.isdecimal() and size.isdecimal()):
+            continue
+        if os.environ.get(local_name) != size:
+            raise UsageError(
+                f"mpirun started {size} processes, not all on this host: between hosts "
+                f"{command} cannot measure; run it on each host"
+            )
+        return int(rank), int(size)
+    return None
 
 
 def _count_devices(runtime: str) -> int:

@@ -7,7 +7,14 @@ import time
 
 import msgspec
 
-from cclmark.cli.measuring import check_faults, device_count, pick_devices, settings_of, sweep_of
+from cclmark.cli.measuring import (
+    check_faults,
+    device_count,
+    launched_by_mpi,
+    pick_devices,
+    settings_of,
+    sweep_of,
+)
 from cclmark.cli.output import Output
 from cclmark.cli.pairs import PairFlags
 from cclmark.cli.recording import record
@@ -32,6 +39,15 @@ def measure_pairs(flags: PairFlags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
+    launched = launched_by_mpi("pairs")
+    if launched is not None:
+        if launched[0] > 0:
+            return 0  # the first process measures for all: it starts those that it needs
+        print(
+            f"cclmark: mpirun started {launched[1]} processes; the first one starts a rank for "
+            "each device itself",
+            file=sys.stderr,
+        )
     devices = pick_devices(flags.devices, device_count(flags))
     number = len(devices.indices)
     if number < 2:

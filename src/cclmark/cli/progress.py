@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Thing
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -20,9 +19,7 @@ _PATIENCE_S = 0.5  # what takes less needs no explanation
 class Progress:
     """Shows a spinner when nothing was printed for a while, and nothing where nobody looks."""
 
-    def __init__(
-        self, cases: Sequence[Case | Transfer], cycles: int, began_s: float, stream: TextIO
-    ) -> None:
+    def __init__(self, cases: Sequence[Thing], cycles: int, began_s: float, stream: TextIO) -> None:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
         self._cases = cases
         self._planned = len(cases) * cycles

@@ -17,19 +17,18 @@ from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Thing
 from cclmark.report.exporter import Exporter
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
     SCHEMA_VERSION,
-    CaseResult,
+    CheckResult,
     Footer,
     Header,
+    Result,
     Settings,
-    TransferResult,
 )
 
 
@@ -42,7 +41,7 @@ class Recorder:
         output: Output,
         exporter: Exporter[Any],
         settings: Settings,
-        things: Sequence[Case | Transfer],
+        things: Sequence[Thing],
         began_s: float,
     ) -> None:
         self._journal = journal
@@ -82,15 +81,16 @@ class Recorder:
         self._journal.write(header)
         self._print(self._exporter.begin(header))
 
-    def result(self, result: CaseResult | TransferResult) -> None:
+    def result(self, result: Result) -> None:
         """Writes one result."""
         self._journal.write(result)
         self._progress.advance()
-        self._wrong |= result.status == "wrong"
+        self._wrong |= result.status in ("wrong", "failed")
         if result.status == "timeout":
             self._hung[result.reason] = None
-        self._measured |= result.summary is not None
-        if result.summary is None:
+        if isinstance(result, CheckResult) or result.summary is not None:
+            self._measured = True
+        else:
             self._reasons[result.reason] = None
         self._print(self._exporter.add(result))
 

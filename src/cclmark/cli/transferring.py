@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
-from cclmark.cli.measuring import check_limits, pick_devices, size_of
+from cclmark.cli.measuring import check_limits, launched_by_mpi, pick_devices, size_of
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
@@ -55,7 +54,7 @@ def measure_transfers(flags: TransferFlags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    launched = _launched_by_mpi()
+    launched = launched_by_mpi("p2p")
     if launched is not None and launched[0] > 0:
         return 0  # the first process measures for all: it starts those that it needs
     _say_what_is_ignored(flags)
@@ -113,24 +112,6 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
         print("cclmark: --bench-type says what is measured: -a and -d are ignored", file=sys.stderr)
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
-
-
-def _launched_by_mpi() -> tuple[int, int] | None:
-    """Rank and size of this process among those that an mpirun started."""
-    for rank_name, size_name, local_name in (
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
-    ):
-        rank, size = os.environ.get(rank_name, ""), os.environ.get(size_name, "")
-        if not (rank.isdecimal() and size.isdecimal()):
-            continue
-        if os.environ.get(local_name) != size:
-            raise UsageError(
-                f"mpirun started {size} processes, not all on this host: between hosts p2p cannot "
-                "measure; run it on each host"
-            )
-        return int(rank), int(size)
-    return None
 
 
 def _devices(flags: TransferFlags, launched: tuple[int, int] | None) -> DeviceChoice:

@@ -6,10 +6,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Status
-from cclmark.rendezvous.messages import Failed
+from cclmark.rendezvous.messages import Failed, Thing
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class RankState:
     failure: Failed | None
 
 
-def diagnose(states: Sequence[RankState], cases: Sequence[Case | Transfer]) -> str:
+def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
     """Names what went wrong first, where, and what the others were doing."""
     culprit = _culprit(states)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
@@ -51,7 +49,9 @@ def exit_kind(states: Sequence[RankState]) -> str:
 
 
 def _culprit(states: Sequence[RankState]) -> RankState:
-    """The rank to blame: died, then stopped, then failed, then the one that is furthest behind."""
+    """The rank to blame: died, then stopped, then failed, then the one that is furthest
+    behind: of those that say nothing, else of those whose time was over.
+    """
 
     def died_silently(state: RankState) -> bool:
         return state.exit_status is not None and state.failure is None
@@ -64,7 +64,8 @@ def _culprit(states: Sequence[RankState]) -> RankState:
             if blame(state):
                 return state
     silent = [state for state in states if state.failure is None]
-    return min(silent or states, key=lambda state: _progress(state.status))
+    late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
+    return min(silent or late or states, key=lambda state: _progress(state.status))
 
 
 def _progress(status: Status) -> tuple[int, float]:
@@ -95,7 +96,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _where(state: RankState, cases: Sequence[Case | Transfer]) -> str:
+def _where(state: RankState, cases: Sequence[Thing]) -> str:
     status = state.status
     place = status.phase
     if 0 <= status.case_index < len(cases):

@@ -17,21 +17,21 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Board, Status
-from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice
+from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice, Thing
 from cclmark.rendezvous.server import Server
 from cclmark.results.machine import complete_from_nvml, describe_machine
 from cclmark.results.schema import (
-    CaseResult,
     DeviceDescription,
     LibraryDescription,
     Link,
     Machine,
     Relation,
+    Result,
     Settings,
-    TransferResult,
 )
 from cclmark.results.topology import relations_between
 from cclmark.signals import on_ending_signals
@@ -45,9 +45,10 @@ _OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher d
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, on what: cases or transfers. ``together``: one process holds all devices.
+    """What to run, on what: cases, transfers or checks.
 
-    ``in_pairs``: the cases are of two ranks, and each is measured between every two.
+    ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
+    is measured between every two. ``modules``: to import before a backend of torch is looked for.
     """
 
     devices: DeviceChoice
@@ -58,12 +59,14 @@ class Request:
     ccl_path: str = ""
     together: bool = False
     in_pairs: bool = False
+    checks: Sequence[Check] = ()
+    modules: Sequence[str] = ()
 
     @property
-    def things(self) -> Sequence[Case | Transfer]:
+    def things(self) -> Sequence[Thing]:
         """What is measured, in the order of the results' indices."""
-        if self.transfers:
-            return self.transfers
+        if self.transfers or self.checks:
+            return self.transfers or self.checks
         return PairCases(self.cases, len(self.processes)) if self.in_pairs else self.cases
 
     @property
@@ -91,7 +94,7 @@ class Listener(Protocol):
     def started(self, surroundings: Surroundings) -> None:
         """Every rank is up. Comes before any result."""
 
-    def result(self, result: CaseResult | TransferResult) -> None:
+    def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
 
     def notice(self, text: str) -> None:
@@ -121,7 +124,7 @@ class LocalLaunch:
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[CaseResult | TransferResult] = []
+        self._held_back: list[Result] = []
         self._surroundings: Surroundings | None = None
         self._plain_surroundings: Surroundings | None = None
         self._describing: threading.Thread | None = None
@@ -211,6 +214,8 @@ class LocalLaunch:
                 ccl_path=request.ccl_path,
                 ccl_wheels=request.ccl_wheels,
                 in_pairs=request.in_pairs,
+                checks=list(request.checks),
+                modules=list(request.modules),
             )
             for rank, indices in enumerate(request.processes)
         ]

@@ -7,22 +7,20 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import (
-    CaseResult,
-    DeviceDescription,
-    LibraryDescription,
-    Settings,
-    TransferResult,
-)
+from cclmark.results.schema import DeviceDescription, LibraryDescription, Result, Settings
+
+Thing = Case | Transfer | Check
 
 
 class Job(msgspec.Struct):
     """Everything a rank needs to know, handed over on its standard input.
 
-    A rank measures either cases, with the one device it has, or transfers, with one or with all.
-    ``in_pairs``: the cases are of two ranks, and each is measured with every other rank.
+    A rank measures either cases, with the one device it has, or transfers, with one or with all, or
+    it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
+    ranks, and each is measured with every other rank.
     """
 
     rank: int
@@ -45,12 +43,14 @@ class Job(msgspec.Struct):
     ccl_path: str
     ccl_wheels: dict[str, list[str]]
     in_pairs: bool = False
+    checks: list[Check] = []
+    modules: list[str] = []
 
     @property
-    def things(self) -> Sequence[Case | Transfer]:
+    def things(self) -> Sequence[Thing]:
         """What is measured, in the order of the results' indices."""
-        if self.transfers:
-            return self.transfers
+        if self.transfers or self.checks:
+            return self.transfers or self.checks
         return PairCases(self.cases, self.ranks) if self.in_pairs else self.cases
 
 
@@ -89,7 +89,7 @@ class Measured(msgspec.Struct, tag="measured"):
 
     rank: int
     token: bytes
-    result: CaseResult | TransferResult
+    result: Result
 
 
 class Notice(msgspec.Struct, tag="notice"):

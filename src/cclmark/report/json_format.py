@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.results.schema import CaseResult, Footer, Header, TransferResult
+from cclmark.results.schema import Footer, Header, Result
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 
@@ -29,7 +29,7 @@ class JsonExporter:
         """The document up to its first case."""
         return f'{{"header": {encode(header)},\n"{self._results}": ['
 
-    def add(self, result: CaseResult | TransferResult) -> str:
+    def add(self, result: Result) -> str:
         """One result, on one line."""
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)

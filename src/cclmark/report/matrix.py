@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.transfers import figures, utilisation
+from cclmark.analysis.transfers import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
@@ -22,6 +22,7 @@ _LATENCY_MEANING = {
     "multiprocessors",
     "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
 }
+NOT_MEASURED = "-"  # because of another pair
 CALL_MEANING = "what the host spends in the call that starts one copy"
 
 
@@ -158,7 +159,7 @@ class MatrixCollector:
         for matrix in matrices:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
-                    matrix.cells[place] = Cell(value, pair, result, note(result))
+                    matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
         return matrices
 
     def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
@@ -233,6 +234,16 @@ def series_of(result: TransferResult) -> Transfer:
 def figure(value: float) -> str:
     """A value with two decimals, or three digits where that would leave none."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
+def note_of_flow(result: TransferResult, flow: Pair) -> str:
+    """The note on one pair, where several were measured together: only what is its own."""
+    if result.transfer.scope != "all-pairs" or result.status not in ("wrong", "timeout"):
+        return note(result)
+    number = result.transfer.flows.index(flow)
+    if result.status == "wrong":
+        return note(result) if number in wrong_flows(result) else ""
+    return note(result) if number in result.hung else NOT_MEASURED
 
 
 def note(result: TransferResult) -> str:

@@ -75,10 +75,9 @@ class PairSummary:
         for point in sweep.points:
             for result in point.results.values():
                 for found in result.verification.findings if result.verification else []:
-                    assert result.case.pair is not None
                     lines[
                         f"{self._case(result.case)}: "
-                        f"{self._names[result.case.pair[found.rank]]} got {found.wrong} wrong, "
+                        f"{self._names[found.rank]} got {found.wrong} wrong, "
                         f"first at index {found.first_element}: expected {plain(found.expected)}, "
                         f"got {plain(found.actual)}" + self._beside(result)
                     ] = None
@@ -103,14 +102,13 @@ class PairSummary:
         if found is not None:
             return [
                 f"{found.kept} of {len(self._results)} cases were measured with other pairs at "
-                f"work, which costs the same pairs {found.median_ratio - 1:+.1%} (median) to "
-                f"{found.worst_ratio - 1:+.1%} (worst) of their time where it was tried"
+                "work, because a message of another size took the same pairs "
+                f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) "
+                "longer so than alone"
             ]
         if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not self._results:
             return []
-        return [
-            "every pair was measured alone: at once they disturb each other, or that is not known"
-        ]
+        return ["every pair was measured alone"]
 
     def outcome(self) -> str:
         """How many cases were measured and checked."""

@@ -122,7 +122,7 @@ class TransferTable:
         title = f"{matrix.title} [{matrix.unit}]"
         lines = ["", self._paint(title[0].upper() + title[1:], "bold")]
         lines += [self._paint(f"  {part}", "dim") for part in matrix.meaning.split("; ") if part]
-        results = [cell.result for cell in matrix.cells.values()]
+        results = list({id(cell.result): cell.result for cell in matrix.cells.values()}.values())
         reasons = dict.fromkeys(
             f"{note(one)}: {plain(one.reason)}" for one in results if one.summary is None
         )

@@ -10,10 +10,18 @@ from typing import BinaryIO
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
-from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Footer, Header, Line, TransferResult
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    CaseResult,
+    CheckResult,
+    Footer,
+    Header,
+    Line,
+    TransferResult,
+)
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Header | CaseResult | TransferResult | Footer)
+_DECODER = msgspec.json.Decoder(Line)
 
 
 class _AnyLine(msgspec.Struct):
@@ -69,6 +77,7 @@ class Journal:
     header: Header
     results: list[CaseResult] = field(default_factory=list)
     transfers: list[TransferResult] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -109,6 +118,8 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
             journal.results.append(entry)
         elif isinstance(entry, TransferResult):
             journal.transfers.append(entry)
+        elif isinstance(entry, CheckResult):
+            journal.checks.append(entry)
         else:
             journal.footer = entry
     if journal is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
 from cclmark.plan.transfers import Transfer
 
 SCHEMA_VERSION = 3
@@ -231,7 +232,8 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
 class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     """A transfer and what came of it. ``status``: ok, wrong, skipped or timeout, with the reason.
 
-    A finding's ``rank`` is the number of the flow.
+    A finding's ``rank`` is the number of the flow; ``hung``: of the flows of which nothing
+    arrived in time.
     """
 
     index: int
@@ -244,6 +246,22 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     samples: TransferSamples | None = None
     summary: TransferSummary | None = None
     verification: Verification | None = None
+    hung: list[int] = []
+
+
+class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
+    """A check of a framework's backend and its verdict on all ranks together.
+
+    ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
+    did, and why).
+    """
+
+    index: int
+    check: Check
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
@@ -256,4 +274,5 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     phases_s: dict[str, float] = {}
 
 
-Line = Header | CaseResult | TransferResult | Footer
+Result = CaseResult | TransferResult | CheckResult
+Line = Header | Result | Footer

@@ -83,10 +83,12 @@ class PairsRunner:
                 continue
             for place in followers:
                 result = self._at_once(bench, place)
-                if result is not None:
+                if result is None:
+                    continue
+                if result.summary is not None:
                     result.beside = len(pairs) - 1
                     result.at_once_ratio = ratio
-                    self._report(result)
+                self._report(result)
         if left:
             self._alone(pairs, bench, left)
 
@@ -151,8 +153,18 @@ class PairsRunner:
         self._rank.team.rest(False)
 
     def _report(self, result: CaseResult) -> None:
-        if result.case.pair is not None and self._job.rank == result.case.pair[0]:
-            self._rank.report(result)
+        pair = result.case.pair
+        if pair is None or self._job.rank != pair[0]:
+            return
+        # What is said of the ranks of a pair is said of the run's ranks.
+        if result.summary is not None:
+            for name in ("slowest_rank", "late_rank"):
+                number = getattr(result.summary, name)
+                if number is not None:
+                    setattr(result.summary, name, pair[number])
+        for finding in result.verification.findings if result.verification is not None else []:
+            finding.rank = pair[finding.rank]
+        self._rank.report(result)
 
     def _wait(self, cases: int) -> None:
         """Enters a wait for all ranks, some of which have so many cases before them.

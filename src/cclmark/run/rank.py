@@ -8,7 +8,7 @@ from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Job, Measured, Notice
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.schema import Result
 
 
 class Rank:
@@ -48,7 +48,7 @@ class Rank:
             if team is not None:
                 team.expect_within(timeout_s, doing)
 
-    def report(self, result: CaseResult | TransferResult) -> None:
+    def report(self, result: Result) -> None:
         """Sends a result to the launcher."""
         self.client.send(Measured(self.job.rank, self.job.token, result))
 

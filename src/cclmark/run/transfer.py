@@ -240,12 +240,15 @@ class TransferRunner:
         limit_s: float,
         result: TransferResult,
     ) -> bool:
-        late = [flow for flow, gone in zip(transfer.flows, times.timed_out, strict=True) if gone]
-        if late:
-            start, end = (self._indices[number] for number in late[0])
+        result.hung = [number for number, gone in enumerate(times.timed_out) if gone]
+        if result.hung:
+            ways = [
+                f"from DEV{self._indices[start]} at DEV{self._indices[end]}"
+                for start, end in (transfer.flows[number] for number in result.hung)
+            ]
             result.status = "timeout"
-            result.reason = f"nothing arrived from DEV{start} at DEV{end} in {limit_s:g} s"
-        return bool(late)
+            result.reason = f"nothing arrived {', '.join(ways)} in {limit_s:g} s"
+        return bool(result.hung)
 
     def _verify(self, transfer: Transfer, result: TransferResult) -> None:
         self._enter("verification", 0)

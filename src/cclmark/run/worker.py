@@ -45,17 +45,20 @@ class Worker:
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
         if job.transfers:
-            self._introduce(devices, {})
+            self._introduce(devices, [])
             self._measure_transfers(devices)
             return
         device = devices[0]
+        if job.checks:
+            self._check_torch(device)
+            return
         self.rank.enter("loading the library")
         names = list(dict.fromkeys(case.ccl for case in job.cases))
         ccls = {
             name: engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, []))
             for name in names
         }
-        self._introduce(devices, ccls)
+        self._introduce(devices, _descriptions(ccls))
         for name, ccl in ccls.items():
             if job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
@@ -66,20 +69,21 @@ class Worker:
         self.rank.case_index = -1
         self.rank.enter("finished")
 
-    def _introduce(self, devices: list[engine.Device], ccls: dict[str, engine.Ccl]) -> None:
+    def _check_torch(self, device: engine.Device) -> None:
+        from cclmark.run.torch_backend import describe_backend, load_torch
+        from cclmark.run.torch_check import TorchChecker
+
+        job, backend = self.job, self.job.checks[0].backend
+        self.rank.enter("loading the library")
+        torch = load_torch(backend, job.modules)
+        self._introduce([device], [describe_backend(torch, backend)])
+        TorchChecker(self.rank, torch, job.runtime, device.info.index).run()
+        self.rank.enter("finished")
+
+    def _introduce(self, devices: list[engine.Device], libraries: list[LibraryDescription]) -> None:
         first = self.job.rank * len(devices)
         descriptions = [
             self._describe(device, first + number) for number, device in enumerate(devices)
-        ]
-        libraries = [
-            LibraryDescription(
-                ccl.info.name,
-                ccl.info.version,
-                ccl.info.path,
-                ccl.info.capabilities,
-                ccl.info.missing,
-            )
-            for ccl in ccls.values()
         ]
         if len(devices) == 1 and descriptions[0].pci_bus_id:
             from cclmark.results.machine import processors_near
@@ -202,6 +206,19 @@ class Worker:
         """
         self.rank.client.close()
         os._exit(status)
+
+
+def _descriptions(ccls: dict[str, engine.Ccl]) -> list[LibraryDescription]:
+    return [
+        LibraryDescription(
+            ccl.info.name,
+            ccl.info.version,
+            ccl.info.path,
+            ccl.info.capabilities,
+            ccl.info.missing,
+        )
+        for ccl in ccls.values()
+    ]
 
 
 def _kind(error: BaseException) -> str:

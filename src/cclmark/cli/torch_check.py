@@ -1,0 +1,81 @@
+"""``cclmark torch check``: does a backend of torch.distributed do what a training program calls?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cclmark.cli.options import OPERATION, Flags, SaysHelp, changed, command, option
+
+_SHARED = Flags.__dataclass_fields__
+
+
+@dataclass
+class TorchFlags:
+    """What ``cclmark torch check`` can be told."""
+
+    backend: str = option(
+        OPERATION,
+        "--backend",
+        default="",
+        metavar="NAME",
+        help="gloo, nccl, flagcx, hccl, ucc, mpi or any that is registered [nccl on accelerators, "
+        "gloo on the host].",
+    )
+    modules: list[str] = option(
+        OPERATION,
+        "--import",
+        multiple=True,
+        metavar="MODULE",
+        help="A plug-in's module, which registers the backend [known for flagcx, hccl and others].",
+    )
+    only: str = option(
+        OPERATION,
+        "--only",
+        default="",
+        metavar="A,B",
+        help="Only these checks, or those that begin so [all].",
+    )
+    devices: str = changed(_SHARED["devices"])
+    count: int | None = changed(_SHARED["count"])
+    timeout_s: float = changed(_SHARED["timeout_s"])
+    inject: list[str] = changed(
+        _SHARED["inject"],
+        help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
+    )
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )
+    output: Path | None = changed(_SHARED["output"])
+    journal: Path | None = changed(_SHARED["journal"])
+
+
+class _Torch(SaysHelp, click.Group):
+    """The commands about torch."""
+
+
+def torch_commands() -> click.Group:
+    """The group with its commands."""
+    group = _Torch(
+        "torch",
+        help="What a training program sees of a backend of torch.distributed.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    group.add_command(
+        command(
+            "check",
+            "Call every operation of a backend and compare what comes out.",
+            TorchFlags,
+            _check,
+        )
+    )
+    return group
+
+
+def _check(flags: TorchFlags) -> None:
+    from cclmark.cli.torch_checking import check_torch
+
+    sys.exit(check_torch(flags))

@@ -1,0 +1,89 @@
+"""Wires ``cclmark torch check``: flags to checks, checks to ranks, verdicts to screen and file."""
+
+from __future__ import annotations
+
+import time
+
+from cclmark.cli.measuring import check_limits, pick_devices
+from cclmark.cli.output import Output
+from cclmark.cli.recording import record
+from cclmark.cli.torch_check import TorchFlags
+from cclmark.errors import UsageError
+from cclmark.launch.local import Request
+from cclmark.plan.checks import chosen_checks
+from cclmark.plan.inject import Injection
+from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
+from cclmark.report.exporter import Exporter
+from cclmark.report.json_format import JsonExporter
+from cclmark.report.paint import ansi, unpainted
+from cclmark.results.schema import CheckResult, Settings
+
+_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
+_USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
+_USUAL_RANKS = 4
+
+
+def check_torch(flags: TorchFlags) -> int:
+    """Checks what ``flags`` say and returns the exit code.
+
+    Raises CclmarkError before anything is started or written when the flags make no sense.
+    """
+    began_s = time.monotonic()
+    check_limits(1.0, 1.0, flags.timeout_s)
+    wanted = flags.devices
+    if not wanted and _USUAL_RUNTIME.get(flags.backend) == "host":
+        wanted = f"host:{flags.count or _USUAL_RANKS}"
+    devices = pick_devices(wanted, flags.count)
+    ranks = len(devices.indices)
+    if ranks < 2:
+        raise UsageError(f"the checks take two ranks, and there is {ranks}: see --devices and -g")
+    backend = flags.backend or _USUAL_BACKEND[devices.runtime]
+    if backend == "nccl" and devices.runtime != "cuda":
+        raise UsageError("nccl works on cuda devices, not on the host: see --devices")
+    for text in flags.inject:
+        Injection.parse(text, ranks)
+    settings = Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing="checked",
+        across_ranks="max",
+        precision=0.0,
+        max_time_s=0.0,
+        timeout_s=flags.timeout_s,
+        iterations=1,
+        warmup=0,
+        group=1,
+        graph_launches=1,
+        check=1,
+        cycles=1,
+        registration="none",
+        seed=0,
+        inject=list(flags.inject),
+    )
+    request = Request(
+        devices=devices,
+        settings=settings,
+        ccl_wheels={},
+        checks=chosen_checks(flags.only, backend),
+        modules=flags.modules,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags.format, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"torch-check-{backend}-{ranks}",
+    )
+
+
+def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
+    if format_name == "json":
+        return JsonExporter("checks")
+    if format_name == "csv":
+        return CheckCsv()
+    if format_name == "markdown":
+        return CheckMarkdown()
+    return CheckTable(paint=ansi if output.takes_colours else unpainted)

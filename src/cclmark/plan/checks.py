@@ -1,0 +1,94 @@
+"""What ``cclmark torch check`` tries: the operations that a training program calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.errors import UsageError
+
+CHECKS: dict[str, str] = {
+    "all_reduce_sum": "all_reduce, sum",
+    "all_reduce_min": "all_reduce, min",
+    "all_reduce_max": "all_reduce, max",
+    "all_reduce_prod": "all_reduce, product",
+    "all_reduce_avg": "all_reduce, average",
+    "all_reduce_band": "all_reduce, bitwise and",
+    "all_reduce_bor": "all_reduce, bitwise or",
+    "all_reduce_bxor": "all_reduce, bitwise exclusive or",
+    "all_reduce_premul_sum": "all_reduce, sum of inputs times a factor",
+    "all_reduce_float64": "all_reduce of float64",
+    "all_reduce_float16": "all_reduce of float16",
+    "all_reduce_bfloat16": "all_reduce of bfloat16",
+    "all_reduce_float8": "all_reduce of float8_e4m3fn",
+    "all_reduce_complex64": "all_reduce of complex64",
+    "all_reduce_int8": "all_reduce of int8",
+    "all_reduce_uint8": "all_reduce of uint8",
+    "all_reduce_int32": "all_reduce of int32",
+    "all_reduce_int64": "all_reduce of int64",
+    "all_reduce_bool": "all_reduce of bool, max",
+    "all_reduce_large": "all_reduce of 64 MiB",
+    "all_reduce_scalar": "all_reduce of a tensor without dimensions",
+    "all_reduce_empty": "all_reduce of no elements",
+    "all_reduce_strided": "all_reduce of a tensor that is not contiguous",
+    "all_reduce_offset": "all_reduce of a slice at an odd offset; its neighbours stay",
+    "all_reduce_async": "five all_reduces under way, waited for from the last to the first",
+    "sub_group": "all_reduce in a group of every second rank",
+    "sub_groups_at_once": "all_reduce in two halves at the same time",
+    "nested_groups": "a group within a group, then the world again",
+    "broadcast": "broadcast from every rank",
+    "broadcast_async": "broadcasts from all ranks under way at once",
+    "broadcast_objects": "broadcast of Python objects",
+    "reduce": "reduce to every rank",
+    "all_gather": "all_gather into a list",
+    "all_gather_uneven": "all_gather of tensors of different sizes",
+    "all_gather_into_tensor": "all_gather into one tensor",
+    "all_gather_objects": "all_gather of Python objects",
+    "gather": "gather to every rank",
+    "scatter": "scatter from every rank",
+    "reduce_scatter": "reduce_scatter from a list",
+    "reduce_scatter_uneven": "reduce_scatter of tensors of different sizes",
+    "reduce_scatter_tensor": "reduce_scatter from one tensor",
+    "all_to_all": "all_to_all of lists",
+    "all_to_all_single": "all_to_all of one tensor",
+    "all_to_all_uneven": "all_to_all of one tensor in parts of different sizes",
+    "send_recv": "send and receive round the ring",
+    "send_recv_tags": "messages of two tags, received the other way round",
+    "isend_irecv": "both directions round the ring, waited for later",
+    "batch_isend_irecv": "every pair both ways in one batch",
+    "recv_any_source": "receive from whoever sends",
+    "barrier": "barrier: nobody leaves before the last comes",
+    "monitored_barrier": "barrier that names who is missing",
+    "sequence": "forty operations of six kinds without a wait in between",
+}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing to try. ``name``: one of CHECKS."""
+
+    name: str
+    backend: str
+
+    def describe(self) -> str:
+        """The check in words, for messages."""
+        return f"{self.name} with {self.backend}"
+
+
+def chosen_checks(only: str, backend: str) -> list[Check]:
+    """Those named in ``only``, with commas, or all. Raises UsageError for one there is not.
+
+    A name stands for all checks that begin with it.
+    """
+    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
+    found: dict[str, None] = {}
+    for name in names:
+        meant = [name] if name in CHECKS else [check for check in CHECKS if check.startswith(name)]
+        if not meant:
+            raise UsageError(f"unknown check {name!r} in --only: choose from {', '.join(CHECKS)}")
+        found |= dict.fromkeys(meant)
+    return [Check(name, backend) for name in _in_order(list(found)) or CHECKS]
+
+
+def _in_order(names: Sequence[str]) -> list[str]:
+    return [name for name in CHECKS if name in names]

@@ -1,0 +1,125 @@
+"""torch.distributed on one rank: the process group, found and made, with what is wrong said."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from cclmark import _engine as engine
+from cclmark.results.schema import LibraryDescription
+from cclmark.run.rank import Rank
+
+_PLUG_INS = {
+    # Importing the module registers the backend.
+    "flagcx": "flagcx",
+    "hccl": "torch_npu",
+    "mccl": "torch_musa",
+    "cncl": "torch_mlu",
+    "eccl": "torch_gcu",
+    "ccl": "oneccl_bindings_for_pytorch",
+}
+_ANYWHERE = "127.0.0.1"
+
+
+def load_torch(backend: str, modules: Sequence[str]) -> Any:
+    """torch, with the plug-in that brings ``backend``. Raises MissingError with what to do."""
+    # A check is not the place for a framework's advice on other names for what is called.
+    warnings.simplefilter("ignore")
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError as error:
+        raise engine.MissingError(
+            f"torch cannot be imported ({error}): install it into the environment that cclmark "
+            "runs in, or cclmark into the one that has torch"
+        ) from None
+    if not dist.is_available():
+        raise engine.MissingError(f"torch {torch.__version__} was built without torch.distributed")
+    for module in [*modules, *([_PLUG_INS[backend]] if backend in _PLUG_INS else [])]:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # a plug-in may fail in any way while it is imported
+            raise engine.MissingError(
+                f"the module {module}, which brings backend {backend}, cannot be imported: "
+                f"{type(error).__name__}: {error}"
+            ) from None
+    if not dist.is_backend_available(backend):
+        names = [name for name in dist.Backend.backend_list if dist.is_backend_available(name)]
+        known = ", ".join(sorted(set(names) - {"undefined", "fake"}))
+        raise engine.MissingError(
+            f"torch {torch.__version__} has no backend {backend} here, only {known}: the module of "
+            "a plug-in that brings it is named with --import MODULE"
+        )
+    return torch
+
+
+def describe_backend(torch: Any, backend: str) -> LibraryDescription:
+    """The backend as it was loaded, for the header."""
+    version = str(torch.__version__)
+    if backend == "nccl":
+        version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
+    path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
+    return LibraryDescription(f"torch:{backend}", version, path)
+
+
+class ProcessGroup:
+    """The default process group of a run, which can be made anew when an operation broke it."""
+
+    def __init__(self, rank: Rank, torch: Any, backend: str, device: Any) -> None:
+        self._rank = rank
+        self._torch = torch
+        self._dist = torch.distributed
+        self._backend = backend
+        self._device = device
+        self._made = 0
+        self._store: Any = None
+        # Gloo asks the resolver for this host's name, which containers often do not know.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+    @property
+    def timeout_s(self) -> float:
+        """After which an operation of torch gives up: before the ranks themselves do."""
+        return self._rank.job.settings.timeout_s / 2
+
+    def make(self) -> None:
+        """Joins all ranks, a collective call. Raises what torch raises."""
+        job = self._rank.job
+        timeout = datetime.timedelta(seconds=self.timeout_s)
+        if self._store is None:
+            self._store = self._meeting_place(timeout)
+        self._made += 1
+        store = self._dist.PrefixStore(f"group{self._made}", self._store)
+        bound = {"device_id": self._device} if self._device.type != "cpu" else {}
+        self._dist.init_process_group(
+            self._backend,
+            store=store,
+            rank=job.rank,
+            world_size=job.ranks,
+            timeout=timeout,
+            **bound,
+        )
+
+    def renew(self) -> None:
+        """Leaves the group, whatever state it is in, and makes another."""
+        self._dist.destroy_process_group()
+        self.make()
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self._dist.destroy_process_group()
+
+    def _meeting_place(self, timeout: datetime.timedelta) -> Any:
+        """Torch's own store on the loopback interface, at a port that the system chose."""
+        job, key = self._rank.job, "port of torch's store"
+        if job.rank == 0:
+            store = self._dist.TCPStore(
+                _ANYWHERE, 0, job.ranks, is_master=True, timeout=timeout, wait_for_workers=False
+            )
+            self._rank.client.put(key, str(store.port).encode())
+            return store
+        port = int(self._rank.client.get(key, job.settings.timeout_s))
+        return self._dist.TCPStore(_ANYWHERE, port, job.ranks, is_master=False, timeout=timeout)

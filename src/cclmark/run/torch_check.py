@@ -1,0 +1,140 @@
+"""Checking torch.distributed on one rank: every check on all ranks, one verdict of all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from cclmark import _engine as engine
+from cclmark.plan.checks import Check
+from cclmark.plan.inject import Injection
+from cclmark.results.schema import CheckResult
+from cclmark.run.rank import Rank
+from cclmark.run.torch_backend import ProcessGroup
+from cclmark.run.torch_checks import FUNCTIONS, MismatchError, NotThereError, World
+
+_PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
+# How torch and its backends word that they cannot do something, in any letters.
+_CANNOT = (
+    *("not support", "unsupported", "not implemented", "cannot use", "must be contiguous"),
+    *("only available", "only support", "not available", "not yet", "no backend type"),
+    *("invalid tensor size", "invalid scalar type"),
+)
+
+
+class TorchChecker:
+    """Runs the checks of a job on one rank, in step with the others."""
+
+    def __init__(self, rank: Rank, torch: Any, runtime: str, index: int) -> None:
+        job = rank.job
+        self._rank = rank
+        self._checks: Sequence[Check] = job.checks
+        backend = job.checks[0].backend
+        if runtime == "cuda":
+            device = torch.device("cuda", index)
+            torch.cuda.set_device(device)
+        else:
+            device = torch.device("cpu")
+            torch.set_num_threads(1)
+        self._group = ProcessGroup(rank, torch, backend, device)
+        faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
+        corrupt = [
+            int(fault.value)
+            for fault in faults
+            if fault.kind == "corrupt" and fault.rank == job.rank
+        ]
+        self._delay_s = sum(
+            fault.value * 1e-3
+            for fault in faults
+            if fault.kind == "delay" and fault.rank == job.rank
+        )
+        self._world = World(
+            torch, backend, job.rank, job.ranks, device, corrupt[0] if corrupt else None
+        )
+
+    def run(self) -> None:
+        """Tries everything; rank 0 reports."""
+        rank = self._rank
+        rank.enter("communicator creation")
+        try:
+            self._group.make()
+        except Exception as error:  # whatever a backend raises, it is not there
+            raise engine.MissingError(
+                f"torch cannot make a process group of {self._checks[0].backend}: {error}"
+            ) from None
+        for index, check in enumerate(self._checks):
+            rank.case_index = index
+            result = self._try(index, check)
+            if rank.job.rank == 0:
+                rank.report(result)
+        rank.case_index = -1
+        rank.enter("shutdown")
+        self._group.close()
+
+    def _try(self, index: int, check: Check) -> CheckResult:
+        self._rank.enter("timing")
+        started_at_s, begin_s = time.time(), time.monotonic()
+        if self._delay_s:
+            time.sleep(self._delay_s)
+        verdict, reason = self._call(check)
+        duration_s = time.monotonic() - begin_s
+        # Others may still wait for an operation of theirs to give up.
+        self._rank.enter("verification", others_s=self._group.timeout_s)
+        gathered = self._rank.team.gather([verdict, begin_s + duration_s])
+        verdicts, ends_s = gathered[::2], gathered[1::2]
+        result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
+        if max(verdicts) == _PASS:
+            return result
+        alike = min(verdicts) == max(verdicts) == _UNSUPPORTED
+        result.status = "unsupported" if alike else "failed"
+        result.reason = self._reason(index, reason, verdicts, ends_s, alike=alike)
+        if not alike:
+            self._group.renew()
+        return result
+
+    def _call(self, check: Check) -> tuple[float, str]:
+        try:
+            FUNCTIONS[check.name](self._world)
+        except NotThereError as error:
+            return _UNSUPPORTED, str(error)
+        except MismatchError as error:
+            return _FAILED, str(error)
+        except Exception as error:  # torch and its plug-ins raise what they like
+            text = " ".join(str(error).split()) or type(error).__name__
+            cannot = any(words in text.lower() for words in _CANNOT)
+            cannot |= isinstance(error, NotImplementedError)
+            return (_UNSUPPORTED if cannot else _FAILED), _shortened(text)
+        return _PASS, ""
+
+    def _reason(
+        self,
+        index: int,
+        own: str,
+        verdicts: Sequence[float],
+        ends_s: Sequence[float],
+        *,
+        alike: bool,
+    ) -> str:
+        """What the rank says that gave up first: others may have waited for it in vain."""
+        job, client = self._rank.job, self._rank.client
+        worst = max(verdicts)
+        speaker = min(
+            (number for number, verdict in enumerate(verdicts) if verdict == worst),
+            key=lambda number: ends_s[number],
+        )
+        key = f"reason {index}"
+        if job.rank == speaker:
+            client.put(key, own.encode())
+        if job.rank != 0:
+            return ""
+        text = own if speaker == 0 else client.get(key, job.settings.timeout_s).decode()
+        if alike:
+            return text
+        others = sum(verdict != _PASS for verdict in verdicts) - 1
+        more = f" ({others} more rank{'s' * (others > 1)} not well)" if others else ""
+        return f"rank {speaker}: {text}{more}"
+
+
+def _shortened(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

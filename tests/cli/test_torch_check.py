@@ -1,0 +1,181 @@
+"""``cclmark torch check`` with torch's own gloo, and with a backend that has known faults."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.checks import CHECKS, chosen_checks
+
+FAKES = Path(__file__).parents[1] / "fakes"
+SOON_S = 20.0
+
+
+def verdicts(run):
+    return {result.check.name: result.status for result in run.journal.checks}
+
+
+def reasons(run):
+    return {result.check.name: result.reason for result in run.journal.checks}
+
+
+class TestWithoutTorch:
+    def test_every_check_has_a_function_and_every_function_is_a_check(self):
+        from cclmark.run.torch_checks import FUNCTIONS
+
+        assert list(FUNCTIONS) == list(CHECKS)
+
+    def test_a_name_stands_for_all_that_begin_with_it(self):
+        names = [check.name for check in chosen_checks("broadcast,barrier", "gloo")]
+        assert names == ["broadcast", "barrier"]
+        assert len(chosen_checks("all-reduce", "gloo")) > 20
+        assert len(chosen_checks("", "gloo")) == len(CHECKS)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--only", "nothing"), "unknown check 'nothing'"),
+            (("--devices", "host:1"), "take two ranks"),
+            (("--backend", "nccl", "--devices", "host:2"), "nccl works on cuda devices"),
+            (("-T", "0"), "--timeout"),
+            (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
+        ],
+    )
+    def test_nonsense_is_refused_before_anything_starts(self, cclmark, arguments, message):
+        run = cclmark("torch", "check", *arguments, code=2)
+        assert message in run.err
+        assert run.written() == []
+
+    def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
+        (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
+        run = cclmark(
+            *("torch", "check", "--backend", "gloo", "-g", "2"),
+            env={"PYTHONPATH": str(tmp_path)},
+            code=3,
+        )
+        assert "torch cannot be imported (there is none here): install it" in run.err
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestGloo:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("torch"), "torch", "check", "--backend", "gloo", "-g", "3"
+        )
+
+    def test_nothing_fails_and_nearly_everything_is_there(self, whole):
+        found = verdicts(whole)
+        assert list(found) == list(CHECKS)
+        assert "failed" not in found.values(), reasons(whole)
+        lacking = {name for name, verdict in found.items() if verdict == "unsupported"}
+        assert lacking <= {
+            *("all_reduce_premul_sum", "all_reduce_float8", "all_gather_uneven"),
+            *("broadcast_objects", "all_gather_objects"),  # without numpy
+        }
+        assert all(reasons(whole)[name] for name in lacking)
+
+    def test_the_table_says_so(self, whole):
+        assert whole.out.count("\n  pass ") == list(verdicts(whole).values()).count("ok")
+        assert "0 FAIL" in whole.out
+        assert "torch:gloo" in whole.out
+        assert "Warning" not in whole.err
+
+    def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(self, cclmark):
+        only = "all_reduce_sum,sub_groups_at_once,all_gather,send_recv,all_to_all,sequence"
+        fault = ("--inject", "corrupt:rank=1,index=3")
+        run = cclmark(
+            "torch", "check", "-g", "2", "--backend", "gloo", "--only", only, *fault, code=1
+        )
+        assert set(verdicts(run).values()) == {"failed"}
+        for reason in reasons(run).values():
+            assert reason.startswith("rank 1: ")
+            assert "first at index 3: expected" in reason
+
+    @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
+    def test_other_formats(self, cclmark, format_name):
+        flags = ("--only", "all_reduce_sum,all_reduce_premul_sum", "--format", format_name)
+        run = cclmark("torch", "check", "--backend", "gloo", "-g", "2", *flags)
+        if format_name == "json":
+            seen = [check["status"] for check in json.loads(run.out)["checks"]]
+            assert seen == ["ok", "unsupported"]
+        elif format_name == "csv":
+            rows = list(csv.DictReader(io.StringIO(run.out)))
+            assert [row["verdict"] for row in rows] == ["pass", "unsupported"]
+            assert rows[1]["reason"]
+        else:
+            assert "| all_reduce, sum | pass |" in run.out
+
+    def test_a_rank_that_dies_ends_the_run(self, background):
+        run = background("torch", "check", "--backend", "gloo", "-g", "2", "-T", "30")
+        pids = run.wait_for_ranks(results=1)
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert "was killed by SIGKILL" in ended.message
+        assert ended.journal.checks
+
+
+@pytest.mark.usefixtures("torch")
+class TestBroken:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("broken"),
+            *("torch", "check", "--backend", "broken", "--import", "broken_backend"),
+            *("--devices", "host:3", "-T", "4"),
+            *("--only", "all_reduce_sum,broadcast,barrier,reduce,all_gather"),
+            env={"PYTHONPATH": str(FAKES)},
+            code=1,
+        )
+
+    def test_wrong_data_fails_with_the_rank_and_the_place(self, whole):
+        assert verdicts(whole)["all_reduce_sum"] == "failed"
+        reason = reasons(whole)["all_reduce_sum"]
+        assert reason.startswith("rank 1: output: 1 of 1000 wrong, first at index 0: expected ")
+
+    def test_what_one_rank_refuses_fails(self, whole):
+        assert verdicts(whole)["broadcast"] == "failed"
+        assert "rank 1: out of luck" in reasons(whole)["broadcast"]
+
+    def test_what_no_rank_supports_is_unsupported(self, whole):
+        assert verdicts(whole)["barrier"] == "unsupported"
+        assert reasons(whole)["barrier"] == "broken does not support barrier"
+
+    def test_a_failure_does_not_spoil_what_comes_after(self, whole):
+        assert verdicts(whole)["reduce"] == "ok"
+        assert verdicts(whole)["all_gather"] == "ok"
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_rank_that_hangs_in_an_operation_is_named(cclmark):
+    run = cclmark(
+        *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "4"),
+        *("--devices", "host:3", "--only", "reduce,all_to_all"),
+        env={"PYTHONPATH": str(FAKES)},
+        code=4,
+    )
+    assert verdicts(run) == {"reduce": "ok"}
+    assert "rank 1 (host:1, pid " in run.message.splitlines()[0]
+    assert "all_to_all with broken" in run.message.splitlines()[0]
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_plug_in_that_cannot_be_imported_is_named(cclmark):
+    run = cclmark("torch", "check", "--backend", "flagcx", "--devices", "host:2", code=3)
+    assert "the module flagcx, which brings backend flagcx, cannot be imported" in run.err
+    run = cclmark("torch", "check", "--backend", "nix", "--devices", "host:2", code=3)
+    assert "has no backend nix here" in run.err
+    assert "--import MODULE" in run.err
