@@ -11,11 +11,14 @@ from cclmark.analysis.transfers import deviations, figures, summarise_copies, ut
 from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.report.matrix import note_of_flow
 from cclmark.results.schema import (
+    Finding,
     Relation,
     TransferResult,
     TransferSamples,
     TransferSummary,
+    Verification,
 )
 from cclmark.results.topology import with_hops
 
@@ -252,3 +255,27 @@ def test_flows_that_begin_together_on_a_device_are_not_compared():
     results = [result(pair, 1e9, scope="one-to-all") for pair in pairs]
     results[3] = result((0, 4), 1e6, scope="one-to-all")
     assert deviations(results, relations(pairs)) == []
+
+
+class TestOneFlowOfARound:
+    ROUND = {"scope": "all-pairs", "flows": ((0, 1), (2, 3))}
+
+    def round_of(self, **changes):
+        summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
+        values = {"status": "ok", "summary": summary}
+        return TransferResult(0, transfer(**self.ROUND), **{**values, **changes})
+
+    def test_wrong_data_of_one_takes_only_its_own_figure(self):
+        found = Verification(1, [Finding(0, 1, 5, "1", "2")])
+        one = self.round_of(status="wrong", verification=found)
+        assert figures(one) == [((2, 3), 20.0)]
+        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["WRONG", ""]
+
+    def test_one_that_hangs_leaves_the_others_unmeasured(self):
+        one = self.round_of(status="timeout", summary=None, hung=[1])
+        assert figures(one) == []
+        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["-", "hung"]
+
+    def test_what_cannot_be_done_is_so_for_the_round(self):
+        one = self.round_of(status="skipped", summary=None)
+        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["n/a", "n/a"]
