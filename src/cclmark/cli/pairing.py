@@ -16,7 +16,7 @@ from cclmark.cli.measuring import (
     sweep_of,
 )
 from cclmark.cli.output import Output
-from cclmark.cli.pairs import PairFlags
+from cclmark.cli.pair_options import PairFlags
 from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.local import Request

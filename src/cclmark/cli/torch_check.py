@@ -3,54 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
-from cclmark.cli.options import OPERATION, Flags, SaysHelp, changed, command, option
-
-_SHARED = Flags.__dataclass_fields__
-
-
-@dataclass
-class TorchFlags:
-    """What ``cclmark torch check`` can be told."""
-
-    backend: str = option(
-        OPERATION,
-        "--backend",
-        default="",
-        metavar="NAME",
-        help="gloo, nccl, flagcx, hccl, ucc, mpi or any that is registered [nccl on accelerators, "
-        "gloo on the host].",
-    )
-    modules: list[str] = option(
-        OPERATION,
-        "--import",
-        multiple=True,
-        metavar="MODULE",
-        help="A plug-in's module, which registers the backend [known for flagcx, hccl and others].",
-    )
-    only: str = option(
-        OPERATION,
-        "--only",
-        default="",
-        metavar="A,B",
-        help="Only these checks, or those that begin so [all].",
-    )
-    devices: str = changed(_SHARED["devices"])
-    count: int | None = changed(_SHARED["count"])
-    timeout_s: float = changed(_SHARED["timeout_s"])
-    inject: list[str] = changed(
-        _SHARED["inject"],
-        help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
-    )
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
-    )
-    output: Path | None = changed(_SHARED["output"])
-    journal: Path | None = changed(_SHARED["journal"])
+from cclmark.cli.options import SaysHelp, command
+from cclmark.cli.torch_options import TorchFlags
 
 
 class _Torch(SaysHelp, click.Group):

@@ -7,7 +7,7 @@ import time
 from cclmark.cli.measuring import check_limits, pick_devices
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
-from cclmark.cli.torch_check import TorchFlags
+from cclmark.cli.torch_options import TorchFlags
 from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.checks import chosen_checks

@@ -1,0 +1,48 @@
+"""The options of ``cclmark pairs``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, OUTPUT, Flags, changed, option
+
+_SHARED = Flags.__dataclass_fields__
+
+
+@dataclass
+class PairFlags(Flags):
+    """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
+
+    without: ClassVar[frozenset[str]] = frozenset({"root", "cycles"})
+
+    only: str = option(
+        OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    )
+    placement: str = changed(_SHARED["placement"], "out-of-place", shown="out-of-place")
+    factor: float | None = changed(_SHARED["factor"], shown="4")
+    max_time_s: float = changed(_SHARED["max_time_s"], 0.1, shown="0.1")
+    one_by_one: bool = option(
+        METHOD,
+        "--one-by-one",
+        default=False,
+        is_flag=True,
+        help="Never several pairs at once, even where that disturbs none.",
+    )
+    inject: list[str] = changed(
+        _SHARED["inject"],
+        help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
+    )
+    most_shown: int = option(
+        OUTPUT,
+        "--max-display",
+        default=32,
+        type=click.IntRange(min=2),
+        metavar="N",
+        help="Most devices that a matrix shows [32].",
+    )
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )
