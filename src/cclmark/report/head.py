@@ -51,8 +51,18 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
             line += f", {format_size(members[0].memory_bytes)} each"
             line += f", driver {plain(driver)}" if driver else ""
             line += f", {plain(runtime)} {plain(members[0].driver_version)}"
+        line += _numa([device.numa_node for device in members])
         lines.append(line)
     return lines
+
+
+def _numa(nodes: Sequence[int]) -> str:
+    """The NUMA nodes of devices, as far as they are known."""
+    if any(node < 0 for node in nodes):
+        return ""
+    if len(set(nodes)) == 1:
+        return f", NUMA node {nodes[0]}"
+    return f", NUMA nodes {','.join(map(str, nodes))}"
 
 
 def link_lines(links: Sequence[Link]) -> list[str]:
