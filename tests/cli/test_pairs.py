@@ -283,17 +283,34 @@ def test_a_rank_that_stops_while_it_rests_is_waited_for_in_vain(background):
 
 
 class TestWhatGoesWrongOnAccelerators:
-    ALONE = (*("-b", "64K", "-e", "64K", "-n", "2", "-w", "1"), "--only", "all_reduce")
-
-    def test_a_pair_that_hangs_is_named_not_those_who_wait(self, cclmark, fake_cuda):
+    @pytest.mark.parametrize(
+        ("fault", "status", "sign", "words"),
+        [
+            ("HANG", "timeout", "hung", "waited 2 s for the device"),
+            ("FAIL", "died", "died", "AllReduce"),
+        ],
+    )
+    def test_what_hangs_or_fails_is_given_up_and_the_rest_goes_on(
+        self, cclmark, fake_cuda, fault, status, sign, words
+    ):
+        sizes = ("-b", "64K", "-e", "256K", "-f", "2", "-n", "2", "-w", "1", "-T", "2")
         run = cclmark(
-            *("pairs", "--devices", "cuda:0-3", *self.ALONE, "-T", "3"),
-            env=fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce"),
+            *("pairs", "--devices", "cuda:0-2", *sizes, "--only", "sendrecv,all_reduce"),
+            env=fake_cuda.env(**{f"CCLMARK_FAKE_NCCL_{fault}": "1:AllReduce"}),
             code=4,
         )
-        first = run.message.splitlines()[0]
-        assert first.startswith(("cclmark: rank 0 ", "cclmark: rank 3 "))
-        assert "between ranks 0 and 3" in first
+        journal = run.journal
+        assert len(journal.results) == journal.header.planned_cases
+        by_status = {
+            (result.case.operation, result.case.pair): result.status for result in journal.results
+        }
+        for pair in all_pairs(3):
+            assert by_status["sendrecv", pair] == "ok"
+            assert by_status["all_reduce", pair] == status
+        assert f"{sign}  DEV0–DEV1: " in run.out
+        assert words in run.err
+        assert "9 given up" in run.out
+        assert run.out.count("library    nccl") == 1, "the header is printed once"
 
     def test_skipped_cases_are_measured_beside_nobody(self, cclmark, fake_cuda):
         sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "2")

@@ -19,13 +19,12 @@ from cclmark.analysis.pairs import (
     disturbance,
     pair_deviations,
     places_of,
-    series_of,
     sweeps,
 )
 from cclmark.analysis.statistics import outliers
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds, probe_of
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds, probe_of, series_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.paint import ansi, unpainted

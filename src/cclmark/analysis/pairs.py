@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
 from cclmark.analysis.statistics import median, outliers
 from cclmark.plan.cases import Case
+from cclmark.plan.pairs import Pair, series_of
 from cclmark.results.schema import CaseResult, Relation, Summary
-
-Pair = tuple[int, int]
 
 MOST_DISTURBANCE = 0.02  # of a time, for what pairs at once do to each other
 
@@ -33,11 +30,6 @@ def disturbance(alone: CaseResult, beside: CaseResult) -> float | None:
         return None
     ratio = beside.summary.time_s / alone.summary.time_s
     return ratio if ratio <= 1 + MOST_DISTURBANCE else None
-
-
-def series_of(case: Case) -> Case:
-    """What all cases of one sweep over sizes and pairs share."""
-    return msgspec.structs.replace(case, size_bytes=0, count=0, pair=None, root=None, matrix=())
 
 
 def places_of(case: Case) -> list[Pair]:

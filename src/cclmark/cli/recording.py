@@ -17,6 +17,7 @@ from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
+from cclmark.launch.pairs import PairsLaunch
 from cclmark.rendezvous.board import Status
 from cclmark.rendezvous.messages import Thing
 from cclmark.report.exporter import Exporter
@@ -86,7 +87,7 @@ class Recorder:
         self._journal.write(result)
         self._progress.advance()
         self._wrong |= result.status in ("wrong", "failed")
-        if result.status == "timeout":
+        if result.status in ("timeout", "died"):
             self._hung[result.reason] = None
         if isinstance(result, CheckResult) or result.summary is not None:
             self._measured = True
@@ -176,7 +177,8 @@ def record(
             began_s,
         )
         with contextlib.closing(recorder):
-            return recorder.finish(LocalLaunch(request, recorder).run())
+            launch = PairsLaunch if request.in_pairs else LocalLaunch
+            return recorder.finish(launch(request, recorder).run())
     finally:
         printed.close()
 

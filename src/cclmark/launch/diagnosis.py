@@ -30,7 +30,7 @@ class RankState:
 
 def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
     """Names what went wrong first, where, and what the others were doing."""
-    culprit = _culprit(states)
+    culprit = culprit_of(states)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
@@ -42,13 +42,13 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
 
 def exit_kind(states: Sequence[RankState]) -> str:
     """The kind of the failure that ended the run: missing, error, timeout or died."""
-    culprit = _culprit(states)
+    culprit = culprit_of(states)
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         return culprit.failure.kind
     return "died"
 
 
-def _culprit(states: Sequence[RankState]) -> RankState:
+def culprit_of(states: Sequence[RankState]) -> RankState:
     """The rank to blame: died, then stopped, then failed, then the one that is furthest
     behind: of those that say nothing, else of those whose time was over.
     """

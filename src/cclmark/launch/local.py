@@ -14,7 +14,7 @@ from typing import Protocol
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
@@ -48,7 +48,8 @@ class Request:
     """What to run, on what: cases, transfers or checks.
 
     ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
-    is measured between every two. ``modules``: to import before a backend of torch is looked for.
+    is measured between every two; ``pending`` are the indices of those still to be measured, none
+    for all. ``modules``: to import before a backend of torch is looked for.
     """
 
     devices: DeviceChoice
@@ -59,6 +60,7 @@ class Request:
     ccl_path: str = ""
     together: bool = False
     in_pairs: bool = False
+    pending: Sequence[int] = ()
     checks: Sequence[Check] = ()
     modules: Sequence[str] = ()
 
@@ -106,11 +108,15 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. ``message`` explains any exit code but 0. Times of rank 0 by phase."""
+    """How a run ended. ``message`` explains any exit code but 0. Times of rank 0 by phase.
+
+    ``failure`` is that of the rank to blame, None where it died or was stopped.
+    """
 
     exit_code: int
     message: str = ""
     phases_s: dict[str, float] = field(default_factory=dict)
+    failure: Failed | None = None
 
 
 class LocalLaunch:
@@ -214,6 +220,7 @@ class LocalLaunch:
                 ccl_path=request.ccl_path,
                 ccl_wheels=request.ccl_wheels,
                 in_pairs=request.in_pairs,
+                pending=list(request.pending),
                 checks=list(request.checks),
                 modules=list(request.modules),
             )
@@ -344,13 +351,23 @@ class LocalLaunch:
         ]
         kill_ranks(self._ranks)
         code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
-        return Outcome(code, diagnose(states, self._request.things))
+        message = diagnose(states, self._request.things)
+        return Outcome(code, message, failure=_failure(culprit_of(states)))
 
     def _unheard(self, stopped: set[int]) -> bool:
         return any(
             rank.rank not in stopped and not self._was_heard(rank) and self._may_be_heard(rank)
             for rank in self._ranks
         )
+
+
+def _failure(culprit: RankState) -> Failed | None:
+    """What the rank to blame said, or would have to say: one that hangs in a call says nothing."""
+    hangs = culprit.exit_status is None and not culprit.stopped
+    if culprit.failure is not None or not hangs:
+        return culprit.failure
+    status = culprit.status
+    return Failed(culprit.rank, b"", "timeout", "no answer", status.phase, status.case_index)
 
 
 def _differences(hellos: Sequence[Hello]) -> list[str]:

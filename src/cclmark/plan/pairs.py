@@ -28,6 +28,11 @@ def pair_rounds(devices: int) -> list[list[Pair]]:
     return [[(min(pair), max(pair)) for pair in pairs] for pairs in rounds]
 
 
+def series_of(case: Case) -> Case:
+    """What all cases of one sweep over sizes and pairs share."""
+    return msgspec.structs.replace(case, size_bytes=0, count=0, pair=None, root=None, matrix=())
+
+
 def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
     """Which of rising ``sizes`` tells whether pairs disturb each other, and those that go by it.
 

@@ -20,7 +20,7 @@ class Job(msgspec.Struct):
 
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
-    ranks, and each is measured with every other rank.
+    ranks, and each is measured with every other rank; ``pending``: only those of these indices.
     """
 
     rank: int
@@ -43,6 +43,7 @@ class Job(msgspec.Struct):
     ccl_path: str
     ccl_wheels: dict[str, list[str]]
     in_pairs: bool = False
+    pending: list[int] = []
     checks: list[Check] = []
     modules: list[str] = []
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from cclmark.analysis.pairs import Pair, PairPoint, PairSweep
+from cclmark.analysis.pairs import PairPoint, PairSweep
 from cclmark.plan.cases import Case
+from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
 
 _LEAST_RANGE = 0.10  # of the median: values that differ by less have nearly one colour
-_NOTES = {"skipped": "n/a", "wrong": "WRONG"}
+NOTES = {"skipped": "n/a", "wrong": "WRONG", "timeout": "hung"}
 _ROOTED = {
     "broadcast": "the row's device is the root and sends to the column's",
     "reduce": "the row's device is the root and gets the reduction of both",
@@ -50,7 +51,7 @@ class PairMatrix:
         if place[0] == place[1]:
             return "x"
         result = self.point.results.get(place)
-        return "-" if result is None else _NOTES.get(result.status, result.status)
+        return "-" if result is None else NOTES.get(result.status, result.status)
 
     @cached_property
     def _range(self) -> tuple[float, float]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.pairs import Pair, PairDeviation, PairSweep, at_once, pair_deviations
+from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_deviations
 from cclmark.plan.cases import Case
+from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.matrix import figure
+from cclmark.report.pair_matrix import NOTES
 from cclmark.report.remarks import planned_results
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Header
 
 _MOST_NAMED = 10
+_GIVEN_UP = ("timeout", "died")
 _LEAST_AT_ONCE = 4  # devices: fewer make one pair a round
 
 
@@ -84,16 +87,20 @@ class PairSummary:
         return list(lines)
 
     def skipped(self, sweep: PairSweep) -> list[str]:
-        """What was left out, by reason."""
-        reasons: dict[tuple[int, str], list[CaseResult]] = {}
+        """What was not measured: the sign in the cells, the size or the pair, and the reason."""
+        groups: dict[tuple[str, str, str], list[Case]] = {}
         for point in sweep.points:
-            for result in {one.case: one for one in point.results.values()}.values():
-                if result.summary is None:
-                    reasons.setdefault((point.size_bytes, result.reason), []).append(result)
+            for case, result in {one.case: one for one in point.results.values()}.items():
+                if result.summary is None and case.pair is not None:
+                    sign = NOTES.get(result.status, result.status)
+                    given_up = result.status in _GIVEN_UP
+                    about = (
+                        self._pair(case.pair, case) if given_up else format_size(case.size_bytes)
+                    )
+                    groups.setdefault((sign, about, result.reason), []).append(case)
         return [
-            f"{self._case(left_out[0].case) if len(left_out) == 1 else format_size(size)}: "
-            f"{plain(reason)}"
-            for (size, reason), left_out in reasons.items()
+            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {plain(reason)}"
+            for (sign, about, reason), cases in groups.items()
         ]
 
     def at_once(self) -> list[str]:
@@ -117,8 +124,10 @@ class PairSummary:
         checked = sum(result.verification is not None for result in results)
         wrong = sum(result.status == "wrong" for result in results)
         skipped = sum(result.status == "skipped" for result in results)
+        given_up = sum(result.status in _GIVEN_UP for result in results)
         text = f"{checked} of {max(planned, len(results))} cases checked, {wrong} wrong"
-        return text + (f", {skipped} skipped" if skipped else "")
+        text += f", {skipped} skipped" if skipped else ""
+        return text + (f", {given_up} given up" if given_up else "")
 
     def unsettled(self) -> str:
         """How many medians are known less well than asked for, if any."""

@@ -23,7 +23,7 @@ _WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 _BETWEEN = 4
 _CELL = 9
 _MOST_CURVES = 12  # more could not be told apart
-_NOTE_STYLES = {"WRONG": "red", "n/a": "yellow"}
+_NOTE_STYLES = {"WRONG": "red", "hung": "red", "died": "red", "n/a": "yellow"}
 
 
 class PairTable:
@@ -80,7 +80,7 @@ class PairTable:
         matrices = matrices_of(sweep)
         lines += self._beside_each_other([self._grid(matrix) for matrix in matrices])
         lines += hidden_line(len(self._names), self._most, self._paint)
-        lines += [self._paint(f"  n/a  {reason}", "yellow") for reason in summary.skipped(sweep)]
+        lines += [self._paint(f"  {reason}", "yellow") for reason in summary.skipped(sweep)]
         return lines + [self._paint(f"  {line}", "red") for line in summary.mismatches(sweep)]
 
     def _grid(self, matrix: PairMatrix) -> list[str]:

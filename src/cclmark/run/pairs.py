@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark import _engine as engine
-from cclmark.analysis.pairs import disturbance, series_of
+from cclmark.analysis.pairs import disturbance
 from cclmark.plan.inject import Injection
-from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of
+from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
 from cclmark.results.schema import CaseResult
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
@@ -57,14 +57,27 @@ class PairsRunner:
         self._free_bytes = free_on_all(self._device, self._rank.team, self._job.ranks)
         gc.collect()
         gc.disable()
-        for pairs in pair_rounds(self._job.ranks):
+        for every_pair in pair_rounds(self._job.ranks):
+            pairs = [pair for pair in every_pair if self._pending(pair)]
+            if not pairs:
+                continue
             bench = self._bench(pairs)
             self._meet(0)
-            if len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
+            if self._job.pending:
+                for pair in pairs:
+                    self._alone([pair], bench, self._pending(pair))
+            elif len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
                 self._alone(pairs, bench, self._places)
             else:
                 self._with_probes(pairs, bench)
             self._close(bench)
+
+    def _pending(self, pair: Pair) -> list[int]:
+        """The places that ``pair`` still has to measure."""
+        if not self._job.pending:
+            return self._places
+        pending = set(self._job.pending)
+        return [place for place in self._places if self._cases.index_of(pair, place) in pending]
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
         following = {place for places in self._followers.values() for place in places}
@@ -99,6 +112,8 @@ class PairsRunner:
         rank.team.rest(pair is None)
         if pair is None:
             return None
+        # Should it hang from here on, this is the pair that does.
+        rank.case_index = self._cases.index_of(pair, self._pending(pair)[0])
         slot = job.ranks + 2 * pairs.index(pair)
         rank.group = rank.team.group(job.team_fd, list(pair), slot)
         rank.enter("communicator creation")
