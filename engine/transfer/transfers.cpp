@@ -208,7 +208,8 @@ void Transfers::open_way(const Flow& flow) {
     peer.close_access(runner);
   } else if (!runner.reaches(peer)) {
     throw UnsupportedError("the driver gives DEV" + std::to_string(runner.info().index) +
-                           " no access to DEV" + std::to_string(peer.info().index));
+                           " no access to DEV" + std::to_string(peer.info().index) +
+                           "; with peer access off (-a 1) copies go through the host");
   } else {
     runner.open_access(peer);
   }
