@@ -44,8 +44,8 @@ def curves(
     lines = []
     for row in reversed(range(_HEIGHT)):
         level = math.exp(low + span * row / (_HEIGHT - 1))
-        texts = "".join(f"{_fit(cells.get((row, place), '·'), step):>{step}}" for place in places)
-        lines.append(f"{_level(level):>{_AXIS - 2}} │{texts}")
+        texts = "".join(f"{_fit(cells.get((row, place), ''), step):>{step}}" for place in places)
+        lines.append(f"{_level(level):>{_AXIS - 2}} │{texts}".rstrip())
     lines.append(" " * (_AXIS - 1) + "└" + "─" * (step * len(places)))
     labels = "".join(f"{names[place][: step - 1]:>{step}}" for place in places)
     lines.append(f"{unit:>{_AXIS}}{labels}")
