@@ -57,8 +57,10 @@ class World:
 
     def total(self, ranks: list[int] | None = None, count: int = _COUNT, dtype: Any = None) -> Any:
         """The sum of ``values`` over ``ranks``, or over all."""
-        inputs = [self.values(rank, count, dtype) for rank in ranks or range(self.size)]
-        return self.torch.stack(inputs).sum(0).to(inputs[0].dtype)
+        result = self.torch.zeros_like(self.values(0, count, dtype))
+        for rank in range(self.size) if ranks is None else ranks:
+            result += self.values(rank, count, dtype)
+        return result
 
     def expect(self, got: Any, wanted: Any, what: str = "output") -> None:
         """Raises MismatchError when a tensor is not what it must be, with the first place."""
@@ -84,10 +86,15 @@ class World:
             )
 
     def reduced(self, operation: Any, combine: Callable[[Any], Any], dtype: Any = None) -> None:
-        """One all_reduce, against ``combine`` of the stacked inputs of all ranks."""
-        x = self.values(self.rank, dtype=dtype)
+        """One all_reduce, against ``combine`` of the stacked inputs of all ranks.
+
+        The inputs are ones and twos: sums and products of those of many ranks are exact in every
+        type.
+        """
+        inputs = [self.values(rank, dtype=self.torch.int64) % 2 + 1 for rank in range(self.size)]
+        stacked = self.torch.stack(inputs).to(dtype or self.torch.float32)
+        x = stacked[self.rank].clone()
         self.dist.all_reduce(x, operation)
-        stacked = self.torch.stack(self.all_values(dtype=dtype))
         self.expect(x, combine(stacked).to(x.dtype))
 
 
@@ -114,7 +121,6 @@ def _max(w: World) -> None:
 
 
 def _prod(w: World) -> None:
-    # In float64 the product of any number of ranks that fits on a host is exact.
     w.reduced(w.dist.ReduceOp.PRODUCT, lambda s: s.prod(0), w.torch.float64)
 
 
