@@ -69,11 +69,11 @@ class TestHost:
         assert "every pair was measured alone" in whole.out
 
 
-# What takes 20 ms on every pair, because it is held up, takes 20 ms on all pairs at once.
+# What takes 10 ms on every pair, because it is held up, takes 10 ms on all pairs at once.
 HELD_UP = (
-    *("--only", "all_reduce", "-b", "64", "-e", "1K", "-f", "2", "--max-time", "2"),
+    *("--only", "all_reduce", "-b", "64", "-e", "256", "-f", "2", "--max-time", "1"),
     *("--timing", "blocking"),
-    *(word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=20")),
+    *(word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=10")),
 )
 
 
@@ -84,7 +84,7 @@ def test_pairs_are_measured_at_once_where_that_disturbs_none(cclmark):
     for result in kept:
         assert result.beside == 1
         assert result.at_once_ratio <= 1.02
-        assert result.case.size_bytes != 512, "the probe is measured alone"
+        assert result.case.size_bytes != 128, "the probe is measured alone"
         assert result.verification.wrong == 0
     spans = {}
     for result in kept:
@@ -189,7 +189,7 @@ def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
 
 def test_waiting_pairs_grant_those_that_measure_their_time(cclmark):
     one = ("pairs", "--devices", "host:3", "--only", "all_reduce", "-b", "64", "-e", "64")
-    run = cclmark(*one, "--timeout", "1", "--max-time", "4", "--precision", "0.0001")
+    run = cclmark(*one, "--timeout", "1", "--max-time", "2", "--precision", "0.0001")
     assert len(run.journal.results) == 3
 
 
@@ -313,9 +313,9 @@ class TestWhatGoesWrongOnAccelerators:
         assert run.out.count("library    nccl") == 1, "the header is printed once"
 
     def test_skipped_cases_are_measured_beside_nobody(self, cclmark, fake_cuda):
-        sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "2")
+        sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "1")
         held_up = [
-            word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=60")
+            word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=20")
         ]
         run = cclmark(
             *("pairs", "--devices", "cuda:0-3", *sizes, "--only", "all_reduce", *held_up),
@@ -329,7 +329,7 @@ class TestWhatGoesWrongOnAccelerators:
     def test_the_late_rank_is_one_of_the_run(self, cclmark):
         run = cclmark(
             *("pairs", "--devices", "host:3", "-b", "64", "-e", "64", "--only", "all_reduce"),
-            *("--inject", "delay:pair=2-1,ms=20", "--max-time", "1"),
+            *("--inject", "delay:pair=2-1,ms=20", "--max-time", "0.3"),
         )
         late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
         assert late[1, 2] == 2

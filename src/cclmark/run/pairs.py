@@ -21,6 +21,7 @@ from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
 _PHASES_OF_A_CASE = 5  # each with the time-out of one phase
+_SLACK_S = 120.0  # for what a thousand short batches take besides their own time
 
 
 @dataclass
@@ -48,8 +49,12 @@ class PairsRunner:
         self._followers = _followers(self._cases, own)
         settings = rank.job.settings
         self._case_s = (
-            _PHASES_OF_A_CASE + settings.check
-        ) * settings.timeout_s + settings.max_time_s
+            (_PHASES_OF_A_CASE + settings.check) * settings.timeout_s
+            + settings.max_time_s
+            + _SLACK_S
+        )
+        self._patience_s = self._case_s
+        self._finished = False
 
     def run(self) -> None:
         """Measures everything; the first rank of each pair sends the results."""
@@ -91,7 +96,7 @@ class PairsRunner:
                 # that was measured alone.
                 beside.beside = len(pairs) - 1
                 self._report(beside)
-            if not self._all(bench is None or ratio is not None):
+            if not self._all(bench is None or ratio is not None, self._case_s):
                 left += followers
                 continue
             for place in followers:
@@ -181,21 +186,22 @@ class PairsRunner:
             finding.rank = pair[finding.rank]
         self._rank.report(result)
 
-    def _wait(self, cases: int) -> None:
-        """Enters a wait for all ranks, some of which have so many cases before them.
+    def _wait(self, others_s: float) -> None:
+        """Enters a wait for all ranks, some of which may work for so long.
 
-        A rank that hangs in one of those is found by its own, shorter deadlines.
+        A rank that hangs at work is found by those it works with: their deadlines are shorter.
         """
         self._rank.case_index = -1
-        self._rank.enter("waiting for other pairs", others_s=cases * self._case_s)
+        self._rank.enter("waiting for other pairs", others_s=others_s)
 
     def _meet(self, cases: int) -> None:
-        self._wait(cases)
+        """Waits for all ranks, some of which have so many cases before them."""
+        self._wait(cases * self._case_s)
         self._rank.team.barrier()
 
-    def _all(self, holds: bool) -> bool:
-        """Whether ``holds`` is true on every rank; some may still be at their case."""
-        self._wait(1)
+    def _all(self, holds: bool, others_s: float) -> bool:
+        """Whether ``holds`` is true on every rank."""
+        self._wait(others_s)
         return min(self._rank.team.gather([1.0 if holds else 0.0])) > 0
 
     def _run(self, bench: _Bench, place: int, *, at_once: bool) -> CaseResult:
@@ -209,8 +215,9 @@ class PairsRunner:
 
         def all_done(done: bool) -> bool:
             # Every batch of every pair begins at this meeting, and none is checked before the last
-            # one has been timed: what is timed at once is at once.
-            self._finished = self._all(done)
+            # one has been timed. To the first one others may come late, from their warm-up.
+            self._finished = self._all(done, self._patience_s)
+            self._patience_s = self._job.settings.timeout_s
             self._rank.case_index = index
             return self._finished
 
@@ -236,9 +243,10 @@ class PairsRunner:
     def _at_once(self, bench: _Bench | None, place: int) -> CaseResult | None:
         """The same case of all pairs at the same time; None where this rank is in no pair."""
         self._finished = False
+        self._patience_s = self._case_s
         result = None if bench is None else self._run(bench, place, at_once=True)
         while not self._finished:  # a rank without a case, or whose case cannot be measured
-            self._finished = self._all(True)
+            self._finished = self._all(True, self._patience_s)
         return result
 
 
