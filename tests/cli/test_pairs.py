@@ -69,11 +69,11 @@ class TestHost:
         assert "every pair was measured alone" in whole.out
 
 
-# What takes 10 ms on every pair, because it is held up, takes 10 ms on all pairs at once.
+# What takes 40 ms on every pair, because it is held up, takes 40 ms on all pairs at once.
 HELD_UP = (
-    *("--only", "all_reduce", "-b", "64", "-e", "256", "-f", "2", "--max-time", "1"),
+    *("--only", "all_reduce", "-b", "64", "-e", "256", "-f", "2", "--max-time", "2"),
     *("--timing", "blocking"),
-    *(word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=10")),
+    *(word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=40")),
 )
 
 
@@ -189,7 +189,7 @@ def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
 
 def test_waiting_pairs_grant_those_that_measure_their_time(cclmark):
     one = ("pairs", "--devices", "host:3", "--only", "all_reduce", "-b", "64", "-e", "64")
-    run = cclmark(*one, "--timeout", "1", "--max-time", "2", "--precision", "0.0001")
+    run = cclmark(*one, "--timeout", "2", "--max-time", "1.5", "--precision", "0.0001")
     assert len(run.journal.results) == 3
 
 
@@ -313,7 +313,7 @@ class TestWhatGoesWrongOnAccelerators:
         assert run.out.count("library    nccl") == 1, "the header is printed once"
 
     def test_skipped_cases_are_measured_beside_nobody(self, cclmark, fake_cuda):
-        sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "1")
+        sizes = ("-b", "64K", "-e", "16M", "-f", "4", "--timing", "blocking", "--max-time", "2")
         held_up = [
             word for a, b in all_pairs(4) for word in ("--inject", f"delay:pair={a}-{b},ms=20")
         ]

@@ -135,7 +135,7 @@ class TestBroken:
         return cclmark_in(
             tmp_path_factory.mktemp("broken"),
             *("torch", "check", "--backend", "broken", "--import", "broken_backend"),
-            *("--devices", "host:3", "-T", "4"),
+            *("--devices", "host:3", "-T", "10"),
             *("--only", "all_reduce_sum,broadcast,barrier,reduce,all_gather"),
             env={"PYTHONPATH": str(FAKES)},
             code=1,
@@ -162,7 +162,7 @@ class TestBroken:
 @pytest.mark.usefixtures("torch")
 def test_a_rank_that_hangs_in_an_operation_is_named(cclmark):
     run = cclmark(
-        *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "4"),
+        *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "8"),
         *("--devices", "host:3", "--only", "reduce,all_to_all"),
         env={"PYTHONPATH": str(FAKES)},
         code=4,
