@@ -41,16 +41,18 @@ class PairsLaunch:
             reason = failure.message
             if culprit.describe() not in reason:
                 reason = f"{failure.phase} of {culprit.describe()}: {reason}"
+            todo = request.pending or range(len(cases))
+            left = [index for index in todo if index not in self._tally.done]
             pending = []
-            for index in request.pending or range(len(cases)):
+            for index in left:
                 case = cases[index]
                 assert isinstance(case, Case)
-                if index in self._tally.done:
-                    continue
                 if _falls_with(case, culprit, failure.phase):
                     self._tally.result(CaseResult(index, case, _KINDS[failure.kind], reason))
                 else:
                     pending.append(index)
+            if len(pending) == len(left):
+                return outcome  # to go on would be to try the same again
             if not pending:
                 return Outcome(EXIT_OK, phases_s=outcome.phases_s)
             request = replace(request, pending=pending)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 
 from cclmark.report.paint import Paint
 
 _LEAST_CELL = 9
+_WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 
 
 def grid_lines(
@@ -45,6 +47,11 @@ def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:
         "has them all"
     )
     return [paint(text, "dim")]
+
+
+def usual_width() -> int:
+    """Characters of a line, as the environment or the terminal says."""
+    return shutil.get_terminal_size((_WIDEST, 24)).columns
 
 
 def visible_width(text: str) -> int:

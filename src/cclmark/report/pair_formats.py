@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from cclmark.analysis.pairs import PairSweep, sweeps
+from cclmark.analysis.pairs import PairSweep
 from cclmark.plan.sizes import format_size
 from cclmark.report.csv_format import COLUMNS, case_cells, csv_line
 from cclmark.report.head import method_of
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import figure, labels
-from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
-from cclmark.report.pair_summary import PairSummary
+from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of
+from cclmark.report.pair_summary import GatheredPairs
 from cclmark.report.remarks import ending
 from cclmark.report.text import BYTES_PER_GB
 from cclmark.results.schema import CaseResult, Footer, Header
@@ -38,16 +36,12 @@ class PairCsv:
         return ""
 
 
-class PairMarkdown:
+class PairMarkdown(GatheredPairs):
     """A table for each heat map, one of the bandwidths against size, and what stands out."""
 
-    def __init__(self) -> None:
-        self._results: list[CaseResult] = []
-
-    def begin(self, header: Header) -> str:
+    def opening(self) -> str:
         """The machine, the libraries and the method."""
-        self._header = header
-        self._names = labels(header.devices)
+        header = self._header
         devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
         lines = ["## Collectives of pairs", "", f"{devices} on {escape(header.machine.hostname)}."]
         lines += [
@@ -58,16 +52,9 @@ class PairMarkdown:
         lines += [f"Notice: {escape(notice)}." for notice in header.notices]
         return "\n".join(lines) + "\n"
 
-    def add(self, result: CaseResult) -> str:
-        """Nothing yet: a matrix is whole only when its last pair was measured."""
-        self._results.append(msgspec.structs.replace(result, samples=None))
-        return ""
-
     def end(self, footer: Footer | None) -> str:
         """All tables."""
-        found = sweeps(self._results)
-        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
-        summary = PairSummary(self._header, self._names, self._results, named)
+        named, summary = self.gathered()
         lines: list[str] = []
         for sweep, name in named:
             lines += ["", f"### {escape(name)}", "", escape(meaning_of(sweep.series.operation))]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_deviations
+import msgspec
+
+from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_deviations, sweeps
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
-from cclmark.report.matrix import figure
-from cclmark.report.pair_matrix import NOTES
+from cclmark.report.matrix import figure, labels
+from cclmark.report.pair_matrix import NOTES, names_of
 from cclmark.report.remarks import planned_results
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Header
@@ -157,6 +159,37 @@ class PairSummary:
         if not result.beside:
             return ""
         return f" (with {result.beside} other pair{'s' * (result.beside > 1)} at work)"
+
+
+class GatheredPairs:
+    """What exporters have in common that print nothing before the end: a matrix is whole only when
+    its last pair was measured.
+    """
+
+    def __init__(self) -> None:
+        self._results: list[CaseResult] = []
+
+    def begin(self, header: Header) -> str:
+        """Notes the devices, and returns what comes first."""
+        self._header = header
+        self._names = labels(header.devices)
+        return self.opening()
+
+    def add(self, result: CaseResult) -> str:
+        """Nothing yet."""
+        # Without the raw samples: there are many pairs.
+        self._results.append(msgspec.structs.replace(result, samples=None))
+        return ""
+
+    def opening(self) -> str:
+        """What comes first."""
+        raise NotImplementedError
+
+    def gathered(self) -> tuple[list[tuple[PairSweep, str]], PairSummary]:
+        """The sweeps with their names, and the summary of all."""
+        found = sweeps(self._results)
+        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
+        return named, PairSummary(self._header, self._names, self._results, named)
 
 
 def _deviation(one: PairDeviation) -> str:

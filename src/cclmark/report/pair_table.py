@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 
-import msgspec
-
-from cclmark.analysis.pairs import PairSweep, sweeps
+from cclmark.analysis.pairs import PairSweep
 from cclmark.plan.sizes import format_size
 from cclmark.report.chart import MARKS, curves
-from cclmark.report.grid import grid_lines, hidden_line, visible_width
+from cclmark.report.grid import grid_lines, hidden_line, usual_width, visible_width
 from cclmark.report.head import method_of, opening_lines
-from cclmark.report.matrix import figure, labels
+from cclmark.report.matrix import figure
 from cclmark.report.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
-from cclmark.report.pair_summary import PairSummary
+from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of
+from cclmark.report.pair_summary import GatheredPairs, PairSummary
 from cclmark.report.text import BYTES_PER_GB
-from cclmark.results.schema import CaseResult, Footer, Header
+from cclmark.results.schema import Footer
 
-_WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 _BETWEEN = 4
 _CELL = 9
 _MOST_CURVES = 12  # more could not be told apart
 _NOTE_STYLES = {"WRONG": "red", "hung": "red", "died": "red", "n/a": "yellow"}
 
 
-class PairTable:
-    """Everything comes at the end: a matrix is whole only when its last pair was measured."""
+class PairTable(GatheredPairs):
+    """Matrices with rows and columns of devices, a chart, and a summary."""
 
     def __init__(
         self, *, paint: Paint = unpainted, most_devices: int = 32, width: int | None = None
     ) -> None:
         """``width``: of the terminal, in characters; None: what the environment says."""
+        super().__init__()
         self._paint = paint
         self._most = most_devices
-        self._width = width or shutil.get_terminal_size((_WIDEST, 24)).columns
-        self._results: list[CaseResult] = []
+        self._width = width or usual_width()
 
-    def begin(self, header: Header) -> str:
+    def opening(self) -> str:
         """The devices, their links, the library, the method."""
-        self._header = header
-        self._names = labels(header.devices)
-        lines = opening_lines(header, "device", method_of(header.settings), self._paint)
-        return "\n".join(lines) + "\n"
-
-    def add(self, result: CaseResult) -> str:
-        """Nothing yet."""
-        # Without the raw samples: there are many pairs.
-        self._results.append(msgspec.structs.replace(result, samples=None))
-        return ""
+        method = method_of(self._header.settings)
+        return "\n".join(opening_lines(self._header, "device", method, self._paint)) + "\n"
 
     def end(self, footer: Footer | None) -> str:
         """The heat maps, the chart and the summary."""
-        found = sweeps(self._results)
-        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
-        summary = PairSummary(self._header, self._names, self._results, named)
+        named, summary = self.gathered()
         lines: list[str] = []
         for sweep, name in named:
             lines += self._heat_maps(sweep, name, summary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -11,7 +10,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.grid import grid_lines, hidden_line
+from cclmark.report.grid import grid_lines, hidden_line, usual_width
 from cclmark.report.head import opening_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
 from cclmark.report.paint import Paint, unpainted
@@ -23,7 +22,6 @@ from cclmark.results.topology import LEGEND
 _CELL = 9
 _GAP = "  "
 _MOST_NAMED = 10
-_WIDEST = 200  # characters of a line where nobody's terminal sets a limit
 _BAR = 40
 
 
@@ -46,7 +44,7 @@ class TransferTable:
         self._shares = shares
         self._most = most_devices
         self._hosts = hosts
-        self._width = width or shutil.get_terminal_size((_WIDEST, 24)).columns
+        self._width = width or usual_width()
         self._results: list[TransferResult] = []
 
     def begin(self, header: Header) -> str:

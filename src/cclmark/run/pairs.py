@@ -46,6 +46,7 @@ class PairsRunner:
         self._cases = PairCases(rank.job.cases, rank.job.ranks)
         own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
+        self._left = set(rank.job.pending)
         self._followers = _followers(self._cases, own)
         settings = rank.job.settings
         self._case_s = (
@@ -68,7 +69,7 @@ class PairsRunner:
                 continue
             bench = self._bench(pairs)
             self._meet(0)
-            if self._job.pending:
+            if self._left:
                 for pair in pairs:
                     self._alone([pair], bench, self._pending(pair))
             elif len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
@@ -79,10 +80,9 @@ class PairsRunner:
 
     def _pending(self, pair: Pair) -> list[int]:
         """The places that ``pair`` still has to measure."""
-        if not self._job.pending:
+        if not self._left:
             return self._places
-        pending = set(self._job.pending)
-        return [place for place in self._places if self._cases.index_of(pair, place) in pending]
+        return [place for place in self._places if self._cases.index_of(pair, place) in self._left]
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
         following = {place for places in self._followers.values() for place in places}
