@@ -1,10 +1,12 @@
 """Do our transfers reach nvbandwidth's figures? Both in turn on the same buffers, several rounds.
 
     python benchmarks/p2p.py --nvbandwidth path/to/nvbandwidth [--rounds 3] [--out p2p.json]
+                             [--matrices p2p_matrices.txt]
 
 Compares, over all pairs, the medians of the rounds: copy engine and kernel copies, write and read,
 one way and both ways at once, and the latency of a pointer chase. Buffers are of 512 MiB,
-and a sample is 16 copies, as nvbandwidth takes them.
+and a sample is 16 copies, as nvbandwidth takes them. --matrices gets both programs' matrices of the
+last round, side by side.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ CASES = {
     "device_to_device_latency_sm": ("latency", "read", "SM"),
 }
 
-Figures = dict[tuple[str, str, str], float]
+Case = tuple[str, str, str]
+Matrix = dict[tuple[int, int], float]  # GB/s or ns by row and column
 
 
 def run(command: list[str]) -> str:
@@ -46,39 +49,54 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
-def of_nvbandwidth(program: Path) -> Figures:
-    """The median over the pairs, in GB/s or ns."""
+def of_nvbandwidth(program: Path) -> dict[Case, Matrix]:
+    """What nvbandwidth measures of each pair."""
     command = [str(program), "-j", "-b", str(SIZE_MIB), "-t", *CASES]
     document = json.loads(run(command))
-    found: Figures = {}
+    found: dict[Case, Matrix] = {}
     for case in document["nvbandwidth"]["testcases"]:
         rows = case.get("bandwidth_matrix")
         if not rows:
             continue
         rows = rows[-len(rows[0]) :]  # both ways: first, second, total
-        values = [
-            float(rows[i][j])
+        found[CASES[case["name"]]] = {
+            (i, j): float(rows[i][j])
             for i, j in permutations(range(len(rows[0])), 2)
             if rows[i][j] not in ("N/A", "")
-        ]
-        found[CASES[case["name"]]] = median(values)
+        }
     return found
 
 
-def of_cclmark(devices: str) -> Figures:
+def of_cclmark(devices: str) -> dict[Case, Matrix]:
     """The same of ours."""
     with tempfile.TemporaryDirectory() as directory:
         journal = Path(directory) / "run.jsonl"
         command = [sys.executable, "-m", "cclmark", "p2p", "-d", "write,read", "-r", "16"]
         command += ["-b", f"{SIZE_MIB}M", "--format", "json", "--journal", str(journal)]
         run([*command, *(["--devices", devices] if devices else [])])
-        values = defaultdict(list)
+        found: dict[Case, Matrix] = defaultdict(dict)
         for result in read_journal(journal).transfers:
             transfer = result.transfer
             key = (transfer.measure, transfer.direction, transfer.engine)
             scale = 1e9 if transfer.measure == "latency" else 1e-9
-            values[key] += [value * scale for _, value in figures(result)]
-    return {key: median(found) for key, found in values.items()}
+            found[key].update({pair: value * scale for pair, value in figures(result)})
+    return found
+
+
+def side_by_side(case: Case, ours: Matrix, theirs: Matrix) -> str:
+    """Both matrices of a case, rows as both programs have them: the device that copies."""
+    unit = "ns" if case[0] == "latency" else "GB/s"
+    columns = sorted({device for pair in (*ours, *theirs) for device in pair})
+    lines = [f"{' '.join(case)} [{unit}]", f"{'cclmark':{8 * len(columns) + 10}}nvbandwidth"]
+    lines.append("   ".join([" " * 4 + "".join(f"{column:8}" for column in columns)] * 2))
+    for row in columns:
+        halves = [
+            f"{row:4}"
+            + "".join(f"{of[row, at]:8.2f}" if (row, at) in of else f"{'x':>8}" for at in columns)
+            for of in (ours, theirs)
+        ]
+        lines.append("   ".join(halves))
+    return "\n".join(lines) + "\n\n"
 
 
 def main() -> None:
@@ -87,13 +105,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--devices", default="")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--matrices", type=Path)
     args = parser.parse_args()
     theirs, ours = defaultdict(list), defaultdict(list)
     for _ in range(args.rounds):
-        for key, value in of_nvbandwidth(args.nvbandwidth).items():
-            theirs[key].append(value)
-        for key, value in of_cclmark(args.devices).items():
-            ours[key].append(value)
+        peer_matrices = of_nvbandwidth(args.nvbandwidth)
+        own_matrices = of_cclmark(args.devices)
+        for key, matrix in peer_matrices.items():
+            theirs[key].append(median(matrix.values()))
+        for key, matrix in own_matrices.items():
+            ours[key].append(median(matrix.values()))
     entries = []
     for key in CASES.values():
         if not theirs[key] or not ours[key]:
@@ -105,6 +126,10 @@ def main() -> None:
         entries.append(
             {"case": list(key), "cclmark": ours[key], "nvbandwidth": theirs[key], "unit": unit}
         )
+    if args.matrices:
+        both = [key for key in CASES.values() if key in own_matrices and key in peer_matrices]
+        texts = [side_by_side(key, own_matrices[key], peer_matrices[key]) for key in both]
+        args.matrices.write_text("".join(texts))
     if args.out:
         args.out.write_text(json.dumps(entries, indent=1) + "\n")
 

@@ -313,22 +313,33 @@ void Transfers::copy(const Flow& flow, const Move& move, unsigned rounds) {
   }
 }
 
-/// Puts the copies of a flow on its lane and returns what one call took the host.
-double Transfers::enqueue(const Flow& flow, const Move& move, size_t iterations) {
+/// Begins a flow's sample on its lane.
+void Transfers::begin(const Flow& flow, const Move& move) {
   Device& device = move.runner->device;
   Lane& lane = *move.runner->lanes[move.lane];
+  device.activate();
   device.record(lane.begin.get(), lane.stream.get());
   if (move.delay != nullptr) {
     DelayArguments arguments{static_cast<unsigned long long>(flow.delay_s * 1e9)};
     device.launch_grid(*move.delay, &arguments, {}, lane.stream.get());
   }
+}
+
+/// Puts copies of a flow on its lane and returns how long the host was in the calls.
+double Transfers::enqueue(const Flow& flow, const Move& move, size_t iterations) {
+  move.runner->device.activate();
   auto begin = Clock::now();
   bool at_once = transfer_.one_launch && move.kernel != nullptr;
   auto rounds = static_cast<unsigned>(at_once ? iterations : 1);
   for (size_t i = 0; i < iterations; i += rounds) copy(flow, move, rounds);
-  double call_s = seconds_between(begin, Clock::now()) / static_cast<double>(iterations);
+  return seconds_between(begin, Clock::now());
+}
+
+void Transfers::end(const Move& move) {
+  Device& device = move.runner->device;
+  device.activate();
+  const Lane& lane = *move.runner->lanes[move.lane];
   device.record(lane.end.get(), lane.stream.get());
-  return call_s;
 }
 
 void Transfers::open_gate() {
@@ -360,10 +371,13 @@ void Transfers::finish(Station& own) {
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
   const std::vector<Flow>& flows = transfer_.flows;
   bool in_call = stations_[0]->device.synchronous();
-  // The runtime waits inside the call for copies of pageable memory: behind a gate, for ever.
-  bool gated = !in_call && std::ranges::none_of(flows, [](const Flow& flow) {
-    return flow.far == FarEnd::pageable;
-  });
+  // The runtime may wait inside the call until what it goes through in the host is free again:
+  // behind a gate, for ever. Then the flows take turns, or the first would be over before the next.
+  bool waits = transfer_.staged || std::ranges::any_of(flows, [](const Flow& flow) {
+                 return flow.far == FarEnd::pageable;
+               });
+  bool gated = !in_call && !waits;
+  size_t turns = !in_call && waits ? iterations : 1;
   std::vector<double> device_s(flows.size(), kNever), call_s(flows.size(), kNever);
   std::vector<double> late(flows.size(), kNever);
 
@@ -378,16 +392,30 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
     own->device.record(own->origin.get(), own->service.get());
     finish(*own);
   }
-  if (!gated) team_.barrier();
+  std::vector<size_t> run_here;
   for (size_t i = 0; i < flows.size(); ++i) {
-    const Move& move = moves_[i];
-    if (move.runner == nullptr) continue;
-    Device& device = move.runner->device;
-    device.activate();
-    if (gated) {
-      device.wait_for_flag(words_ + kGateWord, 1, move.runner->lanes[move.lane]->stream.get());
+    if (moves_[i].runner != nullptr) run_here.push_back(i);
+  }
+  if (gated) {
+    for (size_t i : run_here) {
+      const Move& move = moves_[i];
+      move.runner->device.activate();
+      move.runner->device.wait_for_flag(words_ + kGateWord, 1,
+                                        move.runner->lanes[move.lane]->stream.get());
     }
-    call_s[i] = enqueue(flows[i], move, iterations);
+  } else {
+    team_.barrier();
+  }
+  for (size_t i : run_here) {
+    begin(flows[i], moves_[i]);
+    call_s[i] = 0;
+  }
+  for (size_t turn = 0; turn < turns; ++turn) {
+    for (size_t i : run_here) call_s[i] += enqueue(flows[i], moves_[i], iterations / turns);
+  }
+  for (size_t i : run_here) {
+    end(moves_[i]);
+    call_s[i] /= static_cast<double>(iterations);
   }
   if (gated) team_.barrier();
   open_gate();

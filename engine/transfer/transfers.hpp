@@ -152,7 +152,9 @@ class Transfers {
   void look_up(const Flow& flow, Move& move);
   void poison();
   void copy(const Flow& flow, const Move& move, unsigned rounds);
+  void begin(const Flow& flow, const Move& move);
   double enqueue(const Flow& flow, const Move& move, size_t iterations);
+  void end(const Move& move);
   void open_gate();
   bool ends_before(Station& station, std::unique_ptr<Lane>& lane, const Deadline& deadline);
   void finish(Station& station);

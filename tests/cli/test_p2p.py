@@ -234,6 +234,14 @@ class TestCuda:
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 3
 
+    def test_staged_copies_are_not_held_back(self, cclmark, fake_cuda):
+        # The driver's call waits for the copy before it: behind a closed gate that would never end.
+        flags = ("-a", "1", "-g", "2", "-b", "64K", "-t", "CE", "-r", "5", "--max-time", "0.02")
+        run = cclmark("p2p", *flags, "-p", "uniBw,biBw,latency", env=fake_cuda.env())
+        assert run.code == 0, run.err
+        assert {one.status for one in run.journal.transfers} == {"ok"}
+        assert len(run.journal.transfers) == 6
+
     def test_without_peer_access_copies_are_staged(self, cclmark, fake_cuda):
         run = cclmark("p2p", "-a", "1", "-g", "2", *SHORT, "-t", "CE", env=fake_cuda.env())
         assert statuses(run) == {"ok"}

@@ -79,6 +79,8 @@ class ProcessGroup:
         self._store: Any = None
         # Gloo asks the resolver for this host's name, which containers often do not know.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        # NCCL's backend warns of each send that does not stand in a batch; what it costs is known.
+        os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
 
     @property
     def timeout_s(self) -> float:

@@ -18,7 +18,14 @@ _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 # How torch and its backends word that they cannot do something, in any letters.
 _CANNOT = (
     *("not support", "unsupported", "not implemented", "cannot use", "must be contiguous"),
-    *("only available", "only support", "not available", "not yet", "no backend type"),
+    *(
+        "only available",
+        "only implemented",
+        "only support",
+        "not available",
+        "not yet",
+        "no backend type",
+    ),
     *("invalid tensor size", "invalid scalar type"),
 )
 

@@ -68,6 +68,17 @@ void enqueue_copy(Stream& stream, const Side& to, const Side& from, size_t bytes
   }
 }
 
+/// Whether copies between the two go through the host: neither may use the other's memory.
+bool through_host(void* to_context, void* from_context) {
+  Driver& driver = Driver::instance();
+  std::shared_ptr<Context> to = driver.context(to_context), from = driver.context(from_context);
+  auto reaches = [](Context& context, void* other) {
+    std::scoped_lock lock(context.mutex);
+    return context.peers.contains(other);
+  };
+  return to != from && !reaches(*to, from_context) && !reaches(*from, to_context);
+}
+
 }  // namespace
 
 // The two copies go round all streams: the streams are of the kind that does not wait for them.
@@ -115,8 +126,12 @@ FAKE_API int cuMemcpyPeerAsync(Address to, void* to_context, Address from, void*
   return guarded([&] {
     std::shared_ptr<Stream> target = stream_behind(stream);
     if (bytes == 0) return;
+    bool staged = through_host(to_context, from_context);
+    if (staged)
+      target->context->wait_until([&] { return !target->context->staging.exchange(true); });
     enqueue_copy(*target, side_of(to_context, to, bytes), side_of(from_context, from, bytes),
                  bytes);
+    if (staged) enqueue(*target, [context = target->context] { context->staging = false; });
   });
 }
 

@@ -31,6 +31,8 @@ struct Context {
   std::atomic<bool> ending{false};
   std::mutex mutex;
   std::set<void*> peers;  ///< handles of the contexts whose memory this one may use
+  /// A copy that goes through the host is on its way: the next one's call waits for its end.
+  std::atomic<bool> staging{false};
 
   /// For work on a stream.
   template <typename Predicate>
