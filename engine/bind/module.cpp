@@ -1,6 +1,7 @@
 // The Python face of the engine: conversions and error types, nothing else.
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "bind/python_communicator.hpp"
 #include "ccl/communicator.hpp"
 #include "collective/values.hpp"
 #include "device/device.hpp"
@@ -58,6 +60,15 @@ Operation make_operation(const std::string& collective, const std::string& dtype
 void die_with_parent(int parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
+}
+
+/// Memory of a device as a tensor of bytes, which shares it.
+using TensorOfBytes = nb::ndarray<nb::pytorch, uint8_t, nb::ndim<1>>;
+TensorOfBytes tensor_at(uintptr_t address, size_t count, const Device& device) {
+  bool cuda = device.info().runtime == "cuda";
+  return TensorOfBytes(
+      reinterpret_cast<void*>(address), {count}, nb::handle(), {}, nb::dtype<uint8_t>(),
+      cuda ? nb::device::cuda::value : nb::device::cpu::value, cuda ? device.info().index : 0);
 }
 
 nb::object rows(const std::vector<double>& values, size_t count) {
@@ -178,6 +189,13 @@ NB_MODULE(_engine, m) {
           nb::keep_alive<0, 4>());
 
   nb::class_<Communicator>(m, "Communicator");
+  m.def(
+      "adapt",
+      [](nb::object adapter, Device& device) -> std::unique_ptr<Communicator> {
+        return std::make_unique<PythonCommunicator>(std::move(adapter), device);
+      },
+      "adapter"_a, "device"_a, nb::keep_alive<0, 2>());
+  m.def("tensor_at", &tensor_at, "address"_a, "count"_a, "device"_a, nb::rv_policy::reference);
 
   nb::class_<Samples>(m, "Samples")
       .def_prop_ro("host_s", [](const Samples& s) { return rows(s.host_s, s.count); })

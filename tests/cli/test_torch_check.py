@@ -51,6 +51,22 @@ class TestWithoutTorch:
         assert message in run.err
         assert run.written() == []
 
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("monitored_barrier is only implemented for GLOO backend.", True),
+            ("Cannot use ReduceOp.BAND with NCCL", True),
+            ("Invalid scalar type", True),
+            ("Connection closed by peer [127.0.0.1]:24501.", False),
+            ("NCCL error: unhandled cuda error", False),
+        ],
+    )
+    def test_what_a_backend_cannot_do_is_told_from_what_went_wrong(self, text, expected):
+        from cclmark.run.torch_backend import cannot
+
+        assert cannot(RuntimeError(text)) is expected
+        assert cannot(NotImplementedError(text))
+
     def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
         (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
         run = cclmark(

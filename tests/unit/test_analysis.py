@@ -1,10 +1,12 @@
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.findings import findings
+from cclmark.analysis.libraries import comparisons
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import (
     coefficient_of_variation,
@@ -190,3 +192,26 @@ def test_the_link_limit_is_that_of_the_weakest_device():
     assert link_limit([Link(0, "PCIe", 16, 4e9)]) == 64e9
     assert link_limit([]) is None
     assert link_limit([Link(0, "NVLink", 18, 0.0)]) is None
+
+
+def test_libraries_are_compared_sweep_by_sweep():
+    def of(ccl, size, time_s, status="ok"):
+        one = result(size, time_s)
+        case = msgspec.structs.replace(one.case, ccl=ccl)
+        return msgspec.structs.replace(one, case=case, status=status)
+
+    assert comparisons([of("a", 8, 1e-6), of("a", 16, 1e-6)]) == []
+    (found,) = comparisons(
+        [of("a", 8, 1e-6), of("a", 16, 2e-6), of("b", 16, 6e-6), of("b", 32, 1e-6, "wrong")]
+    )
+    assert found.ccls == ["a", "b"]
+    assert found.rows == [(8, [pytest.approx(1e-6), None]), (16, pytest.approx([2e-6, 6e-6]))]
+
+
+def test_findings_of_several_libraries_name_them():
+    other = result(8, 1e-6)
+    other = msgspec.structs.replace(other, case=msgspec.structs.replace(other.case, ccl="b"))
+    assert [one.name for one in findings([result(8, 1e-6), other])] == [
+        "all_reduce · shm",
+        "all_reduce · b",
+    ]

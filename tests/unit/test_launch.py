@@ -175,3 +175,13 @@ def test_the_board_says_where_a_rank_is():
         assert reader.read(1).phase == PHASES[0]
     finally:
         os.close(fd)
+
+
+def test_of_several_that_failed_the_first_to_say_so_is_named():
+    states = [
+        state(0, failure=failed(0, "error", "connection closed"), heard=1),
+        state(1, failure=failed(1, "error", "out of luck"), heard=0),
+    ]
+    text = diagnose(states, [CASE])
+    assert text.startswith("rank 1 (cuda:1, pid 101) failed during")
+    assert "out of luck" in text

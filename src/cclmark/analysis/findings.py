@@ -11,12 +11,14 @@ from cclmark.results.schema import CaseResult, Summary
 
 @dataclass(frozen=True)
 class OperationFindings:
-    """The best bandwidth and the smallest message's latency of one operation.
+    """The best bandwidth and the smallest message's latency of one operation with one library.
 
+    ``name`` is the operation's, with the library's where the run has several;
     ``peak`` and ``latency`` are results; ``late_rank`` is the rank that the others waited for in
     most cases, ``slowest_rank`` the one that took longest in most, None where none stands out.
     """
 
+    name: str
     operation: str
     peak: CaseResult
     latency: CaseResult
@@ -30,10 +32,13 @@ def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
 
 
 def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
-    """One entry per operation that was measured, in the order of the run."""
+    """One entry per operation and library that were measured, in the order of the run."""
     entries = []
-    for operation in dict.fromkeys(result.case.operation for result in results):
-        own = measured([result for result in results if result.case.operation == operation])
+    several = len({result.case.ccl for result in results}) > 1
+    for operation, ccl in dict.fromkeys((one.case.operation, one.case.ccl) for one in results):
+        own = measured(
+            [one for one in results if (one.case.operation, one.case.ccl) == (operation, ccl)]
+        )
         if not own:
             continue
         peak = max(own, key=lambda pair: pair[1].busbw_bytes_per_s)
@@ -44,6 +49,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
         )
         entries.append(
             OperationFindings(
+                name=f"{operation} · {ccl}" if several else operation,
                 operation=operation,
                 peak=peak[0],
                 latency=latency[0],

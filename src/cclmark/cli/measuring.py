@@ -15,6 +15,7 @@ from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_coun
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
+from cclmark.plan.libraries import torch_backend_of, usual_runtime
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -54,6 +55,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         settings=settings,
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
+        modules=flags.modules,
     )
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
@@ -62,7 +64,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
-        stem=f"{name}-{'-'.join(plan.ccls)}-{plan.ranks}",
+        stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
     )
 
 
@@ -175,11 +177,15 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
 
     names = list(dict.fromkeys(name.strip() for name in flags.ccl.split(",") if name.strip()))
     for name in names:
-        needed = runtime_of(name)
-        if needed is None:
-            raise UsageError(f"unknown library {name!r}: choose from {', '.join(known_ccls())}")
-        if needed != runtime:
+        backend = torch_backend_of(name)
+        needed = runtime_of(name) if backend is None else usual_runtime(backend) or runtime
+        if needed is None or backend == "":
+            known = ", ".join([*known_ccls(), "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
+            raise UsageError(f"unknown library {name!r}: choose from {known}")
+        if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
+    if flags.ccl_path and all(torch_backend_of(name) is not None for name in names):
+        raise UsageError("--ccl-path: torch brings its own libraries")
     return names
 
 

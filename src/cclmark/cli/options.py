@@ -154,7 +154,15 @@ class Flags(LibraryFlags):
         "--ccl",
         default="",
         metavar="NAMES",
-        help="Collective library, or several with commas [the devices' own].",
+        help="Collective library, or several with commas: nccl, shm, torch:gloo, torch:nccl, … "
+        "[the devices' own].",
+    )
+    modules: list[str] = option(
+        WHERE,
+        "--import",
+        multiple=True,
+        metavar="MODULE",
+        help="A module that brings torch a backend [known for flagcx, hccl and others].",
     )
     devices: str = option(
         WHERE,

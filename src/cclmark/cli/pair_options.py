@@ -16,10 +16,13 @@ _SHARED = Flags.__dataclass_fields__
 class PairFlags(Flags):
     """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
 
-    without: ClassVar[frozenset[str]] = frozenset({"root", "cycles"})
+    without: ClassVar[frozenset[str]] = frozenset({"root", "cycles", "modules"})
 
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    )
+    ccl: str = changed(
+        _SHARED["ccl"], help="Collective library, or several with commas [the devices' own]."
     )
     placement: str = changed(_SHARED["placement"], "out-of-place", shown="out-of-place")
     factor: float | None = changed(_SHARED["factor"], shown="4")

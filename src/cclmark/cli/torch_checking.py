@@ -12,6 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
+from cclmark.plan.libraries import usual_runtime
 from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
 from cclmark.report.exporter import Exporter
 from cclmark.report.json_format import JsonExporter
@@ -19,7 +20,6 @@ from cclmark.report.paint import ansi, unpainted
 from cclmark.results.schema import CheckResult, Settings
 
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
-_USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
 _USUAL_RANKS = 4
 
 
@@ -31,7 +31,7 @@ def check_torch(flags: TorchFlags) -> int:
     began_s = time.monotonic()
     check_limits(1.0, 1.0, flags.timeout_s)
     wanted = flags.devices
-    if not wanted and _USUAL_RUNTIME.get(flags.backend) == "host":
+    if not wanted and usual_runtime(flags.backend) == "host":
         wanted = f"host:{flags.count or _USUAL_RANKS}"
     devices = pick_devices(wanted, flags.count)
     ranks = len(devices.indices)

@@ -24,13 +24,7 @@ class TorchFlags:
         help="gloo, nccl, flagcx, hccl, ucc, mpi or any that is registered [nccl on accelerators, "
         "gloo on the host].",
     )
-    modules: list[str] = option(
-        OPERATION,
-        "--import",
-        multiple=True,
-        metavar="MODULE",
-        help="A plug-in's module, which registers the backend [known for flagcx, hccl and others].",
-    )
+    modules: list[str] = changed(_SHARED["modules"])
     only: str = option(
         OPERATION,
         "--only",

@@ -16,7 +16,8 @@ class RankState:
 
     ``device`` is its runtime and index ("cuda:3");
     ``exit_status`` is negative for a signal and None while the process lives; ``stopped`` means
-    halted by a signal; ``failure`` is what the rank itself reported.
+    halted by a signal; ``failure`` is what the rank itself reported, as the ``heard``-th of all:
+    where one fails, others soon do because of it.
     """
 
     rank: int
@@ -26,6 +27,7 @@ class RankState:
     exit_status: int | None
     stopped: bool
     failure: Failed | None
+    heard: int = 0
 
 
 def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
@@ -60,9 +62,9 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
         return state.failure is not None and state.failure.kind in ("error", "missing")
 
     for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
-        for state in states:
-            if blame(state):
-                return state
+        blamed = [state for state in states if blame(state)]
+        if blamed:
+            return min(blamed, key=lambda state: state.heard)
     silent = [state for state in states if state.failure is None]
     late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
     return min(silent or late or states, key=lambda state: _progress(state.status))

@@ -337,6 +337,7 @@ class LocalLaunch:
             self._hear(server, _POLL_S)
         self._wait_for_description()
         runtime, processes = self._request.devices.runtime, self._request.processes
+        heard = list(self._failures)
         states = [
             RankState(
                 rank=rank.rank,
@@ -346,6 +347,7 @@ class LocalLaunch:
                 exit_status=rank.exit_status() if rank.rank not in self._finished else None,
                 stopped=rank.rank in stopped,
                 failure=self._failures.get(rank.rank),
+                heard=heard.index(rank.rank) if rank.rank in heard else 0,
             )
             for rank in self._ranks
         ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.plan.libraries import in_place_only
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, count_for_size, size_for_count
 from cclmark.plan.sizes import format_size
 
@@ -88,6 +89,8 @@ class Sweep:
     ) -> Iterator[Case]:
         seen: set[int] = set()
         placements = self.placements if operation != "barrier" else self.placements[:1]
+        if len(placements) > 1 and in_place_only(ccl, operation):
+            placements = (True,)
         for requested in self.sizes:
             count = count_for_size(operation, requested, dtype, self.ranks)
             if count in seen or (count == 0 and operation != "barrier"):

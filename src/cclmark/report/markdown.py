@@ -8,9 +8,11 @@ from collections import Counter
 import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
+from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Footer, Header
 
@@ -56,6 +58,7 @@ class MarkdownExporter:
     def end(self, footer: Footer | None) -> str:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
+        text += "".join(_beside(comparison) for comparison in comparisons(self._results))
         lines = [_outcomes(self._results, self._planned), *map(_best, findings(self._results))]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
@@ -118,13 +121,22 @@ def _outcome(result: CaseResult) -> str:
     return "unchecked" if result.verification is None else "correct"
 
 
+def _beside(comparison: Comparison) -> str:
+    """A table of the times of several libraries, and their ratios to the first."""
+    columns = ["size", *heads(comparison)]
+    lines = [columns, ["---:"] * len(columns)]
+    lines += [[size_of(comparison.case, size), *cells(row)] for size, row in comparison.rows]
+    table = "".join("| " + " | ".join(map(escape, line)) + " |\n" for line in lines)
+    return f"\n## {escape(title(comparison.case))}: time in us\n\n{table}"
+
+
 def _best(entry: OperationFindings) -> str:
     peak, latency = entry.peak, entry.latency
     if peak.summary is None or latency.summary is None:
         return ""
     busbw_gb_per_s = peak.summary.busbw_bytes_per_s / BYTES_PER_GB
     return (
-        f"{escape(entry.operation)}: up to {busbw_gb_per_s:.2f} GB/s "
+        f"{escape(entry.name)}: up to {busbw_gb_per_s:.2f} GB/s "
         f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
         f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
     )

@@ -14,7 +14,8 @@ from cclmark.report.head import method_of, opening_lines
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
-from cclmark.report.text import plain
+from cclmark.report.side_by_side import side_by_side
+from cclmark.report.text import format_time_us, plain
 from cclmark.results.schema import (
     CaseResult,
     Footer,
@@ -31,6 +32,7 @@ _GAP = "  "
 _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+_NO_LIMIT = 200  # characters of a line where there is no terminal
 _NOISY = 0.10  # spread that deserves a warning colour
 
 
@@ -81,7 +83,8 @@ class TableExporter:
     def end(self, footer: Footer | None) -> str:
         """What was found: peak, latency, ranks that stand out, wrong data, how it ended."""
         text = "".join(self._line(row) for row in self._rows.finish())
-        lines: list[str] = [""]
+        lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
+        lines.append("")
         for found in findings(self._results):
             lines += self._found(found)
         lines += self._checked()
@@ -195,11 +198,11 @@ class TableExporter:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
         assert peak.summary is not None
+        name = self._paint(plain(found.name), "bold")
         if found.operation == "barrier":
-            text = f"{format_time_us(latency.summary.time_s)} µs"
-            return [f"  {self._paint(found.operation, 'bold')}: {text}"]
+            return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
         lines = [
-            f"  {self._paint(found.operation, 'bold')}: peak bus bandwidth "
+            f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
             f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
             f"{self._share(peak.summary)}; "
@@ -255,14 +258,6 @@ class TableExporter:
             f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
         )
         return [self._paint(text, "yellow")]
-
-
-def format_time_us(time_s: float) -> str:
-    """Microseconds with four significant digits at least."""
-    time_us = time_s * 1e6
-    if time_us < 1000:
-        return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
-    return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
 def _in_five(number: int) -> str:

@@ -22,6 +22,14 @@ def token(text: str) -> str:
     return "_".join(plain(text).split()) or "-"
 
 
+def format_time_us(time_s: float) -> str:
+    """Microseconds with four significant digits at least."""
+    time_us = time_s * 1e6
+    if time_us < 1000:
+        return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
+    return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
+
+
 def _visible(character: str) -> str:
     if character.isprintable():
         return character

@@ -23,6 +23,13 @@ _PLUG_INS = {
     "ccl": "oneccl_bindings_for_pytorch",
 }
 _ANYWHERE = "127.0.0.1"
+# How torch and its backends word that they cannot do something, in any letters.
+_CANNOT = (
+    *("not support", "unsupported", "not implemented", "only implemented", "cannot use"),
+    *("only available", "only support", "not available", "not yet", "no backend type"),
+    *("must be contiguous", "invalid tensor size", "invalid scalar type"),
+)
+_LONGEST = 300
 
 
 def load_torch(backend: str, modules: Sequence[str]) -> Any:
@@ -64,6 +71,28 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
         version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
     path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
     return LibraryDescription(f"torch:{backend}", version, path)
+
+
+def tensor_device(torch: Any, runtime: str, index: int) -> Any:
+    """Torch's name for a device of the engine's, made current."""
+    if runtime == "cuda":
+        device = torch.device("cuda", index)
+        torch.cuda.set_device(device)
+        return device
+    torch.set_num_threads(1)
+    return torch.device("cpu")
+
+
+def cannot(error: Exception) -> bool:
+    """Whether torch says that something cannot be done, and not that it went wrong."""
+    text = one_line(error).lower()
+    return isinstance(error, NotImplementedError) or any(words in text for words in _CANNOT)
+
+
+def one_line(error: Exception) -> str:
+    """What an error of torch's says, short enough for a table."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 class ProcessGroup:

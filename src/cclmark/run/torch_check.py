@@ -11,23 +11,10 @@ from cclmark.plan.checks import Check
 from cclmark.plan.inject import Injection
 from cclmark.results.schema import CheckResult
 from cclmark.run.rank import Rank
-from cclmark.run.torch_backend import ProcessGroup
+from cclmark.run.torch_backend import ProcessGroup, cannot, one_line, tensor_device
 from cclmark.run.torch_checks import FUNCTIONS, MismatchError, NotThereError, World
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
-# How torch and its backends word that they cannot do something, in any letters.
-_CANNOT = (
-    *("not support", "unsupported", "not implemented", "cannot use", "must be contiguous"),
-    *(
-        "only available",
-        "only implemented",
-        "only support",
-        "not available",
-        "not yet",
-        "no backend type",
-    ),
-    *("invalid tensor size", "invalid scalar type"),
-)
 
 
 class TorchChecker:
@@ -38,12 +25,7 @@ class TorchChecker:
         self._rank = rank
         self._checks: Sequence[Check] = job.checks
         backend = job.checks[0].backend
-        if runtime == "cuda":
-            device = torch.device("cuda", index)
-            torch.cuda.set_device(device)
-        else:
-            device = torch.device("cpu")
-            torch.set_num_threads(1)
+        device = tensor_device(torch, runtime, index)
         self._group = ProcessGroup(rank, torch, backend, device)
         faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
         corrupt = [
@@ -108,10 +90,7 @@ class TorchChecker:
         except MismatchError as error:
             return _FAILED, str(error)
         except Exception as error:  # torch and its plug-ins raise what they like
-            text = " ".join(str(error).split()) or type(error).__name__
-            cannot = any(words in text.lower() for words in _CANNOT)
-            cannot |= isinstance(error, NotImplementedError)
-            return (_UNSUPPORTED if cannot else _FAILED), _shortened(text)
+            return (_UNSUPPORTED if cannot(error) else _FAILED), one_line(error)
         return _PASS, ""
 
     def _reason(
@@ -141,7 +120,3 @@ class TorchChecker:
         others = sum(verdict != _PASS for verdict in verdicts) - 1
         more = f" ({others} more rank{'s' * (others > 1)} not well)" if others else ""
         return f"rank {speaker}: {text}{more}"
-
-
-def _shortened(text: str, most: int = 300) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

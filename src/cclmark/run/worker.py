@@ -17,6 +17,7 @@ import msgspec
 from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
+from cclmark.plan.libraries import torch_backend_of
 from cclmark.rendezvous.messages import Finished, Hello, Job
 from cclmark.results.schema import (
     CaseResult,
@@ -24,6 +25,7 @@ from cclmark.results.schema import (
     LibraryDescription,
     TransferResult,
 )
+from cclmark.run.libraries import Library, NativeLibrary, open_library
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -54,26 +56,33 @@ class Worker:
             return
         self.rank.enter("loading the library")
         names = list(dict.fromkeys(case.ccl for case in job.cases))
-        ccls = {
-            name: engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, []))
-            for name in names
-        }
-        self._introduce(devices, _descriptions(ccls))
-        for name, ccl in ccls.items():
+        libraries = {name: open_library(name, job) for name in names}
+        self._introduce(devices, [library.description for library in libraries.values()])
+        for name, library in libraries.items():
+            self._share_processors(alone=torch_backend_of(name) is None)
             if job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
-                PairsRunner(self.rank, ccl, device).run()
+                assert isinstance(library, NativeLibrary)
+                PairsRunner(self.rank, library.ccl, device).run()
             else:
-                self._measure_with(name, ccl, device)
+                self._measure_with(name, library, device)
         self.rank.case_index = -1
         self.rank.enter("finished")
+
+    def _share_processors(self, *, alone: bool) -> None:
+        """A rank of the host keeps to a processor of its own, ``alone``: a library that starts
+        threads, as torch does, has them run anywhere.
+        """
+        if self.job.processors:
+            os.sched_setaffinity(0, set(self.job.processors) if alone else self._allowed)
 
     def _check_torch(self, device: engine.Device) -> None:
         from cclmark.run.torch_backend import describe_backend, load_torch
         from cclmark.run.torch_check import TorchChecker
 
         job, backend = self.job, self.job.checks[0].backend
+        self._share_processors(alone=False)
         self.rank.enter("loading the library")
         torch = load_torch(backend, job.modules)
         self._introduce([device], [describe_backend(torch, backend)])
@@ -149,16 +158,10 @@ class Worker:
         self.rank.case_index = -1
         self.rank.enter("finished")
 
-    def _measure_with(self, name: str, ccl: engine.Ccl, device: engine.Device) -> None:
+    def _measure_with(self, name: str, library: Library, device: engine.Device) -> None:
         job = self.job
         self.rank.enter("communicator creation")
-        key = f"communicator id of {name}"
-        if job.rank == 0:
-            identity = ccl.make_id(job.ranks)
-            self.rank.client.put(key, identity)
-        else:
-            identity = self.rank.client.get(key, job.settings.timeout_s)
-        communicator = ccl.join(device, identity, self.rank.team)
+        communicator = library.join(self.rank, device)
         session = engine.Session(device, self.rank.team, communicator)
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
@@ -206,19 +209,6 @@ class Worker:
         """
         self.rank.client.close()
         os._exit(status)
-
-
-def _descriptions(ccls: dict[str, engine.Ccl]) -> list[LibraryDescription]:
-    return [
-        LibraryDescription(
-            ccl.info.name,
-            ccl.info.version,
-            ccl.info.path,
-            ccl.info.capabilities,
-            ccl.info.missing,
-        )
-        for ccl in ccls.values()
-    ]
 
 
 def _kind(error: BaseException) -> str:

@@ -1,0 +1,87 @@
+#include "bind/python_communicator.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace cclmark {
+namespace {
+
+/// Calls into Python with its lock held. What the call raises becomes the engine's error of the
+/// same kind, so that it crosses code that knows nothing of Python.
+template <typename Body>
+auto in_python(Body body) {
+  nb::gil_scoped_acquire lock;
+  try {
+    return body();
+  } catch (nb::python_error& error) {
+    std::string text = nb::str(error.value()).c_str();
+    nb::module_ engine = nb::module_::import_("cclmark._engine");
+    if (error.matches(engine.attr("UnsupportedError"))) throw UnsupportedError(text);
+    if (error.matches(engine.attr("EngineError"))) throw Error(text);
+    throw Error(std::string(nb::inst_name(error.value()).c_str()) + ": " + text);
+  }
+}
+
+class PythonCall final : public Call {
+ public:
+  explicit PythonCall(nb::object function) : function_(std::move(function)) {}
+  ~PythonCall() override {
+    nb::gil_scoped_acquire lock;
+    function_.reset();
+  }
+
+  void enqueue(const void* send, void* receive) override {
+    in_python([&] {
+      function_(reinterpret_cast<uintptr_t>(send), reinterpret_cast<uintptr_t>(receive));
+    });
+  }
+
+ private:
+  nb::object function_;
+};
+
+}  // namespace
+
+PythonCommunicator::PythonCommunicator(nb::object adapter, Device& device)
+    : adapter_(std::move(adapter)), device_(device) {}
+
+PythonCommunicator::~PythonCommunicator() {
+  nb::gil_scoped_acquire lock;
+  adapter_.reset();
+}
+
+std::unique_ptr<Call> PythonCommunicator::bind(const Operation& op, void* stream) {
+  return in_python([&] {
+    nb::object function =
+        adapter_.attr("bind")(std::string(name(op.collective)), std::string(name(op.dtype)),
+                              std::string(name(op.reduction)), op.root, op.count, op.matrix,
+                              reinterpret_cast<uintptr_t>(stream));
+    return std::make_unique<PythonCall>(std::move(function));
+  });
+}
+
+std::string PythonCommunicator::route(const Operation& op) const {
+  return in_python([&] {
+    return nb::cast<std::string>(adapter_.attr("route")(std::string(name(op.collective))));
+  });
+}
+
+void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
+  if (registration != Registration::none) {
+    throw UnsupportedError("only memory of its own allocators is registered by this library");
+  }
+  return device_.allocate(bytes);
+}
+
+void PythonCommunicator::enroll(void*, size_t, Registration) {}
+
+void PythonCommunicator::release(void* memory, Registration) noexcept {
+  device_.release(memory);
+}
+
+}  // namespace cclmark

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+
+#include "ccl/communicator.hpp"
+
+namespace cclmark {
+
+/// A group of ranks whose library has no face but Python's, such as torch.distributed.
+///
+/// `adapter` has bind(collective, dtype, reduction, root, count, matrix, stream), which returns
+/// what is called with two addresses for each operation, and route(collective). Both raise the
+/// engine's own error types. Calls come with the interpreter's lock released and take it.
+class PythonCommunicator final : public Communicator {
+ public:
+  PythonCommunicator(nanobind::object adapter, Device& device);
+  ~PythonCommunicator() override;
+
+  std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
+  std::string route(const Operation& operation) const override;
+  void* allocate(size_t bytes, Registration registration) override;
+  void enroll(void* memory, size_t bytes, Registration registration) override;
+  void release(void* memory, Registration registration) noexcept override;
+
+ private:
+  nanobind::object adapter_;
+  Device& device_;
+};
+
+}  // namespace cclmark

@@ -1,0 +1,67 @@
+"""Libraries beside each other: a line per size, the times, and how often the first one's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.libraries import Comparison, comparisons
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+from cclmark.report.grid import grid_lines
+from cclmark.report.paint import Paint
+from cclmark.report.text import format_time_us, plain
+from cclmark.results.schema import CaseResult
+
+
+def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> list[str]:
+    """The lines of one grid per sweep that several libraries measured; none where none did."""
+    lines: list[str] = []
+    for comparison in comparisons(results):
+        lines.append("")
+        lines.append(f"  {paint(f'{plain(title(comparison.case))}: time in µs', 'bold')}")
+        lines += grid_lines(
+            [size_of(comparison.case, size) for size, _ in comparison.rows],
+            heads(comparison),
+            [cells(times) for _, times in comparison.rows],
+            paint=paint,
+            width=width,
+        )
+    return lines
+
+
+def heads(comparison: Comparison) -> list[str]:
+    """The names of the columns that ``cells`` fills."""
+    first, *others = (plain(name) for name in comparison.ccls)
+    return [first, *(text for other in others for text in (other, f"/ {first}"))]
+
+
+def cells(times_s: Sequence[float | None]) -> list[str]:
+    """Times in microseconds; after each but the first its ratio to the first."""
+    first, *others = times_s
+    row = [_time(first)]
+    for other in others:
+        row += [_time(other), _ratio(other / first) if first and other is not None else "-"]
+    return row
+
+
+def title(case: Case) -> str:
+    """What the sweep measured, in words."""
+    words = [case.operation]
+    if case.operation != "barrier":
+        words += [case.dtype, case.reduction or ""]
+        words.append("" if case.root is None else f"root {case.root}")
+        words.append(case.placement)
+    return " ".join(filter(None, words))
+
+
+def size_of(case: Case, size_bytes: int) -> str:
+    """The name of a row."""
+    return "-" if case.operation == "barrier" else format_size(size_bytes)
+
+
+def _time(time_s: float | None) -> str:
+    return "-" if time_s is None else format_time_us(time_s)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if value < 100 else f"{value:.0f}"

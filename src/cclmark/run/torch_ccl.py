@@ -1,0 +1,227 @@
+"""torch.distributed as a library: what a training program calls, timed like every other.
+
+Tensors lie on the engine's own buffers, so that the same kernels fill and check them. Each call is
+bound to its tensors when it first meets a place in the buffers; what is timed is torch's call, and
+one look into a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from cclmark import _engine as engine
+from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.results.schema import Settings
+from cclmark.run.rank import Rank
+from cclmark.run.torch_backend import (
+    ProcessGroup,
+    cannot,
+    describe_backend,
+    load_torch,
+    one_line,
+    tensor_device,
+)
+
+_DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
+_REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
+_IN_PLACE_ONLY = "torch.distributed has {0} in place only: --placement in-place"
+_ROUTES = {
+    "all_gather": "all_gather_into_tensor",
+    "reduce_scatter": "reduce_scatter_tensor",
+    "alltoall": "all_to_all_single",
+    "alltoallv": "all_to_all_single",
+    "sendrecv": "batch_isend_irecv",
+    "ping_pong": "send and recv in turn",
+}
+
+Run = Callable[[], Any]
+Prepare = Callable[[int, int], Run]
+
+
+class TorchLibrary:
+    """torch with one backend, loaded."""
+
+    def __init__(self, backend: str, modules: Sequence[str]) -> None:
+        """Raises MissingError with what to do where torch or the backend is not there."""
+        self._backend = backend
+        self._torch = load_torch(backend, modules)
+        self.description = describe_backend(self._torch, backend)
+
+    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+        """The default process group over all ranks. Raises MissingError with torch's words."""
+        place = tensor_device(self._torch, device.info.runtime, device.info.index)
+        group = ProcessGroup(rank, self._torch, self._backend, place)
+        try:
+            group.make()
+        except Exception as error:  # whatever a backend raises, it is not there
+            raise engine.MissingError(
+                f"torch cannot make a process group of {self._backend}: {one_line(error)}"
+            ) from None
+        return engine.adapt(TorchCommunicator(rank, self._torch, group, device), device)
+
+
+class TorchCommunicator:
+    """What the engine asks for: calls bound to an operation, then to addresses."""
+
+    def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
+        self._settings: Settings = rank.job.settings
+        self._rank = rank.job.rank
+        self._ranks = rank.job.ranks
+        self._torch = torch
+        self._dist = torch.distributed
+        self._group = group
+        self._device = device
+
+    def __del__(self) -> None:
+        """Leaves the group."""
+        self._group.close()
+
+    def route(self, operation: str) -> str:
+        """Torch's own name for what is called, where it is another."""
+        return _ROUTES.get(operation, "native")
+
+    def bind(
+        self,
+        operation: str,
+        dtype: str,
+        reduction: str,
+        root: int,
+        count: int,
+        matrix: Sequence[int],
+        stream: int,
+    ) -> Callable[[int, int], None]:
+        """What is called with the addresses of input and output. Raises UnsupportedError."""
+        if self._settings.timing == "graph":
+            raise engine.UnsupportedError("torch's operations are not captured into graphs here")
+        if self._settings.group > 1:
+            raise engine.UnsupportedError("torch.distributed has no groups of operations: -m 1")
+        kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
+        if kind is None:
+            raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")
+        if self._device.info.runtime == "cuda":
+            self._torch.cuda.set_stream(
+                self._torch.cuda.ExternalStream(stream, device=self._device.info.index)
+            )
+        binding = _Binding(
+            self._torch, self._device, kind, DTYPE_BYTES[dtype], self._rank, self._ranks
+        )
+        binding.count, binding.root, binding.matrix = count, root, matrix
+        binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[reduction])
+        prepare: Prepare = getattr(binding, operation)
+        prepared: dict[tuple[int, int], Run] = {}
+
+        def enqueue(send: int, receive: int) -> None:
+            try:
+                run = prepared.get((send, receive))
+                if run is None:
+                    run = prepared[send, receive] = prepare(send, receive)
+                run()
+            except engine.EngineError:
+                raise
+            except Exception as error:  # torch and its plug-ins raise what they like
+                text = f"{operation}: {one_line(error)}"
+                if cannot(error):
+                    raise engine.UnsupportedError(text) from None
+                raise engine.EngineError(f"torch.distributed {text}") from None
+
+        return enqueue
+
+
+class _Binding:
+    """An operation without its buffers. Each method gives the call for two addresses.
+
+    ``count`` and ``matrix`` are as the engine counts: see Operation in engine/core/operation.hpp.
+    """
+
+    count: int
+    root: int
+    matrix: Sequence[int]
+    reduction: Any
+
+    def __init__(
+        self, torch: Any, device: engine.Device, dtype: Any, width: int, rank: int, ranks: int
+    ) -> None:
+        self._dist = torch.distributed
+        self._device = device
+        self._dtype = dtype
+        self._width = width
+        self._rank = rank
+        self._ranks = ranks
+
+    def all_reduce(self, send: int, receive: int) -> Run:
+        return partial(
+            self._dist.all_reduce, self._in_place("all_reduce", send, receive), self.reduction
+        )
+
+    def broadcast(self, send: int, receive: int) -> Run:
+        return partial(self._dist.broadcast, self._in_place("broadcast", send, receive), self.root)
+
+    def reduce(self, send: int, receive: int) -> Run:
+        return partial(
+            self._dist.reduce, self._in_place("reduce", send, receive), self.root, self.reduction
+        )
+
+    def all_gather(self, send: int, receive: int) -> Run:
+        whole = self._tensor(receive, self.count * self._ranks)
+        return partial(self._dist.all_gather_into_tensor, whole, self._tensor(send, self.count))
+
+    def reduce_scatter(self, send: int, receive: int) -> Run:
+        whole = self._tensor(send, self.count * self._ranks)
+        own = self._tensor(receive, self.count)
+        return partial(self._dist.reduce_scatter_tensor, own, whole, self.reduction)
+
+    def alltoall(self, send: int, receive: int) -> Run:
+        total = self.count * self._ranks
+        return partial(
+            self._dist.all_to_all_single, self._tensor(receive, total), self._tensor(send, total)
+        )
+
+    def alltoallv(self, send: int, receive: int) -> Run:
+        n = self._ranks
+        sent = list(self.matrix[self._rank * n : (self._rank + 1) * n])
+        received = list(self.matrix[self._rank :: n])
+        return partial(
+            self._dist.all_to_all_single,
+            self._tensor(receive, sum(received)),
+            self._tensor(send, sum(sent)),
+            received,
+            sent,
+        )
+
+    def gather(self, send: int, receive: int) -> Run:
+        parts = self._parts(receive) if self._rank == self.root else None
+        return partial(self._dist.gather, self._tensor(send, self.count), parts, self.root)
+
+    def scatter(self, send: int, receive: int) -> Run:
+        parts = self._parts(send) if self._rank == self.root else None
+        return partial(self._dist.scatter, self._tensor(receive, self.count), parts, self.root)
+
+    def sendrecv(self, send: int, receive: int) -> Run:
+        dist = self._dist
+        right, left = (self._rank + 1) % self._ranks, (self._rank - 1) % self._ranks
+        pair = [
+            dist.P2POp(dist.isend, self._tensor(send, self.count), right),
+            dist.P2POp(dist.irecv, self._tensor(receive, self.count), left),
+        ]
+
+        def run() -> None:
+            for work in dist.batch_isend_irecv(pair):
+                work.wait()
+
+        return run
+
+    def barrier(self, send: int, receive: int) -> Run:
+        return partial(self._dist.barrier)
+
+    def _tensor(self, address: int, count: int) -> Any:
+        return engine.tensor_at(address, count * self._width, self._device).view(self._dtype)
+
+    def _parts(self, address: int) -> list[Any]:
+        return list(self._tensor(address, self.count * self._ranks).split(self.count))
+
+    def _in_place(self, name: str, send: int, receive: int) -> Any:
+        if send != receive:
+            raise engine.UnsupportedError(_IN_PLACE_ONLY.format(name))
+        return self._tensor(receive, self.count)

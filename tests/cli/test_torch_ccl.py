@@ -1,0 +1,192 @@
+"""torch.distributed as a library of the measuring commands: ``--ccl torch:BACKEND``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+
+FAKES = Path(__file__).parents[1] / "fakes"
+SHORT = ("--max-time", "0.02")
+
+
+class TestWithoutTorch:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--ccl", "torch:"), "choose from nccl, shm, torch:BACKEND"),
+            (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
+            (("--ccl", "torch:nccl"), "torch:nccl works on cuda devices"),
+            (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),
+        ],
+    )
+    def test_nonsense_is_refused_before_anything_starts(self, cclmark, arguments, message):
+        run = cclmark("all_reduce", "--devices", "host:2", *arguments, code=2)
+        assert message in run.err
+        assert run.written() == []
+
+    def test_pairs_refuse_it(self, cclmark):
+        run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
+        assert "not through torch" in run.err
+
+    def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
+        (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-e", "8"),
+            env={"PYTHONPATH": str(tmp_path)},
+            code=3,
+        )
+        assert "torch cannot be imported (there is none here): install it" in run.err
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestGloo:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("torch"),
+            *("collectives", "--ccl", "shm,torch:gloo", "--devices", "host:3", "--pattern"),
+            *("skew:3", "-b", "1K", "-e", "64K", "-f", "64", "-r", "1", *SHORT),
+        )
+
+    def test_every_operation_is_measured_and_right(self, whole):
+        own = [one for one in whole.journal.results if one.case.ccl == "torch:gloo"]
+        assert {one.case.operation for one in own} == set(COLLECTIVES)
+        assert {one.status for one in own} == {"ok"}
+        assert {one.verification.wrong for one in own} == {0}
+
+    def test_operations_without_an_output_of_their_own_are_measured_in_place(self, whole):
+        placements = {}
+        for one in whole.journal.results:
+            if one.case.ccl == "torch:gloo":
+                placements.setdefault(one.case.operation, set()).add(one.case.placement)
+        assert placements["all_reduce"] == placements["reduce"] == {"in-place"}
+        assert placements["broadcast"] == {"in-place"}
+        assert placements["all_gather"] == {"in-place", "out-of-place"}
+
+    def test_torchs_own_names_are_the_routes(self, whole):
+        routes = {
+            one.case.operation: one.route
+            for one in whole.journal.results
+            if one.case.ccl == "torch:gloo" and not one.case.in_place
+        }
+        assert routes["all_gather"] == "all_gather_into_tensor"
+        assert routes["sendrecv"] == "batch_isend_irecv"
+
+    def test_the_header_names_torch(self, whole):
+        names = [library.name for library in whole.journal.header.libraries]
+        assert names == ["shm", "torch:gloo"]
+        assert "torch:gloo 2." in whole.out
+
+    def test_both_libraries_stand_beside_each_other(self, whole):
+        assert "all_reduce float32 sum in-place: time in µs" in whole.out
+        grid = whole.out.split("all_reduce float32 sum in-place: time in µs")[1].splitlines()
+        assert grid[1].split() == ["shm", "torch:gloo", "/", "shm"]
+        size, _, own, other, ratio = grid[2].split()
+        assert size == "1"
+        assert float(other) / float(own) == pytest.approx(float(ratio), rel=0.02)
+        assert "all_reduce · torch:gloo: peak" in whole.out
+
+    @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
+    def test_other_formats_have_it_too(self, cclmark, form):
+        run = cclmark(
+            *("all_gather", "--ccl", "shm,torch:gloo", "--devices", "host:2", "-b", "4K"),
+            *("-e", "4K", "--format", form, "--placement", "out-of-place", *SHORT),
+        )
+        if form == "json":
+            cases = json.loads(run.out)["cases"]
+            assert [one["case"]["ccl"] for one in cases] == ["shm", "torch:gloo"]
+        elif form == "csv":
+            assert [row["ccl"] for row in csv.DictReader(io.StringIO(run.out))] == [
+                "shm",
+                "torch:gloo",
+            ]
+        else:
+            assert "| size | shm | torch:gloo | / shm |" in run.out
+
+    def test_types_are_measured_or_left_out_with_torchs_reason(self, cclmark):
+        run = cclmark(
+            *("broadcast", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+            *("-d", "all", *SHORT),
+        )
+        found = {one.case.dtype: one for one in run.journal.results}
+        assert set(found) == set(DTYPE_BYTES)
+        for name in ("float32", "bfloat16", "int8", "int64", "float16"):
+            assert found[name].status == "ok", found[name].reason
+        for one in found.values():
+            assert one.status == "ok" or one.reason, one
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (("-G", "2"), "not captured into graphs"),
+            (("-m", "4"), "no groups of operations"),
+            (("--placement", "out-of-place"), "in place only"),
+        ],
+    )
+    def test_what_torch_cannot_do_is_skipped_with_the_reason(self, cclmark, arguments, reason):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "8", "-e", "8"),
+            *arguments,
+            code=3,
+        )
+        assert {one.status for one in run.journal.results} == {"skipped"}
+        assert reason in run.journal.results[0].reason
+
+    def test_a_wrong_element_is_found(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "4K", "-e", "4K"),
+            *("--inject", "corrupt:rank=1,index=5", *SHORT),
+            code=1,
+        )
+        assert "rank 1: 1 element, first at index 5" in run.out
+
+    def test_each_operation_may_be_timed_by_the_host(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "8", "-e", "8"),
+            *("--timing", "blocking", *SHORT),
+        )
+        assert run.journal.results[0].summary.clock == "host"
+
+    def test_a_backend_that_torch_lacks_is_said(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:nope", "--devices", "host:2", "-e", "8"), code=3
+        )
+        assert "has no backend nope here, only gloo" in run.err
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestBrokenBackend:
+    """Torch with a plug-in that has known faults: see tests/fakes/broken_backend.py."""
+
+    def run(self, cclmark, operation, code):
+        return cclmark(
+            *(operation, "--ccl", "torch:broken", "--import", "broken_backend"),
+            *("--devices", "host:2", "-b", "4K", "-e", "4K", "-T", "10", *SHORT),
+            env={"PYTHONPATH": str(FAKES)},
+            code=code,
+        )
+
+    def test_a_wrong_sum_is_found(self, cclmark):
+        run = self.run(cclmark, "all_reduce", 1)
+        assert "rank 1: 1 element, first at index 0" in run.out
+
+    def test_what_it_does_not_have_is_skipped(self, cclmark):
+        run = self.run(cclmark, "barrier", 3)
+        assert "broken does not support barrier" in run.journal.results[0].reason
+
+    def test_one_rank_that_fails_is_named(self, cclmark):
+        run = self.run(cclmark, "broadcast", 4)
+        assert "rank 1 (host:1" in run.err
+        assert "torch.distributed broadcast: out of luck" in run.err
