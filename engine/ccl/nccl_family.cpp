@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ccl/call_of.hpp"
 #include "ccl/communicator.hpp"
 #include "collective/table.hpp"
 #include "core/library.hpp"
@@ -54,7 +55,8 @@ class Api {
  public:
   Api(const Family& row, const CclPlaces& places)
       : family(row),
-        library(Library::open(std::string(row.name), find(row, places), row.variable)) {
+        library(Library::open(std::string(row.name), find(row, places),
+                              places.chosen.empty() ? row.variable : "")) {
     resolve(get_version, "GetVersion");
     resolve(get_unique_id, "GetUniqueId");
     resolve(comm_init_rank, "CommInitRank");
@@ -159,22 +161,6 @@ class Api {
     throw Error(Error::describe(std::string(family.prefix) + call, code, text));
   }
 };
-
-/// A call made of a closure, so that each operation below is a few lines.
-template <typename Body>
-class BodyCall final : public Call {
- public:
-  explicit BodyCall(Body body) : body_(std::move(body)) {}
-  void enqueue(const void* send, void* receive) override { body_(send, receive); }
-
- private:
-  Body body_;
-};
-
-template <typename Body>
-std::unique_ptr<Call> make_call(Body body) {
-  return std::make_unique<BodyCall<Body>>(std::move(body));
-}
 
 class NcclCommunicator final : public Communicator {
  public:

@@ -5,7 +5,11 @@
 #include <link.h>
 #include <stdlib.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <optional>
 
 namespace cclmark {
 namespace {
@@ -19,25 +23,66 @@ std::string mapped_path(void* handle, const std::string& requested) {
   return realpath(map->l_name, resolved) != nullptr ? resolved : map->l_name;
 }
 
+/// The first bytes of an ELF file for processors with words as wide as ours.
+std::optional<ElfW(Ehdr)> header_of(std::ifstream& file) {
+  ElfW(Ehdr) header;
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return {};
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
+  return header;
+}
+
+/// What is wrong with a file that is there, where the loader would say that it is not (it is for
+/// another processor), or the process would be killed when it touches what is missing (it is cut
+/// off). Empty for all else.
+std::string flaw_of(const std::string& path) {
+  if (path.find('/') == std::string::npos) return "";  // the loader looks for it
+  std::ifstream file(path, std::ios::binary), self("/proc/self/exe", std::ios::binary);
+  auto header = header_of(file), own = header_of(self);
+  if (!header || !own) return "";
+  if (header->e_machine != own->e_machine) {
+    return "is for another processor (ELF machine " + std::to_string(header->e_machine) +
+           ", this one is " + std::to_string(own->e_machine) + ")";
+  }
+  std::error_code unknown;
+  uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  file.seekg(static_cast<std::streamoff>(header->e_phoff));
+  for (unsigned i = 0; i < header->e_phnum && !unknown; ++i) {
+    ElfW(Phdr) segment;
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) return "is cut off";
+    uintmax_t end = segment.p_offset + segment.p_filesz;
+    if (segment.p_type == PT_LOAD && end > bytes) {
+      return "is cut off: " + std::to_string(bytes) + " bytes are there of at least " +
+             std::to_string(end);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Library Library::open(const std::string& what, const std::vector<std::string>& candidates,
-                      const std::string& variable) {
+                      const std::string& variable, Symbols symbols) {
+  int visible = symbols == Symbols::for_all ? RTLD_GLOBAL : RTLD_LOCAL;
   // The reasons, and the candidates that each applies to: mostly there is one for all.
   std::map<std::string, std::string> tried;
   for (const std::string& candidate : candidates) {
-    void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) return Library(handle, mapped_path(handle, candidate));
-    const char* text = dlerror();
-    std::string reason = text != nullptr ? text : "no reason given";
+    std::string reason = flaw_of(candidate);
+    if (reason.empty()) {
+      void* handle = dlopen(candidate.c_str(), RTLD_NOW | visible);
+      if (handle != nullptr) return Library(handle, mapped_path(handle, candidate));
+      const char* text = dlerror();
+      reason = text != nullptr ? text : "no reason given";
+    }
     if (reason.rfind(candidate + ": ", 0) == 0) reason.erase(0, candidate.size() + 2);
     std::string& names = tried[reason];
     names += (names.empty() ? "" : ", ") + candidate;
   }
   std::string message = what + " was not found.";
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
-  throw MissingError(message + "\n  Set " + variable +
-                     " to the path of the library if it lies elsewhere.");
+  if (!variable.empty()) {
+    message += "\n  Set " + variable + " to the path of the library if it lies elsewhere.";
+  }
+  throw MissingError(message);
 }
 
 void* Library::find(const char* symbol) const {

@@ -11,11 +11,15 @@ namespace cclmark {
 /// handlers inside, and unmapping their code under them crashes at exit.
 class Library {
  public:
+  /// Who sees a library's symbols: some load parts of their own that look for them everywhere.
+  enum class Symbols { for_us, for_all };
+
   /// Loads the first of `candidates` (paths or sonames) that loads.
-  /// `variable` names the environment variable that the user may set to choose another file.
+  /// `variable` names the environment variable that the user may set to choose another file; empty
+  /// where that would change nothing.
   /// Raises MissingError that lists what was tried and why each failed.
   static Library open(const std::string& what, const std::vector<std::string>& candidates,
-                      const std::string& variable);
+                      const std::string& variable, Symbols symbols = Symbols::for_us);
 
   /// The function called `symbol`. Raises MissingError when the library lacks it.
   template <typename Function>

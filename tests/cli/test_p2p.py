@@ -234,6 +234,19 @@ class TestCuda:
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 3
 
+    def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(
+        self, cclmark, fake_cuda
+    ):
+        run = cclmark(
+            *("p2p", "-g", "2", "-p", "uniBw", "-t", "CE", "-b", "1M", "-e", "30M", "-f", "30"),
+            *("--max-time", "0.001"),
+            env=fake_cuda.env(CCLMARK_FAKE_MEMORY=str(64 << 20)),
+        )
+        found = {one.transfer.size_bytes: one for one in run.journal.transfers}
+        assert found[1 << 20].status == "ok"
+        assert found[30 << 20].status == "skipped"
+        assert "memory" in found[30 << 20].reason
+
     def test_staged_copies_are_not_held_back(self, cclmark, fake_cuda):
         # The driver's call waits for the copy before it: behind a closed gate that would never end.
         flags = ("-a", "1", "-g", "2", "-b", "64K", "-t", "CE", "-r", "5", "--max-time", "0.02")
@@ -438,3 +451,27 @@ class TestOneBadFlowAmongOthers:
         rows = [line.split() for line in run.out.splitlines()]
         rows = [row for row in rows if row[:1] == ["DEV2"] and len(row) == 5]
         assert [row[-1] for row in rows][-1] == "-", "the round's other pair was not measured"
+
+
+def test_pccls_random_sizes_have_pccls_bounds(cclmark):
+    run = cclmark("p2pBandwidthLatencyTest", "--devices", "host:2", "-t", "CE", "-i", "3")
+    assert {one.transfer.size_bytes for one in run.journal.transfers} == {32}
+
+
+def test_pccls_f_limits_the_matrix(cclmark):
+    run = cclmark(
+        *("p2pBandwidthLatencyTest", "--devices", "host:3", "-t", "CE", "-n", "1000", "-f", "2")
+    )
+    assert "DEV1" in run.out
+    assert "DEV2" not in run.out
+    assert "1 of 3 devices is not shown" in run.out
+
+
+def test_sizes_between_the_bounds_are_whole_elements(cclmark):
+    run = cclmark(
+        *("p2p", "--devices", "host:2", "-b", "4K", "-e", "40K", "-f", "1.5", "-p", "uniBw"),
+        *("-t", "CE", "--max-time", "0.001"),
+    )
+    sizes = {one.transfer.size_bytes for one in run.journal.transfers}
+    assert len(sizes) > 4
+    assert all(size % 4 == 0 for size in sizes)

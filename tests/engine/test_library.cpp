@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -33,6 +34,29 @@ TEST_CASE("a file that is no library is refused with the loader's reason") {
   std::ofstream(path) << "this is text";
   CHECK(message_of({path}).find(path) != std::string::npos);
   std::remove(path.c_str());
+}
+
+TEST_CASE("a file for another processor is not called absent") {
+  std::string path = "/tmp/cclmark-test-other-processor.so";
+  std::filesystem::copy_file("/proc/self/exe", path,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(18);  // e_machine
+  file.write("\xf3\x7f", 2);
+  file.close();
+  CHECK(message_of({path}).find("is for another processor") != std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a library that is cut off is refused before the loader touches it") {
+  std::string whole = Library::open("libc", {"libc.so.6"}, "").path();
+  std::string path = "/tmp/cclmark-test-cut-off.so";
+  std::filesystem::copy_file(whole, path, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(path, 5000);
+  CHECK(message_of({path}).find("is cut off: 5000 bytes are there") != std::string::npos);
+  std::filesystem::resize_file(path, 100);
+  CHECK(message_of({path}).find("is cut off") != std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("a missing symbol is named together with the file") {

@@ -190,3 +190,11 @@ def test_on_a_narrow_terminal_a_skipped_size_says_why():
     )
     text = export(TableExporter(terminal_columns=80), [SKIPPED, in_place])
     assert text.count(f"skipped: {SKIPPED.reason}") == 1
+
+
+def test_a_placement_that_was_left_out_says_why_below_its_row():
+    left_out = msgspec.structs.replace(
+        IN, status="skipped", reason="needs more memory", summary=None, verification=None
+    )
+    text = export(TableExporter(), [OUT, left_out])
+    assert "in-place skipped: needs more memory" in text

@@ -37,6 +37,7 @@ from cclmark.results.schema import Settings, TransferResult
 from cclmark.run import locate
 
 _DEFAULT_SIZE = {"cuda": "512M", "host": "16M"}
+_PCCL_ELEMENTS = 8  # of a random size, where PCCL's users give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
@@ -246,22 +247,25 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
 
 
 def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
-    if flags.least_elements is None and flags.most_elements is None and flags.random_sizes > 1:
-        raise UsageError("-i goes with -y and -x: the bounds of the random sizes")
-    if flags.least_elements is not None or flags.most_elements is not None:
+    least, most = flags.least_elements, flags.most_elements
+    if least is None and most is None and flags.random_sizes > 1:
+        if not isinstance(flags, PcclFlags):
+            raise UsageError("-i goes with -y and -x: the bounds of the random sizes")
+        least = most = _PCCL_ELEMENTS
+    if least is not None or most is not None:
         if flags.begin or flags.end:
             raise UsageError("-b and -e give a sweep, -y and -x random sizes: take one of them")
-        least, most = flags.least_elements or 1, flags.most_elements or flags.least_elements or 1
+        least, most = least or 1, most or least or 1
         if least > most:
             raise UsageError(f"random sizes from {least} (-y) to {most} (-x): -y must not be above")
         return random_sizes(
             flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
         )
+    for size in (settings.begin_bytes, settings.end_bytes):
+        if size % ELEMENT_BYTES:
+            raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
     sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, flags.factor)
-    odd = [size for size in sizes if size % ELEMENT_BYTES]
-    if odd:
-        raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {odd[0]}")
-    return sizes
+    return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
 
 
 def _blocks(text: str) -> list[int]:
@@ -326,7 +330,7 @@ def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[
     if flags.format == "markdown":
         return TransferMarkdown(shares=shares, hosts=hosts)
     if flags.format == "pccl":
-        return TransferPccl(shares=shares, hosts=hosts)
+        return TransferPccl(shares=shares, hosts=hosts, most_devices=flags.most_shown)
     return TransferTable(
         paint=ansi if output.takes_colours else unpainted,
         shares=shares,

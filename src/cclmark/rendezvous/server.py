@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import secrets
 import struct
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 import zmq
 
-from cclmark.rendezvous.messages import FromRank, Put, Value, Want
+from cclmark.rendezvous.messages import Failed, Finished, FromRank, Put, Value, Want
 
 _MOST_MESSAGE_BYTES = 64 << 20
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -44,29 +45,29 @@ class Server:
         self._decoder = msgspec.msgpack.Decoder(FromRank)
         self._encoder = msgspec.msgpack.Encoder()
         self._strangers = 0
+        self._leavers = 0
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[bytes]] = {}
 
     def receive(self, timeout_s: float) -> list[FromRank]:
         """Messages that came within ``timeout_s``; puts and wants are dealt with on the way."""
         messages: list[FromRank] = []
+        if self._socket.poll(int(timeout_s * 1000)):
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                    message = self._accept(frames)
+                    if message is not None and not self._serve(frames[0], message):
+                        messages.append(message)
+        self._leavers += sum(isinstance(message, Finished | Failed) for message in messages)
         self._count_refusals()
-        if not self._socket.poll(int(timeout_s * 1000)):
-            return messages
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return messages
-            message = self._accept(frames)
-            if message is not None and not self._serve(frames[0], message):
-                messages.append(message)
+        return messages
 
     def _count_refusals(self) -> None:
         """Counts the connections that were dropped before they could say anything.
 
         Events of success do not name their connection, so one that closes is taken for a stranger
-        as long as there are any: ranks stay until the end.
+        as long as there are any, unless a rank has said its last word.
         """
         while self._monitor.poll(0):
             # The first frame begins with the event's number; pyzmq's own reader imports asyncio,
@@ -76,6 +77,8 @@ class Server:
                 self._strangers += 1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._strangers -= 1
+            elif self._leavers > 0:
+                self._leavers -= 1
             elif self._strangers > 0:
                 self._strangers -= 1
                 self.refused += 1

@@ -182,9 +182,12 @@ class TableExporter:
         return self._paint(text, style) if bad else text
 
     def _mismatch(self, row: Row) -> str:
-        """The first wrong element of each placement, below its row."""
+        """Why a placement has no figures, and the first wrong element of each, below its row."""
         text = ""
         for result in row.results:
+            if result.summary is None:
+                reason = f"{result.case.placement} {result.status}: {plain(result.reason)}"
+                text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "

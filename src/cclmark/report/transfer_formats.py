@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from cclmark.analysis.transfers import deviations, utilisation
 from cclmark.report.csv_format import csv_line
+from cclmark.report.grid import hidden_line
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
+from cclmark.report.paint import unpainted
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.schema import Footer, Header, TransferResult
 
@@ -160,6 +162,11 @@ class TransferMarkdown(_ByMatrix):
 class TransferPccl(_ByMatrix):
     """The text of PCCL's p2pBandwidthLatencyTest, for those who read it by program."""
 
+    def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
+        """``most_devices``: of how many devices matrices are shown."""
+        super().__init__(shares=shares, hosts=hosts)
+        self._most = most_devices
+
     def opening(self) -> str:
         """The matrix of shortest paths."""
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
@@ -200,15 +207,19 @@ class TransferPccl(_ByMatrix):
         return head + self._lines(rows)
 
     def closing(self, footer: Footer | None) -> str:
-        """How long it took."""
-        return f"Total: {footer.duration_s:6.2f} s\n" if footer is not None else ""
+        """What is not shown, and how long it took."""
+        hidden = hidden_line(len(self._names), self._most, unpainted)
+        lines = [line.strip() for line in hidden]
+        lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
+        return "".join(f"{line}\n" for line in lines)
 
     def _lines(self, rows: list[list[str]]) -> str:
-        width = max(_PCCL_WIDTH, *(len(name) + 2 for name in self._names))
-        lines = [" " * width + "".join(f"{name:<{width}}" for name in self._names)]
+        names = self._names[: self._most]
+        width = max(_PCCL_WIDTH, *(len(name) + 2 for name in names))
+        lines = [" " * width + "".join(f"{name:<{width}}" for name in names)]
         lines += [
-            f"{name:<{width}}" + "".join(f"{cell:<{width - 1}} " for cell in row)
-            for name, row in zip(self._names, rows, strict=True)
+            f"{name:<{width}}" + "".join(f"{cell:<{width - 1}} " for cell in row[: self._most])
+            for name, row in zip(names, rows, strict=False)
         ]
         return "\n".join(lines) + "\n"
 

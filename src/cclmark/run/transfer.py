@@ -98,11 +98,21 @@ class TransferRunner:
                 )
             else:
                 fitting.append((size_bytes, landings))
-        size_bytes = max((room[0] for room in fitting), default=0)
-        # The largest of each need not fit together: then the fewest places serve, again if need be.
-        landings = max((room[1] for room in fitting if room[0] == size_bytes), default=1)
-        if fitting:
-            self._transfers.reserve(size_bytes, landings)
+        while fitting:
+            size_bytes = max(room[0] for room in fitting)
+            # The largest of each need not fit together: then the fewest places serve, again if need
+            # be.
+            landings = max(room[1] for room in fitting if room[0] == size_bytes)
+            try:
+                self._transfers.reserve(size_bytes, landings)
+                break
+            except engine.OutOfMemoryError as error:
+                # What is free is not always free in one piece.
+                reason = f"not enough memory: {error}"
+                fitting = [room for room in fitting if room[0] < size_bytes]
+                for transfer, room in rooms.items():
+                    if room[0] == size_bytes:
+                        too_large.setdefault(transfer, reason)
         return too_large
 
     @staticmethod
