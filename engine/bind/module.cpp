@@ -56,9 +56,9 @@ Operation make_operation(const std::string& collective, const std::string& dtype
   return operation;
 }
 
-/// The kernel then ends this process when its parent dies, however that happens.
-void die_with_parent(int parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+/// The kernel then sends this process a signal when its parent dies, however that happens.
+void die_with_parent(int parent, int signal) {
+  prctl(PR_SET_PDEATHSIG, signal);
   if (getppid() != parent) _exit(1);
 }
 
@@ -91,7 +91,7 @@ NB_MODULE(_engine, m) {
   nb::exception<TimeoutError>(m, "DeadlineError", base);
   nb::exception<AbortedError>(m, "AbortedError", base);
 
-  m.def("die_with_parent", &die_with_parent, "parent"_a);
+  m.def("die_with_parent", &die_with_parent, "parent"_a, "signal"_a = SIGKILL);
   m.def(
       "device_count", [](const std::string& name) { return runtime(name).count(); }, "runtime"_a,
       nb::call_guard<nb::gil_scoped_release>());

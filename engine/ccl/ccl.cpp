@@ -5,9 +5,10 @@
 namespace cclmark {
 namespace {
 
-constexpr std::array<CclEntry, 2> kCcls = {{
+constexpr std::array<CclEntry, 3> kCcls = {{
     {"nccl", "cuda", open_nccl_family},
     {"shm", "host", open_shm},
+    {"mpi", "host", open_mpi},
 }};
 
 }  // namespace

@@ -96,11 +96,12 @@ struct CclEntry {
 };
 std::span<const CclEntry> known_ccls();
 
-/// Loads the library called `name` ("nccl", "shm").
+/// Loads the library called `name` ("nccl", "shm", "mpi").
 /// Raises MissingError with what was tried, Error for a name that is not in the table.
 std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
 
 }  // namespace cclmark

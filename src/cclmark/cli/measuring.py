@@ -49,13 +49,16 @@ def measure(operations: list[str], flags: Flags) -> int:
             f"{plan.ranks} ranks: raise -e"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
+    mpirun = _mpirun() if "mpi" in plan.ccls else None
     request = Request(
         devices=devices,
         cases=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
-        ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")},
+        ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")}
+        | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
+        mpirun=mpirun.path if mpirun is not None else "",
     )
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
@@ -66,6 +69,13 @@ def measure(operations: list[str], flags: Flags) -> int:
         journal=flags.journal,
         stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
     )
+
+
+def _mpirun() -> locate.Mpirun:
+    """What starts the ranks where MPI is measured. Raises MissingError, UsageError."""
+    if launched_by_mpi("mpi") is not None:
+        raise UsageError("--ccl mpi starts an mpirun itself: run cclmark without one")
+    return locate.find_mpirun()
 
 
 def device_count(flags: Flags) -> int | None:
@@ -169,7 +179,7 @@ def sweep_of(
 
 
 def _ccls(flags: Flags, runtime: str) -> list[str]:
-    if flags.ccl_path and runtime == "host":
+    if flags.ccl_path and runtime == "host" and "mpi" not in flags.ccl.split(","):
         raise UsageError("--ccl-path: the host's own library is built in")
     if not flags.ccl:
         return [_NATIVE_CCL[runtime]]

@@ -154,7 +154,7 @@ class Flags(LibraryFlags):
         "--ccl",
         default="",
         metavar="NAMES",
-        help="Collective library, or several with commas: nccl, shm, torch:gloo, torch:nccl, … "
+        help="Collective library, or several with commas: nccl, shm, mpi, torch:gloo, … "
         "[the devices' own].",
     )
     modules: list[str] = option(

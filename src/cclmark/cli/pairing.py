@@ -58,8 +58,8 @@ def measure_pairs(flags: PairFlags) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
-    if any(torch_backend_of(name) is not None for name in sweep.ccls):
-        raise UsageError("pairs are measured with the vendors' libraries, not through torch")
+    if any(name == "mpi" or torch_backend_of(name) is not None for name in sweep.ccls):
+        raise UsageError("pairs are measured with nccl and shm, not with mpi or through torch")
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(

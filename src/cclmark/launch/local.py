@@ -10,11 +10,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Protocol
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
+from cclmark.launch.mpi import MpiRanks
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
@@ -49,7 +51,8 @@ class Request:
 
     ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
     is measured between every two; ``pending`` are the indices of those still to be measured, none
-    for all. ``modules``: to import before a backend of torch is looked for.
+    for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
+    that starts the ranks, where they are MPI's; none where this process starts them itself.
     """
 
     devices: DeviceChoice
@@ -63,6 +66,7 @@ class Request:
     pending: Sequence[int] = ()
     checks: Sequence[Check] = ()
     modules: Sequence[str] = ()
+    mpirun: str = ""
 
     @property
     def things(self) -> Sequence[Thing]:
@@ -136,6 +140,7 @@ class LocalLaunch:
         self._describing: threading.Thread | None = None
         self._started = False
         self._left_s: dict[int, float] = {}
+        self._mpi: MpiRanks | None = None
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
@@ -152,13 +157,21 @@ class LocalLaunch:
             return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
         finally:
             kill_ranks(self._ranks)
+            if self._mpi is not None:
+                self._mpi.close()
             os.close(self._team_fd)
             os.close(self._board_fd)
 
     def _supervise(self, server: Server) -> Outcome:
-        for job in self._jobs(server):
+        jobs = self._jobs(server)
+        for job in jobs:
             self._board.enter(job.rank, "start-up", -1, 0, self._request.settings.timeout_s)
-            start_rank(job, self._ranks)
+        if self._request.mpirun:
+            self._mpi = MpiRanks(jobs, self._request.mpirun)
+            self._ranks += self._mpi.ranks
+        else:
+            for job in jobs:
+                start_rank(job, self._ranks)
         self._machine = describe_machine()
         if self._request.devices.notice:
             self._listener.notice(self._request.devices.notice)
@@ -166,11 +179,16 @@ class LocalLaunch:
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)
             self._introduce()
-            self._listener.progress(self._board.read(0))
+            status = self._board.read(0)
+            if self._mpi is not None and status.phase in ("warm-up", "timing"):
+                self._mpi.note_segments()
+            self._listener.progress(status)
             if self._failures or self._dead() or self._overdue():
                 return self._give_up(server)
         self._wait_for_description()
         end_ranks(self._ranks)
+        if self._mpi is not None and self._mpi.said():
+            self._listener.notice(f"mpirun said: {self._mpi.said()}")
         if server.refused:
             self._listener.notice(f"{server.refused} foreign messages were refused")
         return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
@@ -231,6 +249,8 @@ class LocalLaunch:
         for message in server.receive(timeout_s):
             if isinstance(message, Hello):
                 self._hellos[message.rank] = message
+                if self._mpi is not None:
+                    self._mpi.ranks[message.rank].number = message.devices[0].pid
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
             elif isinstance(message, Notice):
@@ -354,6 +374,8 @@ class LocalLaunch:
         kill_ranks(self._ranks)
         code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
         message = diagnose(states, self._request.things)
+        if self._mpi is not None and self._mpi.said():
+            message += f"\n{indent(self._mpi.said(), '  mpirun: ')}"
         return Outcome(code, message, failure=_failure(culprit_of(states)))
 
     def _unheard(self, stopped: set[int]) -> bool:

@@ -59,13 +59,13 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
             stdin=file,
             pass_fds=(job.team_fd, job.board_fd),
             start_new_session=True,
-            env=_environment(),
+            env=environment(),
         )
     ranks.append(RankProcess(job.rank, process))
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment. What libraries print must not mix with the table."""
+def environment() -> dict[str, str]:
+    """For ranks: this process's environment. What libraries print must not mix with the table."""
     return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 

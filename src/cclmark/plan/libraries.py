@@ -18,4 +18,6 @@ def usual_runtime(backend: str) -> str | None:
 
 def in_place_only(ccl: str, operation: str) -> bool:
     """Whether the library's function for the operation has no output of its own."""
+    if ccl == "mpi":
+        return operation == "broadcast"
     return torch_backend_of(ccl) is not None and operation in ("all_reduce", "broadcast", "reduce")

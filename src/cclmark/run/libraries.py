@@ -48,7 +48,8 @@ def open_library(name: str, job: Job) -> Library:
     """The library of that name: one of the engine's, or ``torch:BACKEND``. Raises MissingError."""
     backend = torch_backend_of(name)
     if backend is None:
-        return NativeLibrary(engine.open_ccl(name, job.ccl_path, job.ccl_wheels.get(name, [])))
+        path = "" if name == "shm" else job.ccl_path
+        return NativeLibrary(engine.open_ccl(name, path, job.ccl_wheels.get(name, [])))
     from cclmark.run.torch_ccl import TorchLibrary
 
     return TorchLibrary(backend, job.modules)

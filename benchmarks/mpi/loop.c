@@ -1,0 +1,83 @@
+// The loop that MPI's own benchmarks have, in plain C: N operations back to back between two
+// readings of the clock, the slowest rank, the median over 40 such batches.
+//
+//   loop OPERATION SPARE SIZE...      operation: all_reduce all_gather alltoall broadcast
+//
+// Each batch walks through buffers of SPARE bytes from their beginning, as cclmark does, so that both
+// touch as much memory. Prints a line per size: bytes, as nccl-tests counts them, and microseconds per operation.
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kBatches = 40, kOperations = 20 };
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void operate(const char* name, const void* send, void* receive, int count, int ranks) {
+  if (strcmp(name, "all_reduce") == 0) {
+    MPI_Allreduce(send, receive, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  } else if (strcmp(name, "all_gather") == 0) {
+    MPI_Allgather(send, count / ranks, MPI_UINT32_T, receive, count / ranks, MPI_UINT32_T,
+                  MPI_COMM_WORLD);
+  } else if (strcmp(name, "alltoall") == 0) {
+    MPI_Alltoall(send, count / ranks, MPI_UINT32_T, receive, count / ranks, MPI_UINT32_T,
+                 MPI_COMM_WORLD);
+  } else {
+    MPI_Bcast(receive, count, MPI_UINT32_T, 0, MPI_COMM_WORLD);
+  }
+}
+
+static int ascending(const void* one, const void* other) {
+  double a = *(const double*)one, b = *(const double*)other;
+  return (a > b) - (a < b);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank, ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  long spare = atol(argv[2]);
+  for (int i = 3; i < argc; ++i) {
+    long bytes = atol(argv[i]);
+    int count = (int)(bytes / 4);
+    long stride = (bytes + 511) / 512 * 512, room = stride > spare ? stride : spare;
+    int places = (int)(room / stride);
+    char* send = malloc((size_t)room);
+    char* receive = malloc((size_t)room);
+    memset(send, 1, (size_t)room);
+    memset(receive, 1, (size_t)room);
+    double begin = now_us();
+    operate(argv[1], send, receive, count, ranks);
+    begin = now_us();
+    operate(argv[1], send, receive, count, ranks);
+    double once = now_us() - begin, least;
+    MPI_Allreduce(&once, &least, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+    int operations = least * kOperations < 100 ? (int)(100 / least) + 1 : kOperations;
+    double times[kBatches];
+    for (int batch = -5; batch < kBatches; ++batch) {
+      operate(argv[1], send, receive, count, ranks);
+      MPI_Barrier(MPI_COMM_WORLD);
+      begin = now_us();
+      for (int k = 0; k < operations; ++k) {
+        long at = k % places * stride;
+        operate(argv[1], send + at, receive + at, count, ranks);
+      }
+      double own = (now_us() - begin) / operations, slowest;
+      MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+      if (batch >= 0) times[batch] = slowest;
+    }
+    qsort(times, kBatches, sizeof(double), ascending);
+    if (rank == 0) printf("%ld %.4f %.4f\n", bytes, times[kBatches / 2], times[0]);
+    free(send);
+    free(receive);
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,437 @@
+// MPI between processes of hosts, whichever MPI it is.
+//
+// An MPI's types and constants are part of its binary interface, and there are three: Open MPI's
+// handles are addresses of objects that it exports, MPICH's (and Intel's and Cray's) are integers,
+// and those of the standard ABI (MPI 5) are small constants in pointers. One implementation here is
+// made for both widths of a handle; which constants go with the library that was loaded is found
+// out from what it exports. The values are those of the mpi.h of Open MPI 4 and 5, of MPICH 3 to 5,
+// and of the mpi_abi.h of the standard.
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "ccl/call_of.hpp"
+#include "ccl/communicator.hpp"
+#include "core/library.hpp"
+
+namespace cclmark {
+namespace {
+
+constexpr const char* kVariable = "CCLMARK_MPI_LIBRARY";
+constexpr size_t kLongestText = 8192;
+constexpr int kTag = 77;
+
+enum class Abi : uint8_t { open_mpi, mpich, standard };
+
+/// The constants of an MPI. Types by what MPI can reduce, and by width for what is only moved.
+template <typename Handle>
+struct Constants {
+  Handle world, errors_return;
+  /// By Dtype: std::nullopt where MPI has no such number.
+  std::array<std::optional<Handle>, kDtypes.size()> dtypes;
+  /// For 1, 2, 4 and 8 bytes.
+  std::array<Handle, 4> widths;
+  /// By Reduction: MPI has no average.
+  std::array<std::optional<Handle>, kReductions.size()> reductions;
+  const void* in_place;
+  void* ignore_status;
+  int funneled;
+};
+
+Constants<void*> open_mpi_constants(const Library& library) {
+  auto object = [&](const char* symbol) -> void* { return library.require<char>(symbol); };
+  void *i8 = object("ompi_mpi_int8_t"), *u8 = object("ompi_mpi_uint8_t"),
+       *u16 = object("ompi_mpi_uint16_t"), *i32 = object("ompi_mpi_int32_t"),
+       *u32 = object("ompi_mpi_uint32_t"), *i64 = object("ompi_mpi_int64_t"),
+       *u64 = object("ompi_mpi_uint64_t"), *f32 = object("ompi_mpi_float"),
+       *f64 = object("ompi_mpi_double");
+  return {object("ompi_mpi_comm_world"),
+          object("ompi_mpi_errors_return"),
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {u8, u16, u32, u64},
+          {object("ompi_mpi_op_sum"),
+           object("ompi_mpi_op_prod"),
+           object("ompi_mpi_op_max"),
+           object("ompi_mpi_op_min"),
+           {}},
+          reinterpret_cast<const void*>(1),
+          nullptr,
+          1};
+}
+
+Constants<int> mpich_constants() {
+  constexpr int i8 = 0x4c000137, u8 = 0x4c00013b, u16 = 0x4c00023c, i32 = 0x4c000439,
+                u32 = 0x4c00043d, i64 = 0x4c00083a, u64 = 0x4c00083e, f32 = 0x4c00040a,
+                f64 = 0x4c00080b;
+  return {0x44000000,
+          0x54000001,
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {u8, u16, u32, u64},
+          {0x58000003, 0x58000004, 0x58000001, 0x58000002, {}},
+          reinterpret_cast<const void*>(intptr_t{-1}),
+          reinterpret_cast<void*>(1),
+          1};
+}
+
+Constants<void*> standard_constants() {
+  auto handle = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
+  void *i8 = handle(0x240), *u8 = handle(0x241), *u16 = handle(0x249), *i32 = handle(0x250),
+       *u32 = handle(0x251), *i64 = handle(0x258), *u64 = handle(0x259), *f32 = handle(0x210),
+       *f64 = handle(0x214);
+  return {handle(0x101),
+          handle(0x143),
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {u8, u16, u32, u64},
+          {handle(0x21), handle(0x24), handle(0x23), handle(0x22), {}},
+          reinterpret_cast<const void*>(1),
+          nullptr,
+          1024};
+}
+
+/// MPI's functions, for handles of one width.
+template <typename Handle>
+class Api {
+ public:
+  explicit Api(const Library& library) : library_(library) {
+    resolve(init_thread, "MPI_Init_thread");
+    resolve(finalize, "MPI_Finalize");
+    resolve(comm_rank, "MPI_Comm_rank");
+    resolve(comm_size, "MPI_Comm_size");
+    resolve(set_errhandler, "MPI_Comm_set_errhandler");
+    resolve(error_string, "MPI_Error_string");
+    resolve(allreduce, "MPI_Allreduce");
+    resolve(allgather, "MPI_Allgather");
+    resolve(reduce_scatter_block, "MPI_Reduce_scatter_block");
+    resolve(bcast, "MPI_Bcast");
+    resolve(reduce, "MPI_Reduce");
+    resolve(alltoall, "MPI_Alltoall");
+    resolve(alltoallv, "MPI_Alltoallv");
+    resolve(gather, "MPI_Gather");
+    resolve(scatter, "MPI_Scatter");
+    resolve(sendrecv, "MPI_Sendrecv");
+    resolve(send, "MPI_Send");
+    resolve(recv, "MPI_Recv");
+    resolve(barrier, "MPI_Barrier");
+  }
+
+  void check(int code, const char* call) const {
+    if (code == 0) [[likely]]
+      return;
+    std::array<char, kLongestText> text{};
+    int length = 0;
+    error_string(code, text.data(), &length);
+    throw Error(Error::describe(call, code, text.data()));
+  }
+
+  int (*init_thread)(int*, char***, int, int*);
+  int (*finalize)();
+  int (*comm_rank)(Handle, int*);
+  int (*comm_size)(Handle, int*);
+  int (*set_errhandler)(Handle, Handle);
+  int (*error_string)(int, char*, int*);
+  int (*allreduce)(const void*, void*, int, Handle, Handle, Handle);
+  int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle);
+  int (*reduce_scatter_block)(const void*, void*, int, Handle, Handle, Handle);
+  int (*bcast)(void*, int, Handle, int, Handle);
+  int (*reduce)(const void*, void*, int, Handle, Handle, int, Handle);
+  int (*alltoall)(const void*, int, Handle, void*, int, Handle, Handle);
+  int (*alltoallv)(const void*, const int*, const int*, Handle, void*, const int*, const int*,
+                   Handle, Handle);
+  int (*gather)(const void*, int, Handle, void*, int, Handle, int, Handle);
+  int (*scatter)(const void*, int, Handle, void*, int, Handle, int, Handle);
+  int (*sendrecv)(const void*, int, Handle, int, int, void*, int, Handle, int, int, Handle, void*);
+  int (*send)(const void*, int, Handle, int, int, Handle);
+  int (*recv)(void*, int, Handle, int, int, Handle, void*);
+  int (*barrier)(Handle);
+
+ private:
+  template <typename R, typename... Arguments>
+  void resolve(R (*&function)(Arguments...), const char* symbol) {
+    function = library_.require<R(Arguments...)>(symbol);
+  }
+
+  const Library& library_;
+};
+
+const std::byte* at(const void* base, size_t bytes) {
+  return static_cast<const std::byte*>(base) + bytes;
+}
+
+std::string another_mpi(const Library& library) {
+  return library.path() +
+         " is another MPI than the mpirun that started the ranks. Name the one with --ccl-path or "
+         "the other with CCLMARK_MPIRUN";
+}
+
+/// All processes that mpirun started. Calls return when this rank's part is done.
+template <typename Handle>
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(const Library& library, const Constants<Handle>& constants, Device& device,
+                  const Team& team)
+      : mpi_(library), constants_(constants), device_(device), size_(team.size()) {
+    int provided = 0, size = 0;
+    mpi_.check(mpi_.init_thread(nullptr, nullptr, constants_.funneled, &provided),
+               "MPI_Init_thread");
+    world_ = constants_.world;
+    mpi_.check(mpi_.set_errhandler(world_, constants_.errors_return), "MPI_Comm_set_errhandler");
+    mpi_.check(mpi_.comm_size(world_, &size), "MPI_Comm_size");
+    mpi_.check(mpi_.comm_rank(world_, &rank_), "MPI_Comm_rank");
+    if (size != size_ || rank_ != team.rank()) {
+      throw MissingError(another_mpi(library));
+    }
+  }
+
+  ~MpiCommunicator() override { mpi_.finalize(); }
+
+  std::unique_ptr<Call> bind(const Operation& op, void*) override {
+    switch (op.collective) {
+      case Collective::all_reduce:
+        return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
+                                                                                   void* d) {
+          mpi_.check(mpi_.allreduce(s == d ? in_place() : s, d, n, t, o, world_), "MPI_Allreduce");
+        });
+      case Collective::reduce:
+        return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
+                                                                                   void* d) {
+          bool own = s == d && rank_ == op.root;
+          mpi_.check(mpi_.reduce(own ? in_place() : s, d, n, t, o, op.root, world_), "MPI_Reduce");
+        });
+      case Collective::reduce_scatter:
+        return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
+                                                                                   void* d) {
+          if (d >= s && d < at(s, op.count * size_bytes(op.dtype) * ranks())) {
+            throw UnsupportedError(
+                "in place MPI leaves each rank's part of a reduce_scatter elsewhere: "
+                "--placement out-of-place");
+          }
+          mpi_.check(mpi_.reduce_scatter_block(s, d, n, t, o, world_), "MPI_Reduce_scatter_block");
+        });
+      case Collective::all_gather:
+        return make_call([=, this, m = moved(op)](const void* s, void* d) {
+          bool own = s == at(d, m.bytes * place());
+          mpi_.check(
+              mpi_.allgather(own ? in_place() : s, m.count, m.type, d, m.count, m.type, world_),
+              "MPI_Allgather");
+        });
+      case Collective::broadcast:
+        return make_call([=, this, m = moved(op)](const void* s, void* d) {
+          if (s != d) {
+            throw UnsupportedError("MPI has broadcast in place only: --placement in-place");
+          }
+          mpi_.check(mpi_.bcast(d, m.count, m.type, op.root, world_), "MPI_Bcast");
+        });
+      case Collective::alltoall:
+        return make_call([=, this, m = moved(op)](const void* s, void* d) {
+          mpi_.check(mpi_.alltoall(s, m.count, m.type, d, m.count, m.type, world_), "MPI_Alltoall");
+        });
+      case Collective::alltoallv:
+        return bind_uneven(op);
+      case Collective::gather:
+        return make_call([=, this, m = moved(op)](const void* s, void* d) {
+          bool own = rank_ == op.root && s == at(d, m.bytes * place());
+          mpi_.check(mpi_.gather(own ? in_place() : s, m.count, m.type, d, m.count, m.type, op.root,
+                                 world_),
+                     "MPI_Gather");
+        });
+      case Collective::scatter:
+        return make_call([=, this, m = moved(op)](const void* s, void* d) {
+          bool own = rank_ == op.root && d == at(s, m.bytes * place());
+          void* to = own ? const_cast<void*>(in_place()) : d;
+          mpi_.check(mpi_.scatter(s, m.count, m.type, to, m.count, m.type, op.root, world_),
+                     "MPI_Scatter");
+        });
+      case Collective::sendrecv:
+        return make_call([=, this, m = moved(op), right = (rank_ + 1) % size_,
+                          left = (rank_ + size_ - 1) % size_](const void* s, void* d) {
+          mpi_.check(mpi_.sendrecv(s, m.count, m.type, right, kTag, d, m.count, m.type, left, kTag,
+                                   world_, constants_.ignore_status),
+                     "MPI_Sendrecv");
+        });
+      case Collective::ping_pong:
+        return bind_ping_pong(op);
+      case Collective::barrier:
+        return make_call(
+            [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
+    }
+    throw Error("unknown collective");
+  }
+
+  std::string route(const Operation& op) const override {
+    return op.collective == Collective::ping_pong ? "MPI_Send and MPI_Recv in turn" : "native";
+  }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
+    return device_.allocate(bytes);
+  }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+ private:
+  /// What is moved and not looked into: as words of its own width, or of 8 bytes where there are
+  /// more of those than an int counts.
+  struct Moved {
+    int count;
+    Handle type;
+    size_t bytes;
+  };
+  Moved moved(const Operation& op) const {
+    size_t width = size_bytes(op.dtype), bytes = op.count * width;
+    if (op.count > kMost && bytes % 8 == 0) width = 8;
+    return {counted(bytes / width), constants_.widths[order(width)], bytes};
+  }
+
+  static constexpr size_t kMost = std::numeric_limits<int>::max();
+  static int counted(size_t elements) {
+    if (elements > kMost) throw UnsupportedError("MPI counts to 2^31 - 1 elements");
+    return static_cast<int>(elements);
+  }
+  static size_t order(size_t width) { return width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0; }
+
+  int count(const Operation& op) const { return counted(op.count); }
+  Handle type(const Operation& op) const {
+    auto found = constants_.dtypes[static_cast<size_t>(op.dtype)];
+    if (!found) throw UnsupportedError("MPI has no reductions of " + std::string(name(op.dtype)));
+    return *found;
+  }
+  Handle reduction(const Operation& op) const {
+    auto found = constants_.reductions[static_cast<size_t>(op.reduction)];
+    if (!found) throw UnsupportedError("MPI has no reduction " + std::string(name(op.reduction)));
+    return *found;
+  }
+  const void* in_place() const { return constants_.in_place; }
+  size_t place() const { return static_cast<size_t>(rank_); }
+  size_t ranks() const { return static_cast<size_t>(size_); }
+
+  std::unique_ptr<Call> bind_uneven(const Operation& op) {
+    UnevenParts parts(op, rank_, size_);
+    auto whole = [](const std::vector<size_t>& sizes) {
+      std::vector<int> result;
+      for (size_t size : sizes) result.push_back(counted(size));
+      return result;
+    };
+    return make_call([=, this, t = constants_.widths[order(size_bytes(op.dtype))],
+                      sent = whole(parts.send_counts), from = whole(parts.send_offsets),
+                      received = whole(parts.receive_counts),
+                      to = whole(parts.receive_offsets)](const void* s, void* d) {
+      mpi_.check(
+          mpi_.alltoallv(s, sent.data(), from.data(), t, d, received.data(), to.data(), t, world_),
+          "MPI_Alltoallv");
+    });
+  }
+
+  std::unique_ptr<Call> bind_ping_pong(const Operation& op) {
+    require_two_ranks(size_);
+    int peer = 1 - rank_;
+    auto give = [=, this, m = moved(op)](const void* s) {
+      mpi_.check(mpi_.send(s, m.count, m.type, peer, kTag, world_), "MPI_Send");
+    };
+    auto take = [=, this, m = moved(op)](void* d) {
+      mpi_.check(mpi_.recv(d, m.count, m.type, peer, kTag, world_, constants_.ignore_status),
+                 "MPI_Recv");
+    };
+    return make_call([=, first = rank_ == 0](const void* s, void* d) {
+      if (first) give(s);
+      take(d);
+      if (!first) give(s);
+    });
+  }
+
+  Api<Handle> mpi_;
+  Constants<Handle> constants_;
+  Device& device_;
+  Handle world_{};
+  int rank_ = -1;
+  int size_;
+};
+
+class MpiCcl final : public Ccl {
+ public:
+  explicit MpiCcl(const CclPlaces& places)
+      : library_(Library::open("MPI (libmpi)", candidates(places),
+                               places.chosen.empty() ? kVariable : "", Library::Symbols::for_all)),
+        abi_(abi_of(library_)) {
+    info_.name = "mpi";
+    info_.path = library_.path();
+    info_.version = version();
+  }
+
+  const CclInfo& info() const override { return info_; }
+
+  /// mpirun has told them who they are.
+  std::vector<uint8_t> make_id(int) override { return {}; }
+
+  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
+                                     Team& team) override {
+    if (!device.synchronous()) {
+      throw MissingError("MPI is measured between host devices only: --devices host");
+    }
+    // Each would abort the process, or take it for the only one, under the other's mpirun.
+    if ((abi_ == Abi::open_mpi) != (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)) {
+      throw MissingError(another_mpi(library_));
+    }
+    switch (abi_) {
+      case Abi::open_mpi:
+        return std::make_unique<MpiCommunicator<void*>>(library_, open_mpi_constants(library_),
+                                                        device, team);
+      case Abi::mpich:
+        return std::make_unique<MpiCommunicator<int>>(library_, mpich_constants(), device, team);
+      case Abi::standard:
+        return std::make_unique<MpiCommunicator<void*>>(library_, standard_constants(), device,
+                                                        team);
+    }
+    throw Error("unknown binary interface of MPI");
+  }
+
+ private:
+  static std::vector<std::string> candidates(const CclPlaces& places) {
+    if (!places.chosen.empty()) return {places.chosen};
+    if (const char* chosen = std::getenv(kVariable)) return {chosen};
+    std::vector<std::string> files = places.wheels;
+    files.insert(files.end(), {"libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1"});
+    return files;
+  }
+
+  /// Open MPI exports its objects. The standard has a function that tells, which a library with
+  /// other constants answers with -1.
+  static Abi abi_of(const Library& library) {
+    if (library.optional<char>("ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
+    int major = -1, minor = -1;
+    auto ask = library.optional<int(int*, int*)>("MPI_Abi_get_version");
+    if (ask != nullptr && ask(&major, &minor) == 0 && major > 0) return Abi::standard;
+    return Abi::mpich;
+  }
+
+  /// "Open MPI v5.0.11, package: …" and "MPICH Version:      5.0.2\n…" without what comes after.
+  std::string version() const {
+    std::array<char, kLongestText> text{};
+    int length = 0;
+    auto ask = library_.require<int(char*, int*)>("MPI_Get_library_version");
+    if (ask(text.data(), &length) != 0) return "";
+    std::string line(text.data());
+    line = line.substr(0, line.find_first_of(",\n"));
+    std::string words;
+    for (char letter : line) {
+      bool blank = letter == ' ' || letter == '\t';
+      if (!blank || (!words.empty() && words.back() != ' ')) words += blank ? ' ' : letter;
+    }
+    return words + (abi_ == Abi::standard ? ", standard ABI" : "");
+  }
+
+  Library library_;
+  Abi abi_;
+  CclInfo info_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ccl> open_mpi(std::string_view, const CclPlaces& places) {
+  return std::make_unique<MpiCcl>(places);
+}
+
+}  // namespace cclmark

