@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -167,7 +168,12 @@ NB_MODULE(_engine, m) {
       .def_ro("version", &CclInfo::version)
       .def_ro("path", &CclInfo::path)
       .def_ro("capabilities", &CclInfo::capabilities)
-      .def_ro("missing", &CclInfo::missing);
+      .def_ro("missing", &CclInfo::missing)
+      .def_ro("id_bytes", &CclInfo::id_bytes)
+      .def_ro("dtypes", &CclInfo::dtypes)
+      .def_ro("reduced_dtypes", &CclInfo::reduced_dtypes)
+      .def_ro("reductions", &CclInfo::reductions)
+      .def_ro("routes", &CclInfo::routes);
 
   nb::class_<Ccl>(m, "Ccl")
       .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/operation.hpp"
@@ -34,6 +35,12 @@ struct CclInfo {
   /// Optional abilities that this library has and lacks, by name.
   std::vector<std::string> capabilities;
   std::vector<std::string> missing;
+  /// Of what rank 0 hands to the others; 0 where nothing has to be.
+  size_t id_bytes = 0;
+  /// Element types that it moves, those that it reduces, and its reductions.
+  std::vector<std::string> dtypes, reduced_dtypes, reductions;
+  /// How each operation is done, by its name: "native", or what it is composed of.
+  std::vector<std::pair<std::string, std::string>> routes;
 };
 
 /// A library's group of ranks, and this process's place in it.

@@ -167,6 +167,10 @@ std::string another_mpi(const Library& library) {
          "the other with CCLMARK_MPIRUN";
 }
 
+std::string route_of(Collective collective) {
+  return collective == Collective::ping_pong ? "MPI_Send and MPI_Recv in turn" : "native";
+}
+
 /// All processes that mpirun started. Calls return when this rank's part is done.
 template <typename Handle>
 class MpiCommunicator final : public Communicator {
@@ -261,9 +265,7 @@ class MpiCommunicator final : public Communicator {
     throw Error("unknown collective");
   }
 
-  std::string route(const Operation& op) const override {
-    return op.collective == Collective::ping_pong ? "MPI_Send and MPI_Recv in turn" : "native";
-  }
+  std::string route(const Operation& op) const override { return route_of(op.collective); }
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
@@ -359,6 +361,13 @@ class MpiCcl final : public Ccl {
     info_.name = "mpi";
     info_.path = library_.path();
     info_.version = version();
+    for (const DtypeInfo& dtype : kDtypes) info_.dtypes.emplace_back(dtype.name);
+    info_.reduced_dtypes = {"int8",  "uint8",  "int32",   "uint32",
+                            "int64", "uint64", "float32", "float64"};
+    info_.reductions = {"sum", "prod", "max", "min"};
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      info_.routes.emplace_back(kCollectives[i], route_of(static_cast<Collective>(i)));
+    }
   }
 
   const CclInfo& info() const override { return info_; }

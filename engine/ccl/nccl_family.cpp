@@ -162,6 +162,27 @@ class Api {
   }
 };
 
+/// How an operation is done with the functions that the library has.
+std::string route_of(const Api& api, Collective collective) {
+  switch (collective) {
+    case Collective::alltoall:
+      return api.alltoall != nullptr ? "native" : "grouped send/recv";
+    case Collective::gather:
+      return api.gather != nullptr ? "native" : "grouped send/recv";
+    case Collective::scatter:
+      return api.scatter != nullptr ? "native" : "grouped send/recv";
+    case Collective::alltoallv:
+    case Collective::sendrecv:
+      return "grouped send/recv";
+    case Collective::ping_pong:
+      return "send and recv in turn";
+    case Collective::barrier:
+      return "all_reduce of 4 bytes";
+    default:
+      return "native";
+  }
+}
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Api& api, Device& device, std::span<const uint8_t> id, Team& team)
@@ -236,25 +257,7 @@ class NcclCommunicator final : public Communicator {
     throw Error("unknown collective");
   }
 
-  std::string route(const Operation& op) const override {
-    switch (op.collective) {
-      case Collective::alltoall:
-        return api_.alltoall != nullptr ? "native" : "grouped send/recv";
-      case Collective::gather:
-        return api_.gather != nullptr ? "native" : "grouped send/recv";
-      case Collective::scatter:
-        return api_.scatter != nullptr ? "native" : "grouped send/recv";
-      case Collective::alltoallv:
-      case Collective::sendrecv:
-        return "grouped send/recv";
-      case Collective::ping_pong:
-        return "send and recv in turn";
-      case Collective::barrier:
-        return "all_reduce of 4 bytes";
-      default:
-        return "native";
-    }
-  }
+  std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
 
   void begin_group() override { api_.check(api_.group_start(), "GroupStart", comm_); }
   void end_group() override { api_.check(api_.group_end(), "GroupEnd", comm_); }
@@ -452,6 +455,18 @@ class NcclLibrary final : public Ccl {
     info_.path = api_.library.path();
     info_.capabilities = api_.present;
     info_.missing = api_.absent;
+    info_.id_bytes = sizeof(UniqueId);
+    for (size_t i = 0; i < kDtypes.size(); ++i) {
+      bool recent = api_.version >= family.fp8_version || size_t(Dtype::fp8e4m3) > i;
+      if (family.dtypes[i] != kUnavailable && recent) info_.dtypes.emplace_back(kDtypes[i].name);
+    }
+    info_.reduced_dtypes = info_.dtypes;
+    for (size_t i = 0; i < kReductions.size(); ++i) {
+      if (family.reductions[i] != kUnavailable) info_.reductions.emplace_back(kReductions[i]);
+    }
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      info_.routes.emplace_back(kCollectives[i], route_of(api_, static_cast<Collective>(i)));
+    }
   }
 
   const CclInfo& info() const override { return info_; }

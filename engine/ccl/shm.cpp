@@ -436,6 +436,12 @@ class ShmLibrary final : public Ccl {
     info_.name = "shm";
     info_.version = CCLMARK_VERSION;
     info_.path = "built in";
+    info_.id_bytes = sizeof(Id);
+    for (const DtypeInfo& dtype : kDtypes) info_.dtypes.emplace_back(dtype.name);
+    info_.reduced_dtypes = info_.dtypes;
+    info_.reductions.assign(kReductions.begin(), kReductions.end());
+    for (std::string_view collective : kCollectives)
+      info_.routes.emplace_back(collective, "native");
   }
   ~ShmLibrary() override {
     for (int fd : made_) close(fd);

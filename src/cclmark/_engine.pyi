@@ -64,6 +64,11 @@ class CclInfo:
     path: str
     capabilities: list[str]
     missing: list[str]
+    id_bytes: int
+    dtypes: list[str]
+    reduced_dtypes: list[str]
+    reductions: list[str]
+    routes: list[tuple[str, str]]
 
 class Ccl:
     @property

@@ -50,6 +50,31 @@ class TestInfo:
         run = cclmark("info", "--json", "--ccl-path", "/nonexistent", env=fake_cuda.env())
         assert "/nonexistent" in json.loads(run.out)["unavailable"]["nccl"]
 
+    def test_libraries_with_what_they_can_do(self, cclmark, fake_cuda):
+        run = cclmark("info", "--ccls", env=fake_cuda.env(old=True))
+        nccl = run.out.partition("nccl, for devices of cuda: ")[2].partition("\n\n")[0]
+        assert nccl.startswith("2.18.5\n")
+        assert "grouped send/recv: alltoall alltoallv gather scatter sendrecv" in nccl
+        assert "id          128 bytes" in nccl
+        assert "fp8" not in nccl
+        assert "lacks       AlltoAll" in nccl
+        assert "measured on hardware: 4 × H200" in nccl
+        assert "Machine" not in run.out
+
+    def test_libraries_that_are_not_there_say_why(self, cclmark):
+        missing = {
+            "CCLMARK_NCCL_LIBRARY": "/nonexistent/libnccl.so",
+            "CCLMARK_MPIRUN": "/nonexistent/mpirun",
+        }
+        document = json.loads(cclmark("info", "--ccls", "--json", env=missing).out)
+        ccls = {entry["name"]: entry for entry in document["ccls"]}
+        assert "/nonexistent/libnccl.so" in ccls["nccl"]["reason"]
+        assert "/nonexistent/mpirun" in ccls["mpi"]["reason"]
+        assert ccls["shm"]["reason"] == ""
+        assert ccls["shm"]["routes"]["alltoallv"] == "native"
+        text = cclmark("info", "--ccls", env=missing).out
+        assert text.index("shm, for") < text.index("nccl, for devices of cuda: not found")
+
     def test_without_nvrtc(self, cclmark, fake_cuda):
         env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent"}
         document = json.loads(cclmark("info", "--json", env=env).out)

@@ -14,6 +14,13 @@ from cclmark.cli.output import say
 class InfoFlags(LibraryFlags):
     """What ``cclmark info`` can be told."""
 
+    ccls: bool = option(
+        OUTPUT,
+        "--ccls",
+        default=False,
+        is_flag=True,
+        help="Only the libraries, each with its operations, types and on what it was tried.",
+    )
     json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
 
 
@@ -23,6 +30,14 @@ def info_command() -> click.Command:
 
 
 def _info(flags: InfoFlags) -> None:
+    if flags.ccls:
+        from cclmark.report.ccls import ccls_text
+        from cclmark.report.inventory import json_of
+        from cclmark.run.ccls import report_ccls
+
+        reports = report_ccls(flags.ccl_path)
+        say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
+        return
     from cclmark.report.inventory import inventory_json, inventory_text
     from cclmark.results.machine import complete_from_nvml, describe_machine
     from cclmark.run.probe import take_inventory

@@ -92,4 +92,9 @@ def inventory_json(
         "nvrtc_path": nvrtc_path,
         "notices": notices,
     }
+    return json_of(document)
+
+
+def json_of(document: object) -> str:
+    """One object, laid out for people too."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

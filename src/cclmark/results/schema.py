@@ -65,6 +65,30 @@ class LibraryDescription(msgspec.Struct, omit_defaults=True):
     missing: list[str] = []
 
 
+class CclReport(msgspec.Struct):
+    """A library that may be measured, without measuring it. ``reason``: why it is not there, empty for one that is.
+
+    ``routes``: how each operation is done, by its name. ``in_place_only``: operations without an
+    output of their own. ``id_bytes``: what rank 0 hands to the others, 0 for nothing. No ``dtypes``:
+    that is found out when it is measured.
+    """
+
+    name: str
+    runtimes: list[str]
+    verified: str
+    reason: str = ""
+    version: str = ""
+    path: str = ""
+    id_bytes: int = 0
+    dtypes: list[str] = []
+    reduced_dtypes: list[str] = []
+    reductions: list[str] = []
+    routes: dict[str, str] = {}
+    in_place_only: list[str] = []
+    has: list[str] = []
+    lacks: list[str] = []
+
+
 class Machine(msgspec.Struct, omit_defaults=True):
     """The host that the run was started on."""
 

@@ -33,7 +33,10 @@ _LONGEST = 300
 
 
 def load_torch(backend: str, modules: Sequence[str]) -> Any:
-    """torch, with the plug-in that brings ``backend``. Raises MissingError with what to do."""
+    """torch, with the plug-in that brings ``backend`` (none where that is empty).
+
+    Raises MissingError with what to do.
+    """
     # A check is not the place for a framework's advice on other names for what is called.
     warnings.simplefilter("ignore")
     try:
@@ -54,14 +57,20 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
                 f"the module {module}, which brings backend {backend}, cannot be imported: "
                 f"{type(error).__name__}: {error}"
             ) from None
-    if not dist.is_backend_available(backend):
-        names = [name for name in dist.Backend.backend_list if dist.is_backend_available(name)]
-        known = ", ".join(sorted(set(names) - {"undefined", "fake"}))
+    if backend and not dist.is_backend_available(backend):
+        known = ", ".join(backends_of(torch))
         raise engine.MissingError(
             f"torch {torch.__version__} has no backend {backend} here, only {known}: the module of "
             "a plug-in that brings it is named with --import MODULE"
         )
     return torch
+
+
+def backends_of(torch: Any) -> list[str]:
+    """The names of the backends that this torch has."""
+    dist = torch.distributed
+    names = {name for name in dist.Backend.backend_list if dist.is_backend_available(name)}
+    return sorted(names - {"undefined", "fake"})
 
 
 def describe_backend(torch: Any, backend: str) -> LibraryDescription:

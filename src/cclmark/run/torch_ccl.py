@@ -40,6 +40,11 @@ Run = Callable[[], Any]
 Prepare = Callable[[int, int], Run]
 
 
+def route_of(operation: str) -> str:
+    """Torch's own name for what an operation calls, where it is another."""
+    return _ROUTES.get(operation, "native")
+
+
 class TorchLibrary:
     """torch with one backend, loaded."""
 
@@ -80,7 +85,7 @@ class TorchCommunicator:
 
     def route(self, operation: str) -> str:
         """Torch's own name for what is called, where it is another."""
-        return _ROUTES.get(operation, "native")
+        return route_of(operation)
 
     def bind(
         self,

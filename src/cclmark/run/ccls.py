@@ -1,0 +1,59 @@
+"""What each library can do, as ``cclmark info --ccls`` tells it: opened, and nothing measured."""
+
+from __future__ import annotations
+
+from cclmark import _engine as engine
+from cclmark.errors import MissingError
+from cclmark.plan.libraries import UNVERIFIED, VERIFIED, in_place_only, usual_runtime
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.results.schema import CclReport
+from cclmark.run.locate import find_mpirun, wheel_files
+
+
+def report_ccls(ccl_path: str) -> list[CclReport]:
+    """Every library of the table, then torch's backends. ``ccl_path``: a file of NCCL's kind."""
+    reports = [_native(name, runtime, ccl_path) for name, runtime in engine.known_ccls()]
+    return reports + _torch()
+
+
+def _native(name: str, runtime: str, ccl_path: str) -> CclReport:
+    report = CclReport(name, [runtime], VERIFIED.get(name, UNVERIFIED))
+    try:
+        files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
+        info = engine.open_ccl(name, ccl_path if name == "nccl" else "", files).info
+    except (engine.EngineError, MissingError) as error:
+        report.reason = str(error)
+        return report
+    report.version, report.path, report.id_bytes = info.version, info.path, info.id_bytes
+    report.dtypes, report.reduced_dtypes = info.dtypes, info.reduced_dtypes
+    report.reductions = info.reductions
+    report.routes = dict(info.routes)
+    report.in_place_only = [one for one in COLLECTIVES if in_place_only(name, one)]
+    report.has, report.lacks = info.capabilities, info.missing
+    return report
+
+
+def _torch() -> list[CclReport]:
+    from cclmark.run.torch_backend import backends_of, describe_backend, load_torch
+    from cclmark.run.torch_ccl import route_of
+
+    try:
+        torch = load_torch("", [])
+    except engine.MissingError as error:
+        return [CclReport("torch:BACKEND", ["cuda", "host"], "", str(error))]
+    reports = []
+    for backend in backends_of(torch):
+        name = f"torch:{backend}"
+        description = describe_backend(torch, backend)
+        reports.append(
+            CclReport(
+                name=name,
+                runtimes=[usual_runtime(backend) or "any"],
+                verified=VERIFIED.get(name, UNVERIFIED),
+                version=description.version,
+                path=description.path,
+                routes={operation: route_of(operation) for operation in COLLECTIVES},
+                in_place_only=[one for one in COLLECTIVES if in_place_only(name, one)],
+            )
+        )
+    return reports
