@@ -29,10 +29,17 @@ auto in_python(Body body) {
 
 class PythonCall final : public Call {
  public:
-  explicit PythonCall(nb::object function) : function_(std::move(function)) {}
+  PythonCall(nb::object prepare, nb::object function)
+      : prepare_(std::move(prepare)), function_(std::move(function)) {}
   ~PythonCall() override {
     nb::gil_scoped_acquire lock;
+    prepare_.reset();
     function_.reset();
+  }
+
+  void prepare(const void* send, void* receive) override {
+    in_python(
+        [&] { prepare_(reinterpret_cast<uintptr_t>(send), reinterpret_cast<uintptr_t>(receive)); });
   }
 
   void enqueue(const void* send, void* receive) override {
@@ -42,7 +49,7 @@ class PythonCall final : public Call {
   }
 
  private:
-  nb::object function_;
+  nb::object prepare_, function_;
 };
 
 }  // namespace
@@ -57,11 +64,11 @@ PythonCommunicator::~PythonCommunicator() {
 
 std::unique_ptr<Call> PythonCommunicator::bind(const Operation& op, void* stream) {
   return in_python([&] {
-    nb::object function =
+    auto pair = nb::cast<nb::tuple>(
         adapter_.attr("bind")(std::string(name(op.collective)), std::string(name(op.dtype)),
                               std::string(name(op.reduction)), op.root, op.count, op.matrix,
-                              reinterpret_cast<uintptr_t>(stream));
-    return std::make_unique<PythonCall>(std::move(function));
+                              reinterpret_cast<uintptr_t>(stream)));
+    return std::make_unique<PythonCall>(pair[0], pair[1]);
   });
 }
 

@@ -20,6 +20,8 @@ namespace cclmark {
 class Call {
  public:
   virtual ~Call() = default;
+  /// Called once for buffers before the operation is first timed on them: for what must be made.
+  virtual void prepare(const void*, void*) {}
   /// Enqueues the operation. Raises Error with the library's code and text.
   virtual void enqueue(const void* send, void* receive) = 0;
 };

@@ -113,8 +113,6 @@ class Api {
     resolve(gather, "MPI_Gather");
     resolve(scatter, "MPI_Scatter");
     resolve(sendrecv, "MPI_Sendrecv");
-    resolve(send, "MPI_Send");
-    resolve(recv, "MPI_Recv");
     resolve(barrier, "MPI_Barrier");
   }
 
@@ -144,8 +142,6 @@ class Api {
   int (*gather)(const void*, int, Handle, void*, int, Handle, int, Handle);
   int (*scatter)(const void*, int, Handle, void*, int, Handle, int, Handle);
   int (*sendrecv)(const void*, int, Handle, int, int, void*, int, Handle, int, int, Handle, void*);
-  int (*send)(const void*, int, Handle, int, int, Handle);
-  int (*recv)(void*, int, Handle, int, int, Handle, void*);
   int (*barrier)(Handle);
 
  private:
@@ -165,10 +161,6 @@ std::string another_mpi(const Library& library) {
   return library.path() +
          " is another MPI than the mpirun that started the ranks. Name the one with --ccl-path or "
          "the other with CCLMARK_MPIRUN";
-}
-
-std::string route_of(Collective collective) {
-  return collective == Collective::ping_pong ? "MPI_Send and MPI_Recv in turn" : "native";
 }
 
 /// All processes that mpirun started. Calls return when this rank's part is done.
@@ -257,7 +249,7 @@ class MpiCommunicator final : public Communicator {
                      "MPI_Sendrecv");
         });
       case Collective::ping_pong:
-        return bind_ping_pong(op);
+        throw UnsupportedError("a ping-pong is of pairs, which MPI is not measured in");
       case Collective::barrier:
         return make_call(
             [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
@@ -265,7 +257,7 @@ class MpiCommunicator final : public Communicator {
     throw Error("unknown collective");
   }
 
-  std::string route(const Operation& op) const override { return route_of(op.collective); }
+  std::string route(const Operation&) const override { return "native"; }
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
@@ -327,23 +319,6 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  std::unique_ptr<Call> bind_ping_pong(const Operation& op) {
-    require_two_ranks(size_);
-    int peer = 1 - rank_;
-    auto give = [=, this, m = moved(op)](const void* s) {
-      mpi_.check(mpi_.send(s, m.count, m.type, peer, kTag, world_), "MPI_Send");
-    };
-    auto take = [=, this, m = moved(op)](void* d) {
-      mpi_.check(mpi_.recv(d, m.count, m.type, peer, kTag, world_, constants_.ignore_status),
-                 "MPI_Recv");
-    };
-    return make_call([=, first = rank_ == 0](const void* s, void* d) {
-      if (first) give(s);
-      take(d);
-      if (!first) give(s);
-    });
-  }
-
   Api<Handle> mpi_;
   Constants<Handle> constants_;
   Device& device_;
@@ -365,8 +340,9 @@ class MpiCcl final : public Ccl {
     info_.reduced_dtypes = {"int8",  "uint8",  "int32",   "uint32",
                             "int64", "uint64", "float32", "float64"};
     info_.reductions = {"sum", "prod", "max", "min"};
-    for (size_t i = 0; i < kCollectives.size(); ++i) {
-      info_.routes.emplace_back(kCollectives[i], route_of(static_cast<Collective>(i)));
+    for (std::string_view collective : kCollectives) {
+      if (collective != name(Collective::ping_pong))
+        info_.routes.emplace_back(collective, "native");
     }
   }
 
@@ -381,7 +357,8 @@ class MpiCcl final : public Ccl {
       throw MissingError("MPI is measured between host devices only: --devices host");
     }
     // Each would abort the process, or take it for the only one, under the other's mpirun.
-    if ((abi_ == Abi::open_mpi) != (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)) {
+    bool under_open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+    if (abi_ == (under_open_mpi ? Abi::mpich : Abi::open_mpi)) {
       throw MissingError(another_mpi(library_));
     }
     switch (abi_) {
@@ -401,19 +378,18 @@ class MpiCcl final : public Ccl {
   static std::vector<std::string> candidates(const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
     if (const char* chosen = std::getenv(kVariable)) return {chosen};
-    std::vector<std::string> files = places.wheels;
-    files.insert(files.end(), {"libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1"});
-    return files;
+    if (!places.wheels.empty()) return places.wheels;
+    return {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"};
   }
 
-  /// Open MPI exports its objects. The standard has a function that tells, which a library with
-  /// other constants answers with -1.
+  /// The standard has a function that tells, which a library with other constants answers with -1.
+  /// It comes first: a library of the standard's may stand on one that exports Open MPI's objects.
   static Abi abi_of(const Library& library) {
-    if (library.optional<char>("ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
     int major = -1, minor = -1;
     auto ask = library.optional<int(int*, int*)>("MPI_Abi_get_version");
     if (ask != nullptr && ask(&major, &minor) == 0 && major > 0) return Abi::standard;
-    return Abi::mpich;
+    bool exports = library.optional<char>("ompi_mpi_comm_world") != nullptr;
+    return exports ? Abi::open_mpi : Abi::mpich;
   }
 
   /// "Open MPI v5.0.11, package: …" and "MPICH Version:      5.0.2\n…" without what comes after.

@@ -129,6 +129,7 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
     filled_with_ = content;
   }
   call_ = communicator_.bind(operation, stream_.get());
+  readied_ = 0;
 }
 
 std::string Session::route() const {
@@ -151,16 +152,29 @@ Session::Region Session::output() const {
   return {receive_ + offset, row_->receive_count(operation_, rank, n) * width};
 }
 
+/// What the library is handed for a slot of the buffers.
+Session::Ends Session::ends(size_t slot) const {
+  std::byte* to = output_.data + slot * receive_stride_;
+  if (in_place_ && row_->staged_in_place) return {send_ + slot * send_stride_, to};
+  return {input_.data + slot * (in_place_ ? receive_stride_ : send_stride_), to};
+}
+
+/// Has the library make what it needs for the slots that so many operations use.
+void Session::ready(size_t operations) {
+  for (size_t most = std::min(operations, slots_); readied_ < most; ++readied_) {
+    Ends at = ends(readied_);
+    call_->prepare(at.source, at.to);
+  }
+}
+
 /// Enqueues the operation on a slot of the buffers.
 void Session::issue(size_t slot) {
-  std::byte* to = output_.data + slot * receive_stride_;
-  const std::byte* source = input_.data + slot * (in_place_ ? receive_stride_ : send_stride_);
+  Ends at = ends(slot);
   if (in_place_ && row_->staged_in_place) {
-    std::byte* aside = send_ + slot * send_stride_;
-    device_.copy_async(aside, source, input_.bytes, stream_.get());
-    source = aside;
+    const std::byte* input = input_.data + slot * receive_stride_;
+    device_.copy_async(send_ + slot * send_stride_, input, input_.bytes, stream_.get());
   }
-  call_->enqueue(source, to);
+  call_->enqueue(at.source, at.to);
 }
 
 /// Enqueues the operation on the slot whose turn it is.
@@ -202,6 +216,7 @@ Samples Session::run(const Batch& batch) {
   // Every batch walks through the buffers from their beginning, so that all samples of a case touch
   // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
   turn_ = 0;
+  ready(batch.iterations * batch.group);
   switch (batch.timing) {
     case Timing::blocking:
       return run_singly(batch);
@@ -314,6 +329,7 @@ Verdict Session::verify(std::optional<size_t> corrupt) {
   checker_.begin();
   device_.fill_bytes(to.data, kPoison, to.bytes, stream_.get());
   checker_.fill_input(from.data, from.bytes);
+  ready(1);
   issue(0);
   wait_until_idle();
   communicator_.check();

@@ -92,6 +92,12 @@ class Session {
   };
 
   void release() noexcept;
+  struct Ends {
+    const std::byte* source;
+    std::byte* to;
+  };
+  Ends ends(size_t slot) const;
+  void ready(size_t operations);
   void issue(size_t slot);
   void issue_next();
   void issue_all(const Batch& batch);
@@ -131,6 +137,7 @@ class Session {
   std::unique_ptr<Call> call_;
   size_t slots_ = 1;
   size_t turn_ = 0;
+  size_t readied_ = 0;  ///< slots that the call was prepared for
   size_t send_stride_ = 0;
   size_t receive_stride_ = 0;
   std::string filled_with_;

@@ -84,9 +84,8 @@ class TestWithoutMpi:
 class TestEveryMpi:
     def test_every_operation_and_type_is_right(self, cclmark, mpi):
         run = cclmark(
-            *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "1K", "-e", "64K"),
-            *("-f", "64", "-d", "all", "-o", "all", "-r", "1", "--pattern", "skew:3"),
-            *("-n", "2", "-w", "1"),
+            *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "4K", "-e", "4K"),
+            *("-d", "all", "-o", "all", "-r", "1", "--pattern", "skew:3", "-n", "2", "-w", "1"),
             env=mpi,
         )
         measured = [one for one in run.journal.results if one.status == "ok"]

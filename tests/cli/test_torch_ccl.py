@@ -19,7 +19,7 @@ class TestWithoutTorch:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--ccl", "torch:"), "choose from nccl, shm, torch:BACKEND"),
+            (("--ccl", "torch:"), "choose from nccl, shm, mpi, torch:BACKEND"),
             (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
             (("--ccl", "torch:nccl"), "torch:nccl works on cuda devices"),
             (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),
@@ -32,7 +32,7 @@ class TestWithoutTorch:
 
     def test_pairs_refuse_it(self, cclmark):
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
-        assert "not through torch" in run.err
+        assert "not with mpi or through torch" in run.err
 
     def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
         (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")

@@ -114,9 +114,12 @@ def test_json_stays_json(run):
 def test_markdown_tables_keep_their_shape(run):
     text = export("markdown", run)
     assert "<" not in text and "`" not in text
-    table = [line for line in text.splitlines() if "|" in line]
-    assert {line.count("|") for line in table} <= {15}
-    assert all(line.startswith("| ") and line.endswith(" |") for line in table)
+    for paragraph in text.split("\n\n"):
+        table = [line for line in paragraph.splitlines() if "|" in line]
+        columns = {line.count("|") for line in table}
+        beside = len(columns) == 1 and max(columns) % 2 == 1 and table[0].startswith("| size ")
+        assert columns <= {15} or beside
+        assert all(line.startswith("| ") and line.endswith(" |") for line in table)
 
 
 @given(run=runs())

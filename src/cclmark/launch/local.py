@@ -141,6 +141,7 @@ class LocalLaunch:
         self._started = False
         self._left_s: dict[int, float] = {}
         self._mpi: MpiRanks | None = None
+        self._noted = False
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
@@ -180,8 +181,7 @@ class LocalLaunch:
             self._hear(server, _POLL_S)
             self._introduce()
             status = self._board.read(0)
-            if self._mpi is not None and status.phase in ("warm-up", "timing"):
-                self._mpi.note_segments()
+            self._note_segments(status)
             self._listener.progress(status)
             if self._failures or self._dead() or self._overdue():
                 return self._give_up(server)
@@ -192,6 +192,15 @@ class LocalLaunch:
         if server.refused:
             self._listener.notice(f"{server.refused} foreign messages were refused")
         return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
+
+    def _note_segments(self, status: Status) -> None:
+        """Looks at the memory of MPI's ranks when they begin to measure with it."""
+        if self._mpi is None or self._noted or status.phase != "warm-up":
+            return
+        cases = self._request.cases
+        if 0 <= status.case_index < len(cases) and cases[status.case_index].ccl == "mpi":
+            self._mpi.note_segments()
+            self._noted = True
 
     def _notice_neighbours(self) -> None:
         """Says so when another run is under way on this host: they disturb each other.
@@ -251,6 +260,8 @@ class LocalLaunch:
                 self._hellos[message.rank] = message
                 if self._mpi is not None:
                     self._mpi.ranks[message.rank].number = message.devices[0].pid
+                    if len(self._hellos) == self._size:
+                        self._mpi.watch()
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
             elif isinstance(message, Notice):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +25,12 @@ from cclmark.launch.ranks import RankProcess, environment
 from cclmark.rendezvous.messages import Job
 
 _MOST_TEXT = 65536
+_BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
 _GRACE_S = 3.0
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
 # What mpiruns say of the process that they end the others for.
-_CULPRIT = re.compile(r"\bPID (\d+)\b")
-_SIGNAL = re.compile(r"(?:signal |EXIT CODE: )(\d+)")
+_SIGNAL = re.compile(r"\bsignal (\d+)")
+_EXIT_CODE = re.compile(r"\bexit code:\s+(\d+)", re.IGNORECASE)
 # Becomes the mpirun and dies with this process: kept over exec.
 _STARTER = (
     "import os, signal, sys; from cclmark import _engine; "
@@ -66,7 +69,8 @@ class MpiRanks:
         with os.fdopen(os.dup(self._jobs), "wb") as file:
             file.write(msgspec.msgpack.encode(jobs))
         self._segments: set[str] = set()
-        self._noted = False
+        self._ended = False
+        self._first_gone: MpiRank | None = None
         own = os.getpid()
         self._process = subprocess.Popen(
             [
@@ -84,14 +88,33 @@ class MpiRanks:
 
     def said(self) -> str:
         """What the mpirun and its processes have printed so far."""
-        text = os.pread(self._output, _MOST_TEXT, 0).decode(errors="replace")
+        begin = max(0, os.fstat(self._output).st_size - _MOST_TEXT)
+        text = os.pread(self._output, _MOST_TEXT, begin).decode(errors="replace")
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
+    def watch(self) -> None:
+        """Notes from now on, in a thread, which rank is the first to be gone.
+
+        An mpirun ends the others within moments, and may name one of those.
+        """
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        poll = select.poll()
+        by_descriptor: dict[int, MpiRank] = {}
+        for rank in self.ranks:
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(rank.number)
+                by_descriptor[descriptor] = rank
+                poll.register(descriptor, select.POLLIN)
+        ready = poll.poll() if by_descriptor else []
+        if ready:
+            self._first_gone = by_descriptor[ready[0][0]]
+        for descriptor in by_descriptor:
+            os.close(descriptor)
+
     def note_segments(self) -> None:
-        """Remembers which files in shared memory the ranks have mapped by now: once."""
-        if self._noted:
-            return
-        self._noted = True
+        """Remembers which files in shared memory the ranks have mapped by now."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
                 maps = Path(f"/proc/{rank.number or 'none'}/maps").read_text()
@@ -102,19 +125,20 @@ class MpiRanks:
         code = self._process.poll()
         if code is None:
             return None
-        said = self.said()
-        culprit = _CULPRIT.search(said)
-        if culprit is None or all(int(culprit[1]) != one.number for one in self.ranks):
+        first = self._first_gone
+        if code == 0 or first is None:
             return code
-        if int(culprit[1]) != rank.number:
+        if rank is not first:
             return None
-        ended = _SIGNAL.search(said, culprit.end())
-        return -int(ended[1]) if ended is not None else code
+        said = self.said()
+        killed, exited = _SIGNAL.search(said), _EXIT_CODE.search(said)
+        return -int(killed[1]) if killed else int(exited[1]) if exited else code
 
     def end(self) -> None:
-        """Ends the mpirun, if it still runs, and whatever it leaves behind."""
-        if self._process.returncode == 0:
+        """Ends the mpirun, if it still runs, and whatever it leaves behind. Once."""
+        if self._ended or self._process.poll() == 0:
             return
+        self._ended = True
         self.note_segments()
         # It gets a moment: it knows best what its ranks have made.
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -123,7 +147,8 @@ class MpiRanks:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for rank in self.ranks:
-            if rank.number:
+            # Long gone ones' numbers may be others' by now.
+            if rank.number and _is_rank(rank.number):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(rank.number, signal.SIGKILL)
         # An MPI whose ranks are killed leaves its memory behind.
@@ -137,12 +162,22 @@ class MpiRanks:
         os.close(self._output)
 
 
+def _is_rank(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"cclmark.run.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Lets more ranks than processors start, and those of root: it is the user's own machine."""
+    """Lets more ranks than processors start, and those of root: it is the user's own machine.
+
+    And only this one: what a batch system tells an mpirun of other hosts is left out.
+    """
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
-    return {**allowed, **inherited}
+    here = {name: text for name, text in inherited.items() if not name.startswith(_BATCH_SYSTEMS)}
+    return {**allowed, **here}

@@ -66,11 +66,11 @@ class LibraryDescription(msgspec.Struct, omit_defaults=True):
 
 
 class CclReport(msgspec.Struct):
-    """A library that may be measured, without measuring it. ``reason``: why it is not there, empty for one that is.
+    """What a library can do, without measuring it.
 
-    ``routes``: how each operation is done, by its name. ``in_place_only``: operations without an
-    output of their own. ``id_bytes``: what rank 0 hands to the others, 0 for nothing. No ``dtypes``:
-    that is found out when it is measured.
+    ``reason``: why it is not there, empty for one that is. ``routes``: how each operation is done,
+    by its name. ``in_place_only``: operations without an output of their own. ``id_bytes``: what
+    rank 0 hands to the others, 0 for nothing. No ``dtypes``: found out when it is measured.
     """
 
     name: str

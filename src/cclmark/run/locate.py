@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +15,12 @@ from pathlib import Path
 from cclmark.errors import MissingError
 
 _MPIRUN = "CCLMARK_MPIRUN"
-_MPI_LIBRARIES = ("libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1")  # Open MPI, MPICH, standard
+_VERSION_S = 10.0
+# By what an mpirun says of itself: the libraries that it starts, in their own interface first.
+_MPI_LIBRARIES = {
+    "Open MPI": ("libmpi.so.40", "libmpi_abi.so.1"),
+    "HYDRA": ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"),
+}
 
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
 _WHEEL_FILES = {
@@ -60,15 +67,29 @@ def find_mpirun() -> Mpirun:
             f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
         )
     path = Path(found).absolute()
+    names = _libraries_of(path)
     roots = dict.fromkeys((path.parent.parent, path.resolve().parent.parent))
     triplet = f"{platform.machine()}-linux-gnu"
     files = [
         root / place / name
         for root in roots
         for place in ("lib", "lib64", f"lib/{triplet}")
-        for name in _MPI_LIBRARIES
+        for name in names
     ]
-    return Mpirun(str(path), [str(file) for file in files if file.is_file()])
+    return Mpirun(str(path), [*(str(file) for file in files if file.is_file()), *names])
+
+
+def _libraries_of(mpirun: Path) -> list[str]:
+    """Names of the libraries that an mpirun starts: all where it does not say what it is."""
+    text = ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [str(mpirun), "--version"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_VERSION_S, check=False
+        )
+        text = done.stdout
+    known = [names for kind, names in _MPI_LIBRARIES.items() if kind in text]
+    return [name for names in known or _MPI_LIBRARIES.values() for name in names]
 
 
 def _site_directories() -> Iterator[Path]:

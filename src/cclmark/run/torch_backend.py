@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import os
+import re
+import socket
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cclmark import _engine as engine
@@ -22,7 +26,7 @@ _PLUG_INS = {
     "eccl": "torch_gcu",
     "ccl": "oneccl_bindings_for_pytorch",
 }
-_ANYWHERE = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 # How torch and its backends word that they cannot do something, in any letters.
 _CANNOT = (
     *("not support", "unsupported", "not implemented", "only implemented", "cannot use"),
@@ -79,6 +83,10 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
     if backend == "nccl":
         version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
     path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
+    if backend == "nccl":
+        with contextlib.suppress(OSError):
+            mapped = re.search(r"/\S*/libnccl\.so\S*", Path("/proc/self/maps").read_text())
+            path = mapped[0] if mapped is not None else path
     return LibraryDescription(f"torch:{backend}", version, path)
 
 
@@ -156,10 +164,21 @@ class ProcessGroup:
         """Torch's own store on the loopback interface, at a port that the system chose."""
         job, key = self._rank.job, "port of torch's store"
         if job.rank == 0:
+            # A socket of ours, for torch would listen on every interface.
+            listener = socket.socket()
+            listener.bind((_LOOPBACK, 0))
+            listener.listen()
+            port = listener.getsockname()[1]
             store = self._dist.TCPStore(
-                _ANYWHERE, 0, job.ranks, is_master=True, timeout=timeout, wait_for_workers=False
+                _LOOPBACK,
+                port,
+                job.ranks,
+                is_master=True,
+                timeout=timeout,
+                wait_for_workers=False,
+                master_listen_fd=listener.detach(),
             )
-            self._rank.client.put(key, str(store.port).encode())
+            self._rank.client.put(key, str(port).encode())
             return store
         port = int(self._rank.client.get(key, job.settings.timeout_s))
-        return self._dist.TCPStore(_ANYWHERE, port, job.ranks, is_master=False, timeout=timeout)
+        return self._dist.TCPStore(_LOOPBACK, port, job.ranks, is_master=False, timeout=timeout)

@@ -33,7 +33,6 @@ _ROUTES = {
     "alltoall": "all_to_all_single",
     "alltoallv": "all_to_all_single",
     "sendrecv": "batch_isend_irecv",
-    "ping_pong": "send and recv in turn",
 }
 
 Run = Callable[[], Any]
@@ -96,8 +95,12 @@ class TorchCommunicator:
         count: int,
         matrix: Sequence[int],
         stream: int,
-    ) -> Callable[[int, int], None]:
-        """What is called with the addresses of input and output. Raises UnsupportedError."""
+    ) -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
+        """What is called with the addresses of input and output: once before, and each time.
+
+        Both, and this, raise UnsupportedError, but only until the operation was done once: ranks
+        that find out together stay together.
+        """
         if self._settings.timing == "graph":
             raise engine.UnsupportedError("torch's operations are not captured into graphs here")
         if self._settings.group > 1:
@@ -114,24 +117,33 @@ class TorchCommunicator:
         )
         binding.count, binding.root, binding.matrix = count, root, matrix
         binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[reduction])
-        prepare: Prepare = getattr(binding, operation)
+        bound: Prepare = getattr(binding, operation)
         prepared: dict[tuple[int, int], Run] = {}
+        done = False
 
-        def enqueue(send: int, receive: int) -> None:
+        def fail(error: Exception) -> None:
+            text = f"{operation}: {one_line(error)}"
+            if cannot(error) and not done:
+                raise engine.UnsupportedError(text) from None
+            raise engine.EngineError(f"torch.distributed {text}") from None
+
+        def prepare(send: int, receive: int) -> None:
             try:
-                run = prepared.get((send, receive))
-                if run is None:
-                    run = prepared[send, receive] = prepare(send, receive)
-                run()
+                prepared[send, receive] = bound(send, receive)
             except engine.EngineError:
                 raise
             except Exception as error:  # torch and its plug-ins raise what they like
-                text = f"{operation}: {one_line(error)}"
-                if cannot(error):
-                    raise engine.UnsupportedError(text) from None
-                raise engine.EngineError(f"torch.distributed {text}") from None
+                fail(error)
 
-        return enqueue
+        def enqueue(send: int, receive: int) -> None:
+            nonlocal done
+            try:
+                prepared[send, receive]()
+                done = True
+            except Exception as error:
+                fail(error)
+
+        return prepare, enqueue
 
 
 class _Binding:

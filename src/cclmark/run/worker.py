@@ -64,7 +64,10 @@ class Worker:
             return
         self.rank.enter("loading the library")
         names = list(dict.fromkeys(case.ccl for case in job.cases))
-        libraries = {name: open_library(name, job) for name in names}
+        # Torch first: it takes a libnccl that is there already for the one that it came with.
+        order = sorted(names, key=lambda name: torch_backend_of(name) is None)
+        opened = {name: open_library(name, job) for name in order}
+        libraries = {name: opened[name] for name in names}
         self._introduce(devices, [library.description for library in libraries.values()])
         for name, library in libraries.items():
             self._share_processors(alone=torch_backend_of(name) is None)
@@ -254,6 +257,8 @@ def _job_of_mpirun(path: str) -> Job:
     mpirun hands no files on.
     """
     engine.die_with_parent(os.getppid())
+    if not _descends_from(int(Path(path).parts[2])):
+        os._exit(1)  # what started this rank is gone already
     numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
     job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
     opened = f"/proc/{job.parent_pid}/fd"
@@ -262,12 +267,25 @@ def _job_of_mpirun(path: str) -> Job:
     return job
 
 
+def _descends_from(ancestor: int) -> bool:
+    """Whether this process was started by ``ancestor``, or by one that was."""
+    pid = os.getpid()
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if pid == ancestor:
+            return True
+    return False
+
+
 def main() -> None:
     """Runs its job. Leaves without teardown: vendors' exit handlers may hang."""
     try:
         job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
-    except (msgspec.DecodeError, KeyboardInterrupt, OSError):
+    except (msgspec.DecodeError, KeyboardInterrupt):
         os._exit(1)  # the launcher went away while it wrote: it says why itself
+    except OSError as error:
+        print(f"cclmark: this rank cannot open what the launcher has open: {error}", flush=True)
+        os._exit(1)
     worker = Worker(job, under_mpirun=len(sys.argv) > 1)
     try:
         worker.run()
