@@ -99,6 +99,10 @@ NB_MODULE(_engine, m) {
   m.def(
       "open_device", [](const std::string& name, int index) { return runtime(name).open(index); },
       "runtime"_a, "index"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "devices_reach",
+      [](const std::string& name, int from, int to) { return runtime(name).reaches(from, to); },
+      "runtime"_a, "from_index"_a, "to_index"_a);
   m.def("open_ccl", &open, "name"_a, "chosen"_a, "wheels"_a,
         nb::call_guard<nb::gil_scoped_release>());
   m.def("known_ccls", [] {
@@ -147,7 +151,6 @@ NB_MODULE(_engine, m) {
   nb::class_<Device>(m, "Device")
       .def_prop_ro("info", &Device::info, nb::rv_policy::reference_internal)
       .def("activate", &Device::activate)
-      .def("reaches", &Device::reaches, "peer"_a)
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
   nb::class_<Team>(m, "Team")

@@ -543,6 +543,16 @@ int cuda_device_count() {
   return count;
 }
 
+bool cuda_devices_reach(int from, int to) {
+  Driver& cu = driver();
+  CUdevice one = 0, other = 0;
+  int possible = 0;
+  cu.check(cu.device_get(&one, from), "cuDeviceGet");
+  cu.check(cu.device_get(&other, to), "cuDeviceGet");
+  cu.check(cu.can_access_peer(&possible, one, other), "cuDeviceCanAccessPeer");
+  return possible != 0;
+}
+
 std::unique_ptr<Device> open_cuda_device(int index) {
   return std::make_unique<CudaDevice>(index);
 }

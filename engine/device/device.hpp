@@ -128,11 +128,14 @@ class Device {
   virtual void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) = 0;
 };
 
-/// A runtime by name ("cuda", "host"): how many devices it has, and one of them opened.
+/// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, and whether one
+/// may use another's memory.
 struct Runtime {
   std::string_view name;
   int (*count)();
   std::unique_ptr<Device> (*open)(int index);
+  /// As Device::reaches, for devices that need not be open in this process.
+  bool (*reaches)(int from, int to);
 };
 
 /// The runtime called `name`, or nullptr.
@@ -140,6 +143,7 @@ const Runtime* find_runtime(std::string_view name);
 
 int cuda_device_count();
 std::unique_ptr<Device> open_cuda_device(int index);
+bool cuda_devices_reach(int from, int to);
 int host_device_count();
 std::unique_ptr<Device> open_host_device(int index);
 

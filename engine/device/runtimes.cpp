@@ -7,8 +7,8 @@ namespace cclmark {
 namespace {
 
 constexpr std::array<Runtime, 2> kRuntimes = {{
-    {"cuda", cuda_device_count, open_cuda_device},
-    {"host", host_device_count, open_host_device},
+    {"cuda", cuda_device_count, open_cuda_device, cuda_devices_reach},
+    {"host", host_device_count, open_host_device, [](int, int) { return true; }},
 }};
 
 }  // namespace

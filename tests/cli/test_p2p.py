@@ -233,6 +233,17 @@ class TestCuda:
         run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, "-d", "write,read", env=fake_cuda.env())
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 3
+        assert {(one.kind, one.hops) for one in run.journal.header.relations} == {("P2P", 1)}
+
+    def test_processes_ask_the_driver_who_reaches_whom(self, cclmark, fake_cuda):
+        run = cclmark(
+            *("p2p", "-m", "1", "--devices", "0,2,3", *SHORT, "-t", "CE"),
+            env=fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-2"),
+            code=0,
+        )
+        hops = {(one.first, one.second): one.hops for one in run.journal.header.relations}
+        assert hops[0, 2] == hops[1, 2] == 1
+        assert hops[0, 1] == 2
 
     def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(
         self, cclmark, fake_cuda

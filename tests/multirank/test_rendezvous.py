@@ -48,6 +48,7 @@ def job_for(server: Server, **changes) -> Job:
         parent_pid=1,
         runtime="host",
         device_indices=[0],
+        every_index=[0, 1],
         transfers=[],
         processors=[],
         oversubscribed=True,

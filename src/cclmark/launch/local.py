@@ -232,6 +232,7 @@ class LocalLaunch:
                 parent_pid=os.getpid(),
                 runtime=request.devices.runtime,
                 device_indices=indices,
+                every_index=list(request.devices.indices),
                 processors=[processors[rank]] if on_host and not oversubscribed else [],
                 oversubscribed=oversubscribed,
                 team_fd=self._team_fd,
@@ -320,7 +321,7 @@ class LocalLaunch:
     ) -> list[Relation]:
         if not self._request.transfers and not self._request.in_pairs:
             return []
-        reach = set(hellos[0].reach) if self._request.together else None
+        reach = {pair for hello in hellos for pair in hello.reach}
         return relations_between(devices, links, reach)
 
     def _wait_for_description(self) -> None:

@@ -21,6 +21,7 @@ class Job(msgspec.Struct):
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
     ranks, and each is measured with every other rank; ``pending``: only those of these indices.
+    ``every_index``: of the devices of all ranks, as the runtime numbers them.
     """
 
     rank: int
@@ -28,6 +29,7 @@ class Job(msgspec.Struct):
     parent_pid: int
     runtime: str
     device_indices: list[int]
+    every_index: list[int]
     processors: list[int]
     oversubscribed: bool
     team_fd: int
@@ -58,7 +60,7 @@ class Job(msgspec.Struct):
 class Hello(msgspec.Struct, tag="hello"):
     """A rank is there, with its devices open and its libraries loaded.
 
-    ``reach``: which of its devices the driver gives access to which.
+    ``reach``: which of its devices the driver gives access to which of the run's.
     """
 
     rank: int

@@ -30,31 +30,24 @@ _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 def relations_between(
     devices: Sequence[DeviceDescription],
     links: Sequence[Link],
-    reach: set[tuple[int, int]] | None,
+    reach: set[tuple[int, int]],
 ) -> list[Relation]:
     """One relation for each ordered pair of ``devices``, by their numbers in the run.
 
-    ``reach``: the pairs with peer access, where the driver was asked.
+    ``reach``: the pairs with peer access, as the driver says.
     """
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
         return [Relation(*pair, "MEM", 1) for pair in pairs]
     try:
-        relations, allowed = _from_nvml(devices, links)
+        relations = _from_nvml(devices, links)
     except Exception:  # whatever is wrong with NVML, the measurement can go on
-        if reach is None:
-            return [Relation(*pair, "?") for pair in pairs]
-        relations, allowed = (
-            [Relation(*pair, "P2P" if pair in reach else "?") for pair in pairs],
-            reach,
-        )
-    return with_hops(relations, allowed if reach is None else reach)
+        relations = [Relation(*pair, "P2P" if pair in reach else "?") for pair in pairs]
+    return with_hops(relations, reach)
 
 
-def _from_nvml(
-    devices: Sequence[DeviceDescription], links: Sequence[Link]
-) -> tuple[list[Relation], set[tuple[int, int]]]:
-    """The relations without hops, and the pairs that may reach each other."""
+def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:
+    """The relations without hops."""
     import pynvml
 
     pynvml.nvmlInit()
@@ -69,17 +62,14 @@ def _from_nvml(
             for number, handle in handles.items()
         }
         relations = []
-        allowed = set()
         for (first, one), (second, other) in permutations(handles.items(), 2):
             count = _links_between(neighbours, places, first, second)
             kind = f"NV{count}" if count else _ancestor(pynvml, one, other)
             limit = _limit(links, first, second, count)
             relations.append(Relation(first, second, kind, None, limit))
-            if count or _allowed(pynvml, one, other):
-                allowed.add((first, second))
     finally:
         pynvml.nvmlShutdown()
-    return relations, allowed
+    return relations
 
 
 def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> list[Relation]:
@@ -100,15 +90,6 @@ def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> li
     for one in relations:
         one.hops = steps.get((one.first, one.second), 0)
     return list(relations)
-
-
-def _allowed(nvml: Any, first: Any, second: Any) -> bool:
-    """Whether the driver lets the two reach each other over PCIe."""
-    try:
-        status = nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_WRITE)
-    except nvml.NVMLError:
-        return False
-    return bool(status == nvml.NVML_P2P_STATUS_OK)
 
 
 def _place(information: Any) -> Place:

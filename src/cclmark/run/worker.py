@@ -13,7 +13,6 @@ import platform
 import sys
 import time
 from contextlib import suppress
-from itertools import permutations
 from pathlib import Path
 
 import msgspec
@@ -109,11 +108,15 @@ class Worker:
             from cclmark.results.machine import processors_near
 
             _keep_to(processors_near(descriptions[0].pci_bus_id))
-        reach = [
-            (first + one, first + other)
-            for one, other in permutations(range(len(devices)), 2)
-            if devices[one].reaches(devices[other])
-        ]
+        reach = []
+        if self.job.transfers or self.job.in_pairs:
+            runtime, indices = self.job.runtime, self.job.every_index
+            reach = [
+                (one, other)
+                for one in range(first, first + len(devices))
+                for other in range(len(indices))
+                if one != other and engine.devices_reach(runtime, indices[one], indices[other])
+            ]
         self.rank.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries, reach))
 
     def _describe(self, device: engine.Device, number: int) -> DeviceDescription:
