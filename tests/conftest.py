@@ -306,6 +306,19 @@ def _mapped_files() -> set[str]:
     return names
 
 
+@pytest.fixture(scope="session")
+def torch():
+    """Skips where there is none: cclmark does not need it."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def without_torch(tmp_path: Path) -> dict[str, str]:
+    """An environment in which torch cannot be imported."""
+    (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
+    return {"PYTHONPATH": str(tmp_path)}
+
+
 @pytest.fixture
 def no_leaks(tag: str, background) -> Iterator[None]:
     """Fails the test that leaves ranks or shared memory behind. Give ranks two seconds to go."""

@@ -55,6 +55,17 @@ class TestWithoutMpi:
         assert "exited with status 7 during start-up" in run.err
         assert "mpirun: no slots for you" in run.err
 
+    def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):
+        program = tmp_path / "mpirun"
+        program.write_text('#!/bin/sh\nshift 4\nexec "$@"\n')
+        program.chmod(0o755)
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
+            env={"CCLMARK_MPIRUN": str(program)},
+            code=4,
+        )
+        assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
+
     def test_one_mpirun_is_enough(self, cclmark):
         started = {
             "OMPI_COMM_WORLD_RANK": "0",

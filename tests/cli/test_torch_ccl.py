@@ -34,19 +34,13 @@ class TestWithoutTorch:
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
         assert "not with mpi or through torch" in run.err
 
-    def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
-        (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
+    def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
         run = cclmark(
             *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-e", "8"),
-            env={"PYTHONPATH": str(tmp_path)},
+            env=without_torch,
             code=3,
         )
         assert "torch cannot be imported (there is none here): install it" in run.err
-
-
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")

@@ -67,19 +67,13 @@ class TestWithoutTorch:
         assert cannot(RuntimeError(text)) is expected
         assert cannot(NotImplementedError(text))
 
-    def test_no_torch_is_said_with_what_to_do(self, cclmark, tmp_path):
-        (tmp_path / "torch.py").write_text("raise ImportError('there is none here')")
+    def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
         run = cclmark(
             *("torch", "check", "--backend", "gloo", "-g", "2"),
-            env={"PYTHONPATH": str(tmp_path)},
+            env=without_torch,
             code=3,
         )
         assert "torch cannot be imported (there is none here): install it" in run.err
-
-
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")

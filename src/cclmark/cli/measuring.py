@@ -179,9 +179,9 @@ def sweep_of(
 
 
 def _ccls(flags: Flags, runtime: str) -> list[str]:
-    if flags.ccl_path and runtime == "host" and "mpi" not in flags.ccl.split(","):
-        raise UsageError("--ccl-path: the host's own library is built in")
     if not flags.ccl:
+        if flags.ccl_path and runtime == "host":
+            raise UsageError("--ccl-path: the host's own library is built in")
         return [_NATIVE_CCL[runtime]]
     from cclmark.run.probe import known_ccls, runtime_of
 
@@ -194,8 +194,8 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
             raise UsageError(f"unknown library {name!r}: choose from {known}")
         if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
-    if flags.ccl_path and all(torch_backend_of(name) is not None for name in names):
-        raise UsageError("--ccl-path: torch brings its own libraries")
+    if flags.ccl_path and all(name == "shm" or torch_backend_of(name) for name in names):
+        raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
     return names
 
 

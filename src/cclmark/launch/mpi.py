@@ -28,7 +28,7 @@ _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
 _GRACE_S = 3.0
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
-# What mpiruns say of the process that they end the others for.
+# What mpiruns say of how a process ended.
 _SIGNAL = re.compile(r"\bsignal (\d+)")
 _EXIT_CODE = re.compile(r"\bexit code:\s+(\d+)", re.IGNORECASE)
 # Becomes the mpirun and dies with this process: kept over exec.
@@ -121,7 +121,7 @@ class MpiRanks:
                 self._segments.update(_SEGMENT.findall(maps))
 
     def status_of(self, rank: MpiRank) -> int | None:
-        """The exit status of a rank; only of one where the mpirun blames one."""
+        """The exit status of a rank; only of the first that was gone, where that was seen."""
         code = self._process.poll()
         if code is None:
             return None

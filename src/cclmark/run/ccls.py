@@ -7,7 +7,7 @@ from cclmark.errors import MissingError
 from cclmark.plan.libraries import UNVERIFIED, VERIFIED, in_place_only, usual_runtime
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.results.schema import CclReport
-from cclmark.run.locate import find_mpirun, wheel_files
+from cclmark.run.probe import open_found
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
@@ -19,8 +19,7 @@ def report_ccls(ccl_path: str) -> list[CclReport]:
 def _native(name: str, runtime: str, ccl_path: str) -> CclReport:
     report = CclReport(name, [runtime], VERIFIED.get(name, UNVERIFIED))
     try:
-        files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
-        info = engine.open_ccl(name, ccl_path if name == "nccl" else "", files).info
+        info = open_found(name, ccl_path).info
     except (engine.EngineError, MissingError) as error:
         report.reason = str(error)
         return report

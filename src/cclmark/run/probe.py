@@ -41,6 +41,15 @@ def known_ccls() -> list[str]:
     return [name for name, _ in engine.known_ccls()]
 
 
+def open_found(name: str, ccl_path: str) -> engine.Ccl:
+    """A library of the table where this machine has it. ``ccl_path``: a file of NCCL's kind.
+
+    Raises EngineError, MissingError.
+    """
+    files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
+    return engine.open_ccl(name, ccl_path if name == "nccl" else "", files)
+
+
 def take_inventory(ccl_path: str) -> Inventory:
     """Opens every device and every library of this machine."""
     inventory = Inventory()
@@ -53,8 +62,7 @@ def take_inventory(ccl_path: str) -> Inventory:
             inventory.unavailable[f"runtime {runtime}"] = str(error)
     for name, _ in engine.known_ccls():
         try:
-            files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
-            info = engine.open_ccl(name, ccl_path if name == "nccl" else "", files).info
+            info = open_found(name, ccl_path).info
         except (engine.EngineError, MissingError) as error:
             inventory.unavailable[name] = str(error)
             continue

@@ -230,7 +230,8 @@ class _Binding:
         return run
 
     def barrier(self, send: int, receive: int) -> Run:
-        return partial(self._dist.barrier)
+        barrier: Run = self._dist.barrier
+        return barrier
 
     def _tensor(self, address: int, count: int) -> Any:
         return engine.tensor_at(address, count * self._width, self._device).view(self._dtype)

@@ -263,6 +263,8 @@ def _job_of_mpirun(path: str) -> Job:
     if not _descends_from(int(Path(path).parts[2])):
         os._exit(1)  # what started this rank is gone already
     numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
+    if not numbers:
+        raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
     job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
     opened = f"/proc/{job.parent_pid}/fd"
     job.team_fd = os.open(f"{opened}/{job.team_fd}", os.O_RDWR)
@@ -287,7 +289,7 @@ def main() -> None:
     except (msgspec.DecodeError, KeyboardInterrupt):
         os._exit(1)  # the launcher went away while it wrote: it says why itself
     except OSError as error:
-        print(f"cclmark: this rank cannot open what the launcher has open: {error}", flush=True)
+        print(f"cclmark: this rank does not find its job: {error}", flush=True)
         os._exit(1)
     worker = Worker(job, under_mpirun=len(sys.argv) > 1)
     try:
