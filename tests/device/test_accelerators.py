@@ -89,6 +89,28 @@ def test_what_does_not_fit_is_skipped_and_the_rest_runs(tmp_path):
     assert [result.status for result in journal.results] == ["ok", "ok", "skipped", "skipped"]
 
 
+def test_torch_beside_the_library_itself_is_right_and_compared(tmp_path):
+    pytest.importorskip("torch")
+    flags = ["-b", "1K", "-e", "16M", "-f", "128", "--ccl", "nccl,torch:nccl"]
+    done, journal = cclmark(tmp_path, "collectives", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "/ nccl" in done.stdout
+    torch = [result for result in journal.results if result.case.ccl == "torch:nccl"]
+    assert {result.status for result in torch} <= {"ok", "skipped"}
+    right = {result.case.operation for result in torch if result.status == "ok"}
+    assert len(right) == 11
+    assert all(result.reason for result in torch if result.status == "skipped")
+
+
+def test_a_corrupted_element_is_caught_through_torch(tmp_path):
+    pytest.importorskip("torch")
+    flags = ["-b", "4M", "-e", "4M", "--ccl", "torch:nccl", "--inject", "corrupt:rank=1,index=77"]
+    done, journal = cclmark(tmp_path, "all_reduce", *flags)
+    assert done.returncode == 1, done.stderr
+    (finding,) = journal.results[-1].verification.findings
+    assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 77)
+
+
 def start_endless(tmp_path, *flags):
     journal = tmp_path / "endless.jsonl"
     process = subprocess.Popen(

@@ -1,0 +1,105 @@
+"""Does measuring torch.distributed through the engine give what a torch program measures itself?
+
+    python benchmarks/torch/compare.py --bench all_reduce_bench.py [--rounds 3] [--out FILE.json]
+
+``--bench`` is ml-engineering's program (network/benchmarks of stas00/ml-engineering). It times an
+all_reduce after a barrier between two CUDA events and averages the bandwidth over ranks and
+iterations. cclmark's ``--ccl torch:nccl --timing blocking`` takes the host's clock, after a barrier
+too; its samples are averaged alike. The program always goes to 16 GiB: a copy with another upper
+limit is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import fmean, median
+
+SMALLEST = 15  # the program's own lower limit: 32 KiB
+ITERATIONS = 20  # its default, and 5 to warm up
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def of_bench(program: Path, ranks: int) -> dict[int, float]:
+    """GB/s (algorithm bandwidth) by size in bytes, as the program prints them."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    text = run([*launch, "--nproc_per_node", str(ranks), str(program)])
+    rows = re.findall(r"\|\s*(\d+)(KiB|MiB|GiB) \|\s*[\d.]+GBps \|\s*([\d.]+)GBps \|", text)
+    return {int(number) * UNITS[unit]: float(rate) for number, unit, rate in rows}
+
+
+def of_cclmark(ranks: int, largest: int) -> dict[int, float]:
+    """The same of ours."""
+    with tempfile.TemporaryDirectory() as directory:
+        journal = Path(directory) / "run.jsonl"
+        run(
+            [
+                *(sys.executable, "-m", "cclmark", "all_reduce", "--ccl", "torch:nccl"),
+                *("--timing", "blocking", "-n", str(ITERATIONS), "-w", "5", "-c", "0"),
+                *("-b", str(1 << SMALLEST), "-e", str(1 << largest), "-g", str(ranks)),
+                *("--placement", "in-place", "--journal", str(journal)),
+            ]
+        )
+        lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    return {
+        one["case"]["size_bytes"]: fmean(
+            one["case"]["size_bytes"] / 1e9 / time_s
+            for sample in one["samples"]["host_s"]
+            for time_s in sample
+        )
+        for one in lines
+        if one["type"] == "case"
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bench", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--largest", type=int, default=30, help="power of two [30: 1 GiB]")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    source, changes = re.subn(
+        r"upper_limit = \d+", f"upper_limit = {args.largest}", args.bench.read_text(), count=1
+    )
+    if changes != 1:
+        sys.exit(f"{args.bench} has no upper_limit: is it all_reduce_bench.py?")
+    with tempfile.TemporaryDirectory() as directory:
+        program = Path(directory) / args.bench.name
+        program.write_text(source)
+        rounds = [
+            (of_cclmark(args.ranks, args.largest), of_bench(program, args.ranks))
+            for _ in range(args.rounds)
+        ]
+    entries = []
+    for power in range(SMALLEST, args.largest + 1):
+        size = 1 << power
+        own, bench = zip(*[(ours[size], theirs[size]) for ours, theirs in rounds], strict=True)
+        ratio = median(bench) / median(own)
+        entries.append(
+            {"size_bytes": size, "cclmark_GBps": own, "bench_GBps": bench, "time_ratio": ratio}
+        )
+        print(
+            f"{size:>11} B  {median(own):8.2f} {median(bench):8.2f} GB/s  time ratio {ratio:.3f}",
+            flush=True,
+        )
+    if args.out:
+        args.out.write_text(json.dumps(entries, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
