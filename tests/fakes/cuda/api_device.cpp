@@ -135,8 +135,4 @@ FAKE_API int cuCtxSetCurrent(void* context) {
   return guarded([&] { Driver::instance().set_current(context); });
 }
 
-FAKE_API int cclmark_fake_current_device(int* device) {
-  return guarded([&] { store(device, Driver::instance().current()->device); });
-}
-
 }  // namespace fake_cuda

@@ -23,25 +23,11 @@ FAKE_API int cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 
 FAKE_API int cuMemAlloc_v2(Address* address, size_t bytes) {
-  return guarded([&] {
-    std::shared_ptr<Context> context = Driver::instance().current();
-    require(address != nullptr, kInvalidValue);
-    Driver::instance().refuse_during_capture();
-    *address = reinterpret_cast<Address>(context->arena.allocate(bytes));
-  });
+  return cclmark_fake_allocate(reinterpret_cast<void**>(address), bytes);
 }
 
 FAKE_API int cuMemFree_v2(Address address) {
-  return guarded([&] {
-    Driver& driver = Driver::instance();
-    driver.current();
-    driver.refuse_during_capture();
-    auto memory = reinterpret_cast<void*>(address);
-    std::shared_ptr<Context> owner = driver.owner_of(memory, 1);
-    // The driver waits for the device before it takes memory away.
-    driver.drain(*owner);
-    owner->arena.release(memory);
-  });
+  return cclmark_fake_release(reinterpret_cast<void*>(address));
 }
 
 FAKE_API int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
@@ -67,17 +53,6 @@ FAKE_API int cuMemFreeHost(void* memory) {
     require(region != nullptr && region->first == memory, kInvalidValue);
     driver.drain(*region->context);
     driver.pinned.take(memory);
-  });
-}
-
-FAKE_API int cclmark_fake_locate(const void* ptr, size_t bytes, int* fd, size_t* offset,
-                                 unsigned* serial, size_t* file_bytes) {
-  return guarded([&] {
-    std::shared_ptr<Context> owner = Driver::instance().owner_of(ptr, bytes);
-    *fd = owner->arena.fd();
-    *offset = owner->arena.offset_of(ptr, bytes).value();
-    *serial = owner->arena.serial();
-    *file_bytes = owner->arena.file_bytes();
   });
 }
 

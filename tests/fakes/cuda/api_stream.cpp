@@ -143,24 +143,4 @@ FAKE_API int cuGraphExecDestroy(void* executable) {
   return guarded([&] { Driver::instance().take(Driver::instance().executables, executable); });
 }
 
-FAKE_API int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg,
-                                  void (*destroy)(void*)) {
-  return guarded([&] {
-    require(fn != nullptr && destroy != nullptr, kInvalidValue);
-    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
-    auto owned = std::make_shared<bool>(true);
-    std::shared_ptr<void> argument(arg, [destroy, owned](void* object) {
-      if (*owned) destroy(object);
-    });
-    try {
-      target->push(
-          std::make_shared<const std::function<void()>>([fn, argument] { fn(argument.get()); }));
-    } catch (const Refusal&) {
-      // What was not queued stays the caller's.
-      *owned = false;
-      throw;
-    }
-  });
-}
-
 }  // namespace fake_cuda

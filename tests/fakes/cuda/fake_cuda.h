@@ -1,7 +1,7 @@
 #pragma once
 
-// What the fake libcuda offers the fake CCLs of the same process beyond the driver API. Results are
-// those of the driver API: 0 for success.
+// What a fake runtime offers the fake CCLs of the same process beyond its vendor's interface. Results
+// are those of the driver API: 0 for success.
 
 #include <stddef.h>
 
@@ -22,6 +22,13 @@ int cclmark_fake_locate(const void* ptr, size_t bytes, int* fd, size_t* offset, 
 
 /// The device of the calling thread's current context.
 int cclmark_fake_current_device(int* device);
+
+/// 10 × major + minor compute capability of all devices.
+int cclmark_fake_architecture(int* architecture);
+
+/// Memory of that device, and back.
+int cclmark_fake_allocate(void** memory, size_t bytes);
+int cclmark_fake_release(void* memory);
 
 #ifdef __cplusplus
 }

@@ -29,8 +29,8 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
     : control_(open_checked(id, ranks, rank)),
       rank_(rank),
       ranks_(ranks),
-      device_(Cuda::instance().current_device()),
-      architecture_(Cuda::instance().architecture(device_)),
+      device_(Runtime::instance().current_device()),
+      architecture_(Runtime::instance().architecture()),
       limit_(wait_limit()) {
   take_seat();
   wait(

@@ -32,7 +32,7 @@ void destroy_batch(void* argument) {
 
 void launch(Batch batch) {
   auto owned = std::make_unique<Batch>(std::move(batch));
-  Cuda::instance().enqueue(owned->stream, run_batch, owned.get(), destroy_batch);
+  Runtime::instance().enqueue(owned->stream, run_batch, owned.get(), destroy_batch);
   owned.release();
 }
 

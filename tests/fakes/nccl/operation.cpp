@@ -90,11 +90,11 @@ void prepare(Operation& operation, int rank, int ranks, int architecture) {
 
   if (size_t count = operation.send_count(rank, ranks); count > 0) {
     check_pointer(operation.send, width, "the send buffer");
-    operation.send_place = Cuda::instance().locate(operation.send, count * width);
+    operation.send_place = Runtime::instance().locate(operation.send, count * width);
   }
   if (size_t count = operation.receive_count(rank, ranks); count > 0) {
     check_pointer(operation.receive, width, "the receive buffer");
-    operation.receive_place = Cuda::instance().locate(operation.receive, count * width);
+    operation.receive_place = Runtime::instance().locate(operation.receive, count * width);
   }
 }
 

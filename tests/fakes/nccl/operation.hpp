@@ -5,7 +5,7 @@
 #include <string>
 
 #include "nccl/abi.hpp"
-#include "nccl/cuda.hpp"
+#include "nccl/runtime.hpp"
 
 namespace fake_nccl {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "nccl/cuda.hpp"
+#include "nccl/runtime.hpp"
 
 namespace fake_nccl {
 

@@ -59,7 +59,7 @@ void deregister(Registrations& registrations, const std::shared_ptr<Communicator
 
 void* allocate_memory(size_t bytes) {
   size_t whole = (bytes + kWindowAlignmentBytes - 1) / kWindowAlignmentBytes;
-  void* memory = Cuda::instance().allocate(whole * kWindowAlignmentBytes);
+  void* memory = Runtime::instance().allocate(whole * kWindowAlignmentBytes);
   std::lock_guard lock(state().mutex);
   state().allocated_bytes[static_cast<std::byte*>(memory)] = whole * kWindowAlignmentBytes;
   return memory;
@@ -74,14 +74,14 @@ void release_memory(void* memory) {
   bool in_use = registered(state().buffers, first, known->second) ||
                 registered(state().windows, first, known->second);
   require(!in_use, kInvalidUsage, "the memory is still registered");
-  Cuda::instance().release(memory);
+  Runtime::instance().release(memory);
   state().allocated_bytes.erase(known);
 }
 
 void* register_buffer(const std::shared_ptr<Communicator>& communicator, void* memory,
                       size_t bytes) {
   require(bytes > 0, kInvalidArgument, "nothing to register");
-  Cuda::instance().locate(memory, bytes);
+  Runtime::instance().locate(memory, bytes);
   return state().buffers.add(std::make_shared<Registration>(
       Registration{communicator, static_cast<std::byte*>(memory), bytes}));
 }

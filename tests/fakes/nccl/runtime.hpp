@@ -12,15 +12,15 @@ struct Place {
   size_t file_bytes;
 };
 
-/// The fake libcuda that this process has loaded already.
-class Cuda {
+/// The fake runtime that this process has loaded already: libcuda, unless the build says otherwise.
+class Runtime {
  public:
   /// Raises Failure when there is none.
-  static const Cuda& instance();
+  static const Runtime& instance();
 
   int current_device() const;
   /// 10 × major + minor compute capability.
-  int architecture(int device) const;
+  int architecture() const;
   void* allocate(size_t bytes) const;
   void release(void* memory) const;
   /// Raises Failure unless the range lies inside one allocation of this process.
@@ -28,14 +28,14 @@ class Cuda {
   void enqueue(void* stream, void (*fn)(void*), void* arg, void (*destroy)(void*)) const;
 
  private:
-  Cuda();
+  Runtime();
 
   int (*enqueue_)(void*, void (*)(void*), void*, void (*)(void*));
   int (*locate_)(const void*, size_t, int*, size_t*, unsigned*, size_t*);
   int (*current_device_)(int*);
-  int (*attribute_)(int*, int, int);
-  int (*allocate_)(unsigned long long*, size_t);
-  int (*release_)(unsigned long long);
+  int (*architecture_)(int*);
+  int (*allocate_)(void**, size_t);
+  int (*release_)(void*);
 };
 
 }  // namespace fake_nccl
