@@ -5,10 +5,11 @@
 namespace cclmark {
 namespace {
 
-constexpr std::array<CclEntry, 3> kCcls = {{
-    {"nccl", "cuda", open_nccl_family},
-    {"shm", "host", open_shm},
-    {"mpi", "host", open_mpi},
+const std::array<CclEntry, 4> kCcls = {{
+    {"nccl", {"cuda"}, open_nccl_family},
+    {"flagcx", {"cuda"}, open_flagcx},
+    {"shm", {"host"}, open_shm},
+    {"mpi", {"host"}, open_mpi},
 }};
 
 }  // namespace
