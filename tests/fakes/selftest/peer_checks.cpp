@@ -1,6 +1,7 @@
 // The fake driver between devices: access, copies of any memory, waits for values and events,
 // copies that fail.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -163,7 +164,7 @@ struct Crossing : Two {
   Crossing() {
     void* pinned = nullptr;
     CHECK_EQUAL(near.cuda("cuMemHostAlloc", &pinned, size_t{4}, 1u), 0);
-    gate = static_cast<volatile unsigned*>(pinned);
+    gate = static_cast<std::atomic<unsigned>*>(pinned);
     *gate = 0;
     char zeros[64] = {};
     near.write(near_memory, zeros, 64);
@@ -180,9 +181,7 @@ struct Crossing : Two {
   /// The device's work, and the record, once the gate holds `value`.
   void record_after(unsigned value, void* stream) const {
     enter(far);
-    CHECK_EQUAL(
-        far.cuda("cuStreamWaitValue32_v2", stream, address(const_cast<unsigned*>(gate)), value, 0u),
-        0);
+    CHECK_EQUAL(far.cuda("cuStreamWaitValue32_v2", stream, address(gate), value, 0u), 0);
     CHECK_EQUAL(far.cuda("cuMemsetD8Async", address(far_memory), static_cast<unsigned char>(value),
                          size_t{64}, stream),
                 0);
@@ -199,7 +198,7 @@ struct Crossing : Two {
     return host;
   }
 
-  volatile unsigned* gate;
+  std::atomic<unsigned>* gate;
   void* event = nullptr;
   void* far_second = nullptr;
 };
