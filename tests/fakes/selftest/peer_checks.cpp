@@ -162,14 +162,15 @@ void check_wait_value() {
 /// Streams of two devices, and an event of the one that waits for `gate`.
 struct Crossing : Two {
   Crossing() {
-    void* pinned = nullptr;
-    CHECK_EQUAL(near.cuda("cuMemHostAlloc", &pinned, size_t{4}, 1u), 0);
-    gate = static_cast<std::atomic<unsigned>*>(pinned);
-    *gate = 0;
     char zeros[64] = {};
     near.write(near_memory, zeros, 64);
     near.write(far_memory, zeros, 64);
     enter(far);
+    // Of the context whose streams wait for it: it goes after them.
+    void* pinned = nullptr;
+    CHECK_EQUAL(far.cuda("cuMemHostAlloc", &pinned, size_t{4}, 0u), 0);
+    gate = static_cast<std::atomic<unsigned>*>(pinned);
+    *gate = 0;
     CHECK_EQUAL(far.cuda("cuEventCreate", &event, 2u), 0);
     CHECK_EQUAL(far.cuda("cuStreamCreate", &far_second, 1u), 0);
     enter(near);
