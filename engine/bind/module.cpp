@@ -165,7 +165,8 @@ NB_MODULE(_engine, m) {
           [](Team& team, const std::vector<double>& values) { return team.gather(values); },
           "values"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("abort", &Team::abort)
-      .def_prop_ro("rank", &Team::rank);
+      .def_prop_ro("rank", &Team::rank)
+      .def_prop_ro("size", &Team::size);
 
   nb::class_<CclInfo>(m, "CclInfo")
       .def_ro("name", &CclInfo::name)
