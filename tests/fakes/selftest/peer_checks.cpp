@@ -230,6 +230,9 @@ void check_wait_event() {
   crossing.record_after(3, crossing.far_second);
   CHECK_EQUAL(crossing.wait_event(near.stream), 0);
   *crossing.gate = 2;
+  crossing.enter(crossing.far);
+  crossing.far.wait();
+  crossing.enter(near);
   CHECK_EQUAL(crossing.state_soon(), kNotReady);
   CHECK_EQUAL(near.cuda("cuMemcpyDtoDAsync_v2", address(crossing.near_memory),
                         address(crossing.far_memory), size_t{64}, near.stream),
