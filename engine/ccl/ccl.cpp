@@ -5,8 +5,9 @@
 namespace cclmark {
 namespace {
 
-constexpr std::array<CclEntry, 3> kCcls = {{
+constexpr std::array<CclEntry, 4> kCcls = {{
     {"nccl", "cuda", open_nccl_family},
+    {"hccl", "acl", open_hccl},
     {"shm", "host", open_shm},
     {"mpi", "host", open_mpi},
 }};

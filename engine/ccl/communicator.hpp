@@ -110,6 +110,7 @@ std::span<const CclEntry> known_ccls();
 std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_hccl(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
 

@@ -25,8 +25,8 @@ from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
-_NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
-_DEFAULT_END = {"cuda": "128M", "host": "16M"}
+_NATIVE_CCL = {"cuda": "nccl", "acl": "hccl", "host": "shm"}
+_DEFAULT_END = {"cuda": "128M", "acl": "128M", "host": "16M"}
 _LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 

@@ -6,6 +6,7 @@ _TORCH = "torch:"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
+    "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
@@ -27,6 +28,6 @@ def usual_runtime(backend: str) -> str | None:
 
 def in_place_only(ccl: str, operation: str) -> bool:
     """Whether the library's function for the operation has no output of its own."""
-    if ccl == "mpi":
+    if ccl in ("mpi", "hccl"):
         return operation == "broadcast"
     return torch_backend_of(ccl) is not None and operation in ("all_reduce", "broadcast", "reduce")
