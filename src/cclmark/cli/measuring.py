@@ -15,7 +15,7 @@ from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_coun
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import torch_backend_of, usual_runtime
+from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -192,6 +192,8 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
         if needed is None or backend == "":
             known = ", ".join([*known_ccls(), "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
             raise UsageError(f"unknown library {name!r}: choose from {known}")
+        if backend is not None:
+            require_torch_devices(runtime)
         if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
     if flags.ccl_path and all(name == "shm" or torch_backend_of(name) for name in names):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cclmark.errors import UsageError
+
 _TORCH = "torch:"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
@@ -13,6 +15,7 @@ VERIFIED = {
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",
 }
 UNVERIFIED = "unverified"
+_TORCH_RUNTIMES = ("cuda", "host")
 _USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
 
 
@@ -24,6 +27,16 @@ def torch_backend_of(name: str) -> str | None:
 def usual_runtime(backend: str) -> str | None:
     """Whose devices a backend of torch's is used with, None for one that this does not know."""
     return _USUAL_RUNTIME.get(backend)
+
+
+def require_torch_devices(runtime: str) -> None:
+    """Raises UsageError for devices whose memory this makes no tensors of."""
+    if runtime not in _TORCH_RUNTIMES:
+        known = " or ".join(_TORCH_RUNTIMES)
+        raise UsageError(
+            f"torch.distributed is used on devices of {known} only, not yet on {runtime}: "
+            "see --devices"
+        )
 
 
 def in_place_only(ccl: str, operation: str) -> bool:
