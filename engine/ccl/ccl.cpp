@@ -5,11 +5,12 @@
 namespace cclmark {
 namespace {
 
-constexpr std::array<CclEntry, 4> kCcls = {{
-    {"nccl", "cuda", open_nccl_family},
-    {"hccl", "acl", open_hccl},
-    {"shm", "host", open_shm},
-    {"mpi", "host", open_mpi},
+const std::array<CclEntry, 5> kCcls = {{
+    {"nccl", {"cuda"}, open_nccl_family},
+    {"flagcx", {"cuda"}, open_flagcx},
+    {"hccl", {"acl"}, open_hccl},
+    {"shm", {"host"}, open_shm},
+    {"mpi", {"host"}, open_mpi},
 }};
 
 }  // namespace

@@ -7,6 +7,7 @@ int main() {
   selftest::number_checks();
   selftest::cuda_checks();
   selftest::peer_checks();
+  selftest::host_checks();
   selftest::sharing_checks();
   selftest::virtual_checks();
   selftest::kernel_checks();

@@ -15,7 +15,13 @@ from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_coun
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
+from cclmark.plan.islands import Island, parse_islands
+from cclmark.plan.libraries import (
+    BRIDGE,
+    require_torch_devices,
+    torch_backend_of,
+    usual_runtime,
+)
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -37,11 +43,14 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = pick_devices(flags.devices, device_count(flags))
+    devices = pick_devices(flags.devices, device_count(flags), mixed=True)
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
+    settings.islands = _islands(flags, plan.ccls, devices)
+    settings.through_host = flags.through_host
+    loaded = [*plan.ccls, *(island.ccl for island in settings.islands)]
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -55,7 +64,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         cases=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
-        ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")}
+        ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
         mpirun=mpirun.path if mpirun is not None else "",
@@ -104,12 +113,17 @@ def check_faults(
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def pick_devices(text: str, count: int | None) -> DeviceChoice:
+def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
     """What ``--devices`` and ``-g`` ask for, see choose_devices.
 
     Says at once what is odd about it: the header will as well, but not every format shows that.
+    ``mixed``: they may be of several runtimes.
     """
     devices = choose_devices(text, count, _count_devices)
+    if devices.mixed and not mixed:
+        raise UsageError(
+            "devices of several runtimes are measured by collectives, with --ccl bridge"
+        )
     if devices.notice:
         print(f"cclmark: {devices.notice}", file=sys.stderr)
     return devices
@@ -183,22 +197,65 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
         return [_NATIVE_CCL[runtime]]
-    from cclmark.run.probe import known_ccls, runtime_of
+    from cclmark.run.probe import known_ccls, runtimes_of
 
     names = list(dict.fromkeys(name.strip() for name in flags.ccl.split(",") if name.strip()))
     for name in names:
+        if name == BRIDGE:
+            continue
         backend = torch_backend_of(name)
-        needed = runtime_of(name) if backend is None else usual_runtime(backend) or runtime
-        if needed is None or backend == "":
-            known = ", ".join([*known_ccls(), "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
+        needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
+        if not needed or backend == "":
+            known = ", ".join(
+                [*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"]
+            )
             raise UsageError(f"unknown library {name!r}: choose from {known}")
         if backend is not None:
             require_torch_devices(runtime)
-        if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
-            raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
-    if flags.ccl_path and all(name == "shm" or torch_backend_of(name) for name in names):
+        if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
+            raise UsageError(
+                f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
+            )
+    built_in = ("shm", BRIDGE)
+    loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
+    if flags.ccl_path and not loaded and BRIDGE not in names:
         raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
+    if flags.ccl_path and len(loaded) > 1:
+        raise UsageError(
+            f"--ccl-path names one file, and {' and '.join(loaded)} are different libraries: name "
+            "theirs by CCLMARK_NCCL_LIBRARY and the like"
+        )
     return names
+
+
+def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[Island]:
+    """The islands that bridge is measured between, none without it. Raises UsageError."""
+    if BRIDGE not in ccls:
+        for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
+            if given:
+                raise UsageError(f"{name} is for --ccl bridge")
+        if devices.mixed:
+            raise UsageError(
+                f"{' and '.join(dict.fromkeys(devices.mixed))} devices are measured together with "
+                "--ccl bridge"
+            )
+        return []
+    if devices.mixed and len(ccls) > 1:
+        raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
+    from cclmark.run.probe import known_ccls, runtimes_of
+
+    libraries = {
+        runtime: [
+            _NATIVE_CCL[runtime],
+            *(
+                name
+                for name in known_ccls()
+                if runtime in runtimes_of(name) and name not in (_NATIVE_CCL[runtime], "mpi")
+            ),
+        ]
+        for runtime in dict.fromkeys(devices.runtimes)
+    }
+    return parse_islands(flags.islands, devices.runtimes, libraries)
 
 
 def _roots(text: str, ranks: int) -> list[int]:

@@ -21,7 +21,7 @@ from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import torch_backend_of
+from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.pairs import PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
@@ -58,7 +58,7 @@ def measure_pairs(flags: PairFlags) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
-    if any(name == "mpi" or torch_backend_of(name) is not None for name in sweep.ccls):
+    if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError("pairs are measured with nccl and shm, not with mpi or through torch")
     cases = list(sweep.cases())
     if not cases:

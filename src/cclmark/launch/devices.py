@@ -18,26 +18,36 @@ _ASCEND_VARIABLE = "CCLMARK_ASCENDCL_LIBRARY"
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """One runtime and the indices of its devices, one rank each.
+    """A runtime and the indices of its devices, one rank each.
 
-    ``notice`` is what the user should know about the choice, if there is anything.
+    ``notice`` is what the user should know about the choice, if there is anything. ``mixed``: the
+    runtime of every device where they are not all of ``runtime``, which is then the accelerators'.
     """
 
     runtime: str
     indices: tuple[int, ...]
     notice: str = ""
+    mixed: tuple[str, ...] = ()
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtime of every rank's device."""
+        return self.mixed or (self.runtime,) * len(self.indices)
 
 
 def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
     """Reads ``--devices`` and ``-g``.
 
     ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
-    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for).
+    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for),
+    or several of these with ``+`` between.
     Accelerators that are there and cannot be used are an error for who asked for a number of them;
     else the host is measured, with a notice.
     ``probe`` counts the devices of a runtime, or raises MissingError. Raises UsageError for what
     cannot be read and MissingError for devices that are not there.
     """
+    if "+" in text:
+        return _mixed(text, count, probe)
     runtime, _, part = text.partition(":")
     if runtime and not runtime.isalpha():
         runtime, part = "", text
@@ -66,6 +76,23 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
             )
         indices = indices[:count]
     return DeviceChoice(runtime, indices)
+
+
+def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
+    """Devices of several runtimes, in the order that they are named in."""
+    if count is not None:
+        raise UsageError(f"--devices {text} says how many of each: leave out -g and -p")
+    if not all(part.strip() for part in text.split("+")):
+        raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
+    parts = [choose_devices(part.strip(), None, probe) for part in text.split("+")]
+    names = [part.runtime for part in parts]
+    if len(set(names)) < len(names):
+        raise UsageError(f"the devices {text!r} name a runtime twice: name all its devices at once")
+    return DeviceChoice(
+        runtime=next((name for name in names if name != "host"), "host"),
+        indices=tuple(index for part in parts for index in part.indices),
+        mixed=tuple(part.runtime for part in parts for _ in part.indices),
+    )
 
 
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:

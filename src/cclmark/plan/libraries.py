@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from cclmark.errors import UsageError
 
+BRIDGE = "bridge"
 _TORCH = "torch:"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
+    "flagcx": "measured through a fake",
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI",
+    BRIDGE: "measured on hardware: hosts, x86-64; devices through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",
 }

@@ -80,7 +80,7 @@ FAKE_API int aclrtDestroyEvent(void* event) {
 FAKE_API int aclrtRecordEvent(void* event, void* stream) {
   return guarded("aclrtRecordEvent", [&] {
     auto recorded = own(Driver::instance().events, event);
-    fake_cuda::Event::record(recorded, *stream_behind(stream));
+    fake_cuda::Event::record(recorded, stream_behind(stream));
   });
 }
 
