@@ -5,9 +5,10 @@
 namespace cclmark {
 namespace {
 
-const std::array<CclEntry, 4> kCcls = {{
+const std::array<CclEntry, 5> kCcls = {{
     {"nccl", {"cuda"}, open_nccl_family},
     {"flagcx", {"cuda"}, open_flagcx},
+    {"hccl", {"acl"}, open_hccl},
     {"shm", {"host"}, open_shm},
     {"mpi", {"host"}, open_mpi},
 }};

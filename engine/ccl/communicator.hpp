@@ -116,6 +116,7 @@ std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
 std::unique_ptr<Ccl> open_flagcx(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_hccl(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
 

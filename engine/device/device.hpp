@@ -158,6 +158,9 @@ struct Runtime {
 /// The runtime called `name`, or nullptr.
 const Runtime* find_runtime(std::string_view name);
 
+int acl_device_count();
+std::unique_ptr<Device> open_acl_device(int index);
+bool acl_devices_reach(int from, int to);
 int cuda_device_count();
 std::unique_ptr<Device> open_cuda_device(int index);
 bool cuda_devices_reach(int from, int to);

@@ -13,5 +13,6 @@ int main() {
   selftest::kernel_checks();
   selftest::collective_checks();
   selftest::fault_checks();
+  selftest::ascend_checks();
   return selftest::failures() == 0 ? 0 : 1;
 }

@@ -16,7 +16,12 @@ from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
-from cclmark.plan.libraries import BRIDGE, torch_backend_of, usual_runtime
+from cclmark.plan.libraries import (
+    BRIDGE,
+    require_torch_devices,
+    torch_backend_of,
+    usual_runtime,
+)
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -26,8 +31,8 @@ from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
-_NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
-_DEFAULT_END = {"cuda": "128M", "host": "16M"}
+_NATIVE_CCL = {"cuda": "nccl", "acl": "hccl", "host": "shm"}
+_DEFAULT_END = {"cuda": "128M", "acl": "128M", "host": "16M"}
 _LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 
@@ -205,6 +210,8 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
                 [*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"]
             )
             raise UsageError(f"unknown library {name!r}: choose from {known}")
+        if backend is not None:
+            require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"

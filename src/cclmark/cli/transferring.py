@@ -36,7 +36,7 @@ from cclmark.report.transfer_table import TransferTable
 from cclmark.results.schema import Settings, TransferResult
 from cclmark.run import locate
 
-_DEFAULT_SIZE = {"cuda": "512M", "host": "16M"}
+_DEFAULT_SIZE = {"cuda": "512M", "acl": "512M", "host": "16M"}
 _PCCL_ELEMENTS = 8  # of a random size, where PCCL's users give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024

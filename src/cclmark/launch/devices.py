@@ -9,10 +9,11 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 
-RUNTIMES = ("cuda", "host")
+RUNTIMES = ("cuda", "acl", "host")
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
+_ASCEND_VARIABLE = "CCLMARK_ASCENDCL_LIBRARY"
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,27 @@ def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceC
 
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
     """The runtime to take when none is named, and the notice that goes with it."""
-    try:
-        return ("cuda", "") if probe("cuda") > 0 else ("host", "")
-    except MissingError as error:
-        if not _cuda_expected():
-            return "host", ""
+    faults: dict[str, MissingError] = {}
+    for runtime, vendor, expected in (
+        ("cuda", "NVIDIA", _cuda_expected),
+        ("acl", "Ascend", _ascend_expected),
+    ):
+        try:
+            # CUDA's devices may be there without a node of their own.
+            if (runtime == "cuda" or expected()) and probe(runtime) > 0:
+                return runtime, ""
+        except MissingError as error:
+            if expected():
+                faults[vendor] = error
+    for vendor, fault in faults.items():
         if insists:
-            raise
-        reason = str(error).splitlines()[0].rstrip(".")
+            raise fault
+        reason = str(fault).splitlines()[0].rstrip(".")
         return "host", (
-            f"the NVIDIA devices of this machine cannot be used: {reason}. The host is measured "
+            f"the {vendor} devices of this machine cannot be used: {reason}. The host is measured "
             "instead; 'cclmark info' says more"
         )
+    return "host", ""
 
 
 def _cuda_expected() -> bool:
@@ -116,6 +126,12 @@ def _cuda_expected() -> bool:
         return True
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
     return bool(_cuda_nodes()) and not hidden
+
+
+def _ascend_expected() -> bool:
+    """The same of Ascend devices."""
+    nodes = Path("/dev").glob("davinci[0-9]*")
+    return bool(os.environ.get(_ASCEND_VARIABLE)) or any(nodes)
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ def inventory_text(
 def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]:
     head = f"  {plain(device.runtime)}:{device.index}  {plain(device.name)}, "
     head += format_size(device.memory_bytes)
-    if device.runtime != "host":
+    if device.architecture:
         head += f", compute capability {device.architecture / 10:.1f}"
     lines = [head]
     if device.pci_bus_id:

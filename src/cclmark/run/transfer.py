@@ -39,8 +39,8 @@ _FAR_ENDS = {
 }
 _SAMPLE_S = 5e-3  # of copies behind each other: what begins and ends them is nothing to it
 _MOST_COPIES = 200  # all of them wait behind the gate, and a stream holds only so many
-_CHASE_ACCESSES = {"cuda": 1024, "host": 1 << 18}
-_PING_PONG_ROUNDS = {"cuda": 1000, "host": 500}
+_CHASE_ACCESSES = {"cuda": 1024, "acl": 1024, "host": 1 << 18}
+_PING_PONG_ROUNDS = {"cuda": 1000, "acl": 1000, "host": 500}
 _LATENCY_SAMPLES = 5
 _KEPT_FREE = 0.02
 _LEAST_IN_ONE_LAUNCH = 64 << 20  # bytes; smaller data might come out of caches near the kernel

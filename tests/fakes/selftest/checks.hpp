@@ -11,5 +11,6 @@ void virtual_checks();
 void kernel_checks();
 void collective_checks();
 void fault_checks();
+void ascend_checks();
 
 }  // namespace selftest
