@@ -1,6 +1,7 @@
 // The fake driver between devices: access, copies of any memory, waits for values and events,
 // copies that fail.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -161,14 +162,15 @@ void check_wait_value() {
 /// Streams of two devices, and an event of the one that waits for `gate`.
 struct Crossing : Two {
   Crossing() {
-    void* pinned = nullptr;
-    CHECK_EQUAL(near.cuda("cuMemHostAlloc", &pinned, size_t{4}, 1u), 0);
-    gate = static_cast<volatile unsigned*>(pinned);
-    *gate = 0;
     char zeros[64] = {};
     near.write(near_memory, zeros, 64);
     near.write(far_memory, zeros, 64);
     enter(far);
+    // Of the context whose streams wait for it: it goes after them.
+    void* pinned = nullptr;
+    CHECK_EQUAL(far.cuda("cuMemHostAlloc", &pinned, size_t{4}, 0u), 0);
+    gate = static_cast<std::atomic<unsigned>*>(pinned);
+    *gate = 0;
     CHECK_EQUAL(far.cuda("cuEventCreate", &event, 2u), 0);
     CHECK_EQUAL(far.cuda("cuStreamCreate", &far_second, 1u), 0);
     enter(near);
@@ -180,9 +182,7 @@ struct Crossing : Two {
   /// The device's work, and the record, once the gate holds `value`.
   void record_after(unsigned value, void* stream) const {
     enter(far);
-    CHECK_EQUAL(
-        far.cuda("cuStreamWaitValue32_v2", stream, address(const_cast<unsigned*>(gate)), value, 0u),
-        0);
+    CHECK_EQUAL(far.cuda("cuStreamWaitValue32_v2", stream, address(gate), value, 0u), 0);
     CHECK_EQUAL(far.cuda("cuMemsetD8Async", address(far_memory), static_cast<unsigned char>(value),
                          size_t{64}, stream),
                 0);
@@ -199,7 +199,7 @@ struct Crossing : Two {
     return host;
   }
 
-  volatile unsigned* gate;
+  std::atomic<unsigned>* gate;
   void* event = nullptr;
   void* far_second = nullptr;
 };
@@ -230,6 +230,9 @@ void check_wait_event() {
   crossing.record_after(3, crossing.far_second);
   CHECK_EQUAL(crossing.wait_event(near.stream), 0);
   *crossing.gate = 2;
+  crossing.enter(crossing.far);
+  crossing.far.wait();
+  crossing.enter(near);
   CHECK_EQUAL(crossing.state_soon(), kNotReady);
   CHECK_EQUAL(near.cuda("cuMemcpyDtoDAsync_v2", address(crossing.near_memory),
                         address(crossing.far_memory), size_t{64}, near.stream),
