@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
-from cclmark.errors import UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import torch_backend_of, usual_runtime
+from cclmark.plan.libraries import ASSUMED, meant_by, torch_backend_of, usual_runtime
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -25,8 +25,17 @@ from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
-_NATIVE_CCL = {"cuda": "nccl", "host": "shm"}
-_DEFAULT_END = {"cuda": "128M", "host": "16M"}
+_NATIVE_CCL = {
+    "cuda": "nccl",
+    "hip": "rccl",
+    "maca": "maca-mccl",
+    "musa": "musa-mccl",
+    "tops": "eccl",
+    "tang": "sunrise-pccl",
+    "host": "shm",
+}
+_DEFAULT_END = {"host": "16M"}
+_DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 
@@ -58,6 +67,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
+        warnings=warnings_of(plan.ccls),
         mpirun=mpirun.path if mpirun is not None else "",
     )
     name = operations[0] if len(operations) == 1 else "collectives"
@@ -182,10 +192,11 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
-        return [_NATIVE_CCL[runtime]]
+        return [_native_ccl(flags, runtime)]
     from cclmark.run.probe import known_ccls, runtime_of
 
-    names = list(dict.fromkeys(name.strip() for name in flags.ccl.split(",") if name.strip()))
+    typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
+    names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
     for name in names:
         backend = torch_backend_of(name)
         needed = runtime_of(name) if backend is None else usual_runtime(backend) or runtime
@@ -194,9 +205,40 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
             raise UsageError(f"unknown library {name!r}: choose from {known}")
         if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
+        _require_allowed(name, flags)
     if flags.ccl_path and all(name == "shm" or torch_backend_of(name) for name in names):
         raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
     return names
+
+
+def _native_ccl(flags: Flags, runtime: str) -> str:
+    """The library that goes with the devices. Raises UsageError, MissingError."""
+    if runtime not in _NATIVE_CCL:
+        from cclmark.run.probe import ccls_of
+
+        fitting = ", ".join(ccls_of(runtime)) or "none that is known here"
+        raise UsageError(f"{runtime} devices have several libraries: say --ccl ({fitting})")
+    _require_allowed(_NATIVE_CCL[runtime], flags)
+    return _NATIVE_CCL[runtime]
+
+
+def _require_allowed(name: str, flags: Flags) -> None:
+    """Raises MissingError for a library that is not used without being asked for by a flag.
+
+    Says at once what is assumed of it: the header will as well, but not every format shows that.
+    """
+    if name in ASSUMED and not flags.allow_unverified:
+        raise MissingError(
+            f"{name}: what is known of its interface is not enough to rely on. Assumed would be "
+            f"{ASSUMED[name]}. --allow-unverified tries it; it may crash or return wrong data"
+        )
+    for text in warnings_of([name]):
+        print(f"cclmark: {text}", file=sys.stderr)
+
+
+def warnings_of(ccls: Sequence[str]) -> list[str]:
+    """What users of these libraries should know of them."""
+    return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
 
 
 def _roots(text: str, ranks: int) -> list[int]:
@@ -232,7 +274,7 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
     begin_bytes = size_of("-b", flags.begin)
-    end_bytes = size_of("-e", flags.end or _DEFAULT_END[runtime])
+    end_bytes = size_of("-e", flags.end or _DEFAULT_END.get(runtime, _DEFAULT_END_OF_ACCELERATORS))
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
     factor = usual_factor if flags.factor is None else flags.factor

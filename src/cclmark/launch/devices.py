@@ -9,7 +9,16 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 
-RUNTIMES = ("cuda", "host")
+RUNTIMES = ("cuda", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
+# Those that are looked for when none is named, best first: whose devices they are, and the device
+# nodes that say that there are some.
+_ACCELERATORS = {
+    "cuda": ("NVIDIA", "nvidia[0-9]*"),
+    "hip": ("AMD", "kfd"),
+    "maca": ("MetaX", "mxcd*"),
+    "musa": ("Moore Threads", "mtgpu*"),
+    "tops": ("Enflame", "gcu[0-9]*"),
+}
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
@@ -69,26 +78,34 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
 
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
     """The runtime to take when none is named, and the notice that goes with it."""
-    try:
-        return ("cuda", "") if probe("cuda") > 0 else ("host", "")
-    except MissingError as error:
-        if not _cuda_expected():
-            return "host", ""
-        if insists:
-            raise
-        reason = str(error).splitlines()[0].rstrip(".")
-        return "host", (
-            f"the NVIDIA devices of this machine cannot be used: {reason}. The host is measured "
-            "instead; 'cclmark info' says more"
-        )
+    failures: dict[str, MissingError] = {}
+    for runtime in _ACCELERATORS:
+        try:
+            if probe(runtime) > 0:
+                return runtime, ""
+        except MissingError as error:
+            if _expected(runtime):
+                failures[runtime] = error
+    if not failures:
+        return "host", ""
+    runtime, failure = next(iter(failures.items()))
+    if insists:
+        raise failure
+    reason = str(failure).splitlines()[0].rstrip(".")
+    return "host", (
+        f"the {_ACCELERATORS[runtime][0]} devices of this machine cannot be used: {reason}. The "
+        "host is measured instead; 'cclmark info' says more"
+    )
 
 
-def _cuda_expected() -> bool:
-    """Whether something says that there are CUDA devices, so that their absence is a fault."""
-    if os.environ.get(_CUDA_VARIABLE):
+def _expected(runtime: str) -> bool:
+    """Whether something says that there are such devices, so that their absence is a fault."""
+    if os.environ.get(f"CCLMARK_{runtime.upper()}_LIBRARY"):
         return True
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
-    return bool(_cuda_nodes()) and not hidden
+    if runtime == "cuda":
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+        return bool(_cuda_nodes()) and not hidden
+    return any(Path("/dev").glob(_ACCELERATORS[runtime][1]))
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
@@ -146,7 +163,7 @@ def quick_cuda_count() -> int | None:
 
 
 def _cuda_nodes() -> list[Path]:
-    return list(Path("/dev").glob("nvidia[0-9]*"))
+    return list(Path("/dev").glob(_ACCELERATORS["cuda"][1]))
 
 
 def _cuda_driver_loads() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
-from cclmark.plan.libraries import UNVERIFIED, VERIFIED, in_place_only, usual_runtime
+from cclmark.plan.libraries import in_place_only, usual_runtime, verified
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.results.schema import CclReport
 from cclmark.run.probe import open_found
@@ -17,7 +17,7 @@ def report_ccls(ccl_path: str) -> list[CclReport]:
 
 
 def _native(name: str, runtime: str, ccl_path: str) -> CclReport:
-    report = CclReport(name, [runtime], VERIFIED.get(name, UNVERIFIED))
+    report = CclReport(name, [runtime], verified(name))
     try:
         info = open_found(name, ccl_path).info
     except (engine.EngineError, MissingError) as error:
@@ -48,7 +48,7 @@ def _torch() -> list[CclReport]:
             CclReport(
                 name=name,
                 runtimes=[usual_runtime(backend) or "any"],
-                verified=VERIFIED.get(name, UNVERIFIED),
+                verified=verified(name),
                 version=description.version,
                 path=description.path,
                 routes={operation: route_of(operation) for operation in COLLECTIVES},

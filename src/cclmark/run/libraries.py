@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+import msgspec
 
 from cclmark import _engine as engine
 from cclmark.plan.libraries import torch_backend_of
@@ -34,14 +37,43 @@ class NativeLibrary:
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """Rank 0 makes an id, and the launcher hands it on."""
-        job = rank.job
         key = f"communicator id of {self.description.name}"
-        if job.rank == 0:
-            identity = self.ccl.make_id(job.ranks)
-            rank.client.put(key, identity)
-        else:
-            identity = rank.client.get(key, job.settings.timeout_s)
+        identity = agree_on_identity(
+            rank, key, self.description, 0, lambda: self.ccl.make_id(rank.job.ranks)
+        )
         return self.ccl.join(device, identity, rank.team)
+
+
+class _Offer(msgspec.Struct):
+    """What the rank that makes a communicator's id tells those that it is for."""
+
+    version: str
+    path: str
+    identity: bytes
+
+
+def agree_on_identity(
+    rank: Rank, key: str, own: LibraryDescription, leader: int, make: Callable[[], bytes]
+) -> bytes:
+    """The communicator's id that rank ``leader`` makes, by way of the launcher.
+
+    Raises MissingError where that rank has another version of the library than this one: to join
+    it may hang, and the library would not say why.
+    """
+    job = rank.job
+    if job.rank == leader:
+        offer = _Offer(own.version, own.path, make())
+        rank.client.put(key, msgspec.msgpack.encode(offer))
+        return offer.identity
+    sent = rank.client.get(key, job.settings.timeout_s)
+    offer = msgspec.msgpack.decode(sent, type=_Offer)
+    if offer.version != own.version:
+        raise engine.MissingError(
+            f"rank {job.rank} loaded {own.name} {own.version} from {own.path}, rank {leader} "
+            f"{offer.version} from {offer.path}: mixed versions hang or crash. Give all ranks the "
+            "same with --ccl-path"
+        )
+    return offer.identity
 
 
 def open_library(name: str, job: Job) -> Library:

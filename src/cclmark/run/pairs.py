@@ -16,6 +16,7 @@ from cclmark.analysis.pairs import disturbance
 from cclmark.plan.inject import Injection
 from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
 from cclmark.results.schema import CaseResult
+from cclmark.run.libraries import NativeLibrary, agree_on_identity
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -38,13 +39,14 @@ class _Bench:
 class PairsRunner:
     """Runs the cases of all pairs with one library on one rank, in step with the other ranks."""
 
-    def __init__(self, rank: Rank, ccl: engine.Ccl, device: engine.Device) -> None:
+    def __init__(self, rank: Rank, library: NativeLibrary, device: engine.Device) -> None:
         self._rank = rank
         self._job = rank.job
-        self._ccl = ccl
+        self._library = library
         self._device = device
         self._cases = PairCases(rank.job.cases, rank.job.ranks)
-        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
+        ccl = library.description.name
+        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl]
         self._places = own
         self._left = set(rank.job.pending)
         self._followers = _followers(self._cases, own)
@@ -122,13 +124,13 @@ class PairsRunner:
         slot = job.ranks + 2 * pairs.index(pair)
         rank.group = rank.team.group(job.team_fd, list(pair), slot)
         rank.enter("communicator creation")
-        key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
-        if job.rank == pair[0]:
-            identity = self._ccl.make_id(2)
-            rank.client.put(key, identity)
-        else:
-            identity = rank.client.get(key, job.settings.timeout_s)
-        communicator = self._ccl.join(self._device, identity, rank.group)
+        key = (
+            f"communicator id of {self._library.description.name} for ranks {pair[0]} and {pair[1]}"
+        )
+        identity = agree_on_identity(
+            rank, key, self._library.description, pair[0], lambda: self._library.ccl.make_id(2)
+        )
+        communicator = self._library.ccl.join(self._device, identity, rank.group)
         session = engine.Session(self._device, rank.group, communicator)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")

@@ -74,7 +74,7 @@ class Worker:
                 from cclmark.run.pairs import PairsRunner
 
                 assert isinstance(library, NativeLibrary)
-                PairsRunner(self.rank, library.ccl, device).run()
+                PairsRunner(self.rank, library, device).run()
             else:
                 self._measure_with(name, library, device)
         self.rank.case_index = -1

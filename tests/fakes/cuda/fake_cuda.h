@@ -1,7 +1,7 @@
 #pragma once
 
-// What a fake runtime offers the fake CCLs of the same process beyond its vendor's interface. Results
-// are those of the driver API: 0 for success.
+// What a fake runtime offers the fake CCLs of the same process beyond its vendor's interface.
+// Results are those of the driver API: 0 for success.
 
 #include <stddef.h>
 

@@ -63,5 +63,7 @@ inline void require(bool met, Result otherwise, const char* text) {
 
 /// The version that the library claims to be, as 10000 × major + 100 × minor + patch.
 int version();
+/// Whether the library has 8-bit floats.
+bool has_fp8();
 
 }  // namespace fake_nccl
