@@ -108,7 +108,7 @@ NB_MODULE(_engine, m) {
   m.def("known_ccls", [] {
     nb::list result;
     for (const CclEntry& entry : known_ccls()) {
-      result.append(nb::make_tuple(entry.name, entry.runtime));
+      result.append(nb::make_tuple(entry.name, entry.runtimes));
     }
     return result;
   });

@@ -5,18 +5,19 @@
 namespace cclmark {
 namespace {
 
-constexpr std::array<CclEntry, 11> kCcls = {{
-    {"nccl", "cuda", open_nccl_family},
-    {"rccl", "hip", open_nccl_family},
-    {"maca-mccl", "maca", open_nccl_family},
-    {"musa-mccl", "musa", open_nccl_family},
-    {"eccl", "tops", open_nccl_family},
-    {"ixccl", "cudart", open_nccl_family},
-    {"duccl", "cudart", open_nccl_family},
-    {"pccl", "cudart", open_nccl_family},
-    {"sunrise-pccl", "tang", open_nccl_family},
-    {"shm", "host", open_shm},
-    {"mpi", "host", open_mpi},
+const std::array<CclEntry, 12> kCcls = {{
+    {"nccl", {"cuda"}, open_nccl_family},
+    {"rccl", {"hip"}, open_nccl_family},
+    {"maca-mccl", {"maca"}, open_nccl_family},
+    {"musa-mccl", {"musa"}, open_nccl_family},
+    {"eccl", {"tops"}, open_nccl_family},
+    {"ixccl", {"cudart"}, open_nccl_family},
+    {"duccl", {"cudart"}, open_nccl_family},
+    {"pccl", {"cudart"}, open_nccl_family},
+    {"sunrise-pccl", {"tang"}, open_nccl_family},
+    {"flagcx", {"cuda"}, open_flagcx},
+    {"shm", {"host"}, open_shm},
+    {"mpi", {"host"}, open_mpi},
 }};
 
 }  // namespace

@@ -67,6 +67,10 @@ class Communicator {
   /// Releases memory, enrolled or not.
   virtual void release(void* memory, Registration registration) noexcept = 0;
 
+  /// Whether a call returns only when its work is done: a device's events around it then tell
+  /// nothing, and it cannot be captured.
+  virtual bool blocking() const { return false; }
+
   /// Raises Error when the library failed behind our back; looked at while waiting.
   virtual void check() {}
 };
@@ -100,7 +104,7 @@ struct CclPlaces {
 /// One row of the table of libraries.
 struct CclEntry {
   std::string_view name;
-  std::string_view runtime;  ///< whose devices it works on
+  std::vector<std::string_view> runtimes;  ///< whose devices it works on, the usual ones first
   std::unique_ptr<Ccl> (*open)(std::string_view name, const CclPlaces& places);
 };
 std::span<const CclEntry> known_ccls();
@@ -109,6 +113,7 @@ std::span<const CclEntry> known_ccls();
 /// Raises MissingError with what was tried, Error for a name that is not in the table.
 std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
+std::unique_ptr<Ccl> open_flagcx(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);

@@ -212,6 +212,12 @@ static void hold_back(const Batch& batch) {
   if (batch.delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(batch.delay_s));
 }
 
+/// Between two events on the device's clock; NaN where they tell nothing.
+double Session::elapsed_s(const Event& from, const Event& to) {
+  if (communicator_.blocking()) return std::numeric_limits<double>::quiet_NaN();
+  return device_.elapsed_s(from.get(), to.get());
+}
+
 Samples Session::run(const Batch& batch) {
   // Every batch walks through the buffers from their beginning, so that all samples of a case touch
   // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
@@ -252,8 +258,7 @@ Samples Session::run_batch(const Batch& batch) {
   wait_until_idle();
   auto end = Clock::now();
   communicator_.check();
-  return gather({seconds_between(begin, end) / operations},
-                {device_.elapsed_s(start_.get(), end_.get()) / operations},
+  return gather({seconds_between(begin, end) / operations}, {elapsed_s(start_, end_) / operations},
                 {seconds_between(begin, enqueued) / operations});
 }
 
@@ -291,7 +296,7 @@ Samples Session::run_with_events(const Batch& batch) {
   communicator_.check();
   std::vector<double> device_s;
   for (size_t i = 0; i < batch.iterations; ++i) {
-    device_s.push_back(device_.elapsed_s(marks_[i].get(), marks_[i + 1].get()));
+    device_s.push_back(elapsed_s(marks_[i], marks_[i + 1]));
   }
   auto operations = static_cast<double>(batch.iterations);
   std::vector<double> host_s(batch.iterations, seconds_between(begin, end) / operations);
@@ -300,6 +305,9 @@ Samples Session::run_with_events(const Batch& batch) {
 }
 
 void* Session::graph_of(const Batch& batch) {
+  if (communicator_.blocking()) {
+    throw UnsupportedError("calls that wait for the device inside cannot be captured in a graph");
+  }
   size_t operations = batch.iterations * batch.group;
   if (graph_ != nullptr && graph_operations_ == operations) return graph_;
   drop_graph();

@@ -107,6 +107,7 @@ class Session {
   Samples run_batch(const Batch& batch);
   Samples run_singly(const Batch& batch);
   Samples run_with_events(const Batch& batch);
+  double elapsed_s(const Event& from, const Event& to);
   void* graph_of(const Batch& batch);
   void drop_graph() noexcept;
   Region input() const;

@@ -193,21 +193,29 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
         return [_native_ccl(flags, runtime)]
-    from cclmark.run.probe import known_ccls, runtime_of
+    from cclmark.run.probe import known_ccls, runtimes_of
 
     typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
     names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
     for name in names:
         backend = torch_backend_of(name)
-        needed = runtime_of(name) if backend is None else usual_runtime(backend) or runtime
-        if needed is None or backend == "":
+        needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
+        if not needed or backend == "":
             known = ", ".join([*known_ccls(), "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
             raise UsageError(f"unknown library {name!r}: choose from {known}")
-        if needed != runtime and (backend, runtime) != ("gloo", "cuda"):
-            raise UsageError(f"{name} works on {needed} devices, not on {runtime}: see --devices")
+        if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
+            raise UsageError(
+                f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
+            )
         _require_allowed(name, flags)
-    if flags.ccl_path and all(name == "shm" or torch_backend_of(name) for name in names):
+    loaded = [name for name in names if name != "shm" and torch_backend_of(name) is None]
+    if flags.ccl_path and not loaded:
         raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
+    if flags.ccl_path and len(loaded) > 1:
+        raise UsageError(
+            f"--ccl-path names one file, and {' and '.join(loaded)} are different libraries: name "
+            "theirs by CCLMARK_NCCL_LIBRARY and the like"
+        )
     return names
 
 

@@ -7,6 +7,7 @@ _THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
+    "flagcx": "measured through a fake",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI",
     "rccl": _THROUGH_FAKE,

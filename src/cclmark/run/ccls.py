@@ -12,12 +12,12 @@ from cclmark.run.probe import open_found
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
     """Every library of the table, then torch's backends. ``ccl_path``: a file of NCCL's kind."""
-    reports = [_native(name, runtime, ccl_path) for name, runtime in engine.known_ccls()]
+    reports = [_native(name, runtimes, ccl_path) for name, runtimes in engine.known_ccls()]
     return reports + _torch()
 
 
-def _native(name: str, runtime: str, ccl_path: str) -> CclReport:
-    report = CclReport(name, [runtime], verified(name))
+def _native(name: str, runtimes: list[str], ccl_path: str) -> CclReport:
+    report = CclReport(name, runtimes, verified(name))
     try:
         info = open_found(name, ccl_path).info
     except (engine.EngineError, MissingError) as error:

@@ -31,9 +31,9 @@ def count_devices(runtime: str) -> int:
         raise MissingError(f"the runtime {runtime} does not work: {error}") from None
 
 
-def runtime_of(ccl: str) -> str | None:
-    """The runtime whose devices a library works on, None for a library that nobody knows."""
-    return dict(engine.known_ccls()).get(ccl)
+def runtimes_of(ccl: str) -> list[str]:
+    """The runtimes whose devices a library works on, none for a library that nobody knows."""
+    return dict(engine.known_ccls()).get(ccl, [])
 
 
 def known_ccls() -> list[str]:
@@ -43,7 +43,7 @@ def known_ccls() -> list[str]:
 
 def ccls_of(runtime: str) -> list[str]:
     """The names of the libraries that work on devices of ``runtime``."""
-    return [name for name, needed in engine.known_ccls() if needed == runtime]
+    return [name for name, runtimes in engine.known_ccls() if runtime in runtimes]
 
 
 def open_found(name: str, ccl_path: str) -> engine.Ccl:
@@ -59,7 +59,8 @@ def take_inventory(ccl_path: str) -> Inventory:
     """Opens every device and every library of this machine."""
     inventory = Inventory()
     os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(wheel_files("nvrtc")))
-    for runtime in dict.fromkeys(runtime for _, runtime in engine.known_ccls()):
+    every = (runtime for _, runtimes in engine.known_ccls() for runtime in runtimes)
+    for runtime in dict.fromkeys(every):
         try:
             for index in range(engine.device_count(runtime) if runtime != "host" else 1):
                 inventory.devices.append(_describe(runtime, index, len(inventory.devices)))

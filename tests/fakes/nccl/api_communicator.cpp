@@ -11,7 +11,6 @@
 namespace fake_nccl {
 namespace {
 
-[[maybe_unused]] constexpr int kFp8Version = 22400;
 constexpr unsigned long long kNoDevice = 1ull << 32;
 
 unsigned long long device_or_none() {
@@ -43,14 +42,6 @@ int version() {
   }
   return static_cast<int>(
       environment_number("CCLMARK_FAKE_NCCL_VERSION", CCLMARK_FAKE_DEFAULT_VERSION));
-}
-
-bool has_fp8() {
-#ifdef CCLMARK_FAKE_WITHOUT_FP8
-  return false;
-#else
-  return version() >= kFp8Version;
-#endif
 }
 
 FAKE_API int ncclGetVersion(int* number) {

@@ -19,7 +19,7 @@ Operation make(Kind kind, const void* send, void* receive, size_t count, int dty
   operation.send = static_cast<const std::byte*>(send);
   operation.receive = static_cast<std::byte*>(receive);
   operation.count = count;
-  operation.dtype = static_cast<Dtype>(dtype + shift("CCLMARK_FAKE_SHIFT_DTYPES"));
+  operation.dtype = dtype_of(dtype + shift("CCLMARK_FAKE_SHIFT_DTYPES"));
   return operation;
 }
 

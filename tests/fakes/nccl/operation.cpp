@@ -6,6 +6,7 @@
 namespace fake_nccl {
 namespace {
 
+constexpr int kFp8Version = 22400;
 constexpr int kFp8Architecture = 90;
 
 void check_pointer(const void* memory, size_t width, const char* which) {
@@ -74,7 +75,7 @@ size_t Operation::receive_count(int rank, int ranks) const {
 
 void prepare(Operation& operation, int rank, int ranks, int architecture) {
   auto dtype = static_cast<int>(operation.dtype);
-  int dtypes = static_cast<int>(has_fp8() ? Dtype::fp8e5m2 : Dtype::bfloat16) + 1;
+  int dtypes = static_cast<int>(version() >= kFp8Version ? Dtype::fp8e5m2 : Dtype::bfloat16) + 1;
   require(dtype >= 0 && dtype < dtypes, kInvalidArgument, "the data type is not one");
   auto reduction = static_cast<int>(operation.reduction);
   require(reduction >= 0 && reduction < kReductionCount, kInvalidArgument,

@@ -72,7 +72,7 @@ struct Parts {
   operation.send = static_cast<const std::byte*>(send);
   operation.receive = static_cast<std::byte*>(receive);
   operation.count = count;
-  operation.dtype = static_cast<Dtype>(dtype);
+  operation.dtype = dtype_of(dtype);
   operation.root = root;
   return enqueue(comm, stream, operation);
 }

@@ -1,0 +1,110 @@
+"""The way through FlagCX, on a fake that moves data."""
+
+from __future__ import annotations
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES
+
+SHORT = ("-n", "2", "-w", "1")
+FLAGCX = ("--ccl", "flagcx", "-g", "3")
+
+
+@pytest.fixture
+def env(fake_cuda):
+    return {
+        **fake_cuda.env(),
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+    }
+
+
+def on_device_clock(result) -> bool:
+    """Whether the device's events timed every sample."""
+    return all(time is not None for row in result.samples.device_s for time in row)
+
+
+def test_every_operation_is_measured_and_right(cclmark, env):
+    run = cclmark("collectives", *FLAGCX, "-b", "480", "-e", "480", *SHORT, env=env)
+    results = run.journal.results
+    assert {result.case.operation for result in results} == set(COLLECTIVES)
+    for result in results:
+        assert (result.status, result.reason) == ("ok", "")
+        assert "clusters" not in result.route
+        assert on_device_clock(result)
+    library = run.journal.header.libraries[0]
+    assert (library.name, library.version) == ("flagcx", "10000")
+    assert library.path == env["CCLMARK_FLAGCX_LIBRARY"]
+
+
+def test_eight_bit_floats_are_skipped(cclmark, env):
+    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", "-d", "fp8e4m3,int8", env=env)
+    assert {it.case.dtype: it.reason for it in run.journal.results if it.status != "ok"} == {
+        "fp8e4m3": "flagcx has no fp8e4m3"
+    }
+
+
+def test_uneven_parts_arrive_where_they_belong(cclmark, env):
+    run = cclmark(
+        "alltoallv", *FLAGCX, "-b", "4K", "-e", "4K", "--pattern", "skew:4", *SHORT, env=env
+    )
+    assert {result.verification.wrong for result in run.journal.results} == {0}
+
+
+def test_wrong_data_is_seen(cclmark, env):
+    env["CCLMARK_FAKE_NCCL_CORRUPT"] = "1:AllReduce:7"
+    run = cclmark("all_reduce", *FLAGCX, "-b", "1K", "-e", "1K", *SHORT, env=env, code=1)
+    for result in run.journal.results:
+        assert [it.rank for it in result.verification.findings if it.wrong] == [1]
+
+
+def test_calls_between_clusters_are_timed_by_the_host(cclmark, env):
+    env["FLAGCX_CLUSTER_SPLIT_LIST"] = "2"
+    run = cclmark(
+        *("all_reduce", "--ccl", "flagcx", "-g", "4", "-b", "1K", "-e", "1K", "-o", "sum,prod"),
+        *SHORT,
+        env=env,
+    )
+    for result in run.journal.results:
+        if result.case.reduction == "prod":
+            assert (result.status, result.reason) == (
+                "skipped",
+                "flagcx has no prod between clusters",
+            )
+            continue
+        assert result.status == "ok"
+        assert result.route == "native, clusters of mixed vendors"
+        assert not on_device_clock(result)
+    assert run.journal.header.environment["FLAGCX_CLUSTER_SPLIT_LIST"] == "2"
+
+
+def test_between_clusters_nothing_is_captured(cclmark, env):
+    env["FLAGCX_CLUSTER_SPLIT_LIST"] = "2"
+    run = cclmark(
+        *("all_reduce", "--ccl", "flagcx", "-g", "4", "-b", "1K", "-e", "1K", "--timing", "graph"),
+        env=env,
+        code=3,
+    )
+    assert {result.status for result in run.journal.results} == {"skipped"}
+    assert all("captured" in result.reason for result in run.journal.results)
+
+
+def test_a_build_for_another_vendor_is_named(cclmark, env):
+    env["CCLMARK_FAKE_FLAGCX_VENDOR"] = "ASCEND"
+    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", env=env, code=3)
+    assert "was built for ASCEND devices, and these are cuda devices" in run.message
+
+
+def test_a_failing_call_is_told_in_words(cclmark, env):
+    env["CCLMARK_FAKE_NCCL_FAIL"] = "1:AllReduce"
+    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", env=env, code=4)
+    assert "flagcxAllReduce" in run.message
+    assert "internal error: injected failure of AllReduce on rank 1" in run.message
+
+
+def test_one_file_for_two_libraries_is_refused(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "nccl,flagcx", "-g", "2", "--ccl-path", "/x/libnccl.so"),
+        env=env,
+        code=2,
+    )
+    assert "--ccl-path names one file" in run.message
