@@ -53,7 +53,8 @@ struct Names {
   const char* create_event = "EventCreateWithFlags";
   const char* destroy_event = "EventDestroy";
   const char* record_event = "EventRecord";
-  const char* elapsed = "EventElapsedTime";
+  const char* elapsed = "EventElapsedTime";  ///< milliseconds
+  const char* elapsed_us = nullptr;          ///< microseconds: preferred where it is there
   const char* can_access_peer = "DeviceCanAccessPeer";
 };
 
@@ -135,7 +136,8 @@ const std::array<Row, kVendorRuntimes>& rows() {
                  .create_event = "NotifierCreate",
                  .destroy_event = "NotifierDestroy",
                  .record_event = "PlaceNotifier",
-                 .elapsed = "NotifierDuration",
+                 .elapsed = "NotifierElapsedTime",
+                 .elapsed_us = "NotifierDuration",
                  .can_access_peer = "GetPeerAccessibility"},
        .directions = {.to_device = 0, .to_host = 2, .any = 5},
        .order = Order::cambricon},
@@ -191,7 +193,12 @@ struct Vendor {
   void* copy_async_ = require<void>(row.names.copy_async);
   void* create_stream_ = require<void>(row.names.create_stream);
   void* create_event_ = require<void>(row.names.create_event);
-  void* elapsed_ = library.optional<void>(symbol_of(row.names.elapsed).c_str());
+  void* elapsed_us_ = row.names.elapsed_us == nullptr
+                          ? nullptr
+                          : library.optional<void>(symbol_of(row.names.elapsed_us).c_str());
+  void* elapsed_ = elapsed_us_ != nullptr
+                       ? elapsed_us_
+                       : library.optional<void>(symbol_of(row.names.elapsed).c_str());
 
   const char* (*error_string)(Status) = require<const char*(Status)>(row.names.error_string);
   const char* (*error_name)(Status) =
@@ -249,7 +256,7 @@ struct Vendor {
                             : as<Status(float*, void*, void*)>(elapsed_)(&time, start, end);
     if (code == kNotSupported) return std::numeric_limits<double>::quiet_NaN();
     check(code, row.names.elapsed);
-    return static_cast<double>(time) * (cambricon ? 1e-6 : 1e-3);
+    return static_cast<double>(time) * (elapsed_us_ != nullptr ? 1e-6 : 1e-3);
   }
 
   void check(Status code, const char* call) const {
@@ -265,6 +272,7 @@ struct Vendor {
     return Error::describe(row.prefix + std::string(call), code, text != nullptr ? text : "");
   }
   bool not_ready(Status code) const { return code == kNotReady || named(code, "NotReady"); }
+  bool no_device(Status code) const { return code == kNoDevice || named(code, "NoDevice"); }
   /// A runtime may keep an error that was handled here for whoever asks it next: a library would
   /// take it for its own.
   void forget_error() const {
@@ -541,7 +549,7 @@ int count() {
   const Vendor& api = vendor<row>();
   int devices = 0;
   Status code = api.device_count(&devices);
-  if (code == kNoDevice) return 0;
+  if (api.no_device(code)) return 0;
   api.check(code, "GetDeviceCount");
   return devices;
 }

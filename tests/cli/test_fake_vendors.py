@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from cclmark.plan.operations import COLLECTIVES
 
 BUILD = Path(__file__).parents[2] / "build" / "tests"
+LONE_RANK = Path(__file__).parents[1] / "fakes" / "lone_rank.py"
 
 
 @dataclass(frozen=True)
@@ -61,22 +65,21 @@ def by_name(vendor: Vendor) -> str:
     return vendor.ccl
 
 
+def built(directory: str, file: str) -> Path:
+    """Where the fakes of a vendor are. Fails when they are not built."""
+    build = Path(os.environ.get("CCLMARK_TEST_BUILD", BUILD))
+    for path in build.rglob(f"{directory}/{file}"):
+        return path.parent
+    pytest.fail(f"there is no {directory}/{file} below {build}: make engine-test")
+
+
 @pytest.fixture(scope="session")
 def env_of(tmp_path_factory) -> Environment:
     """The environment in which a vendor's fakes are found."""
-    build = Path(os.environ.get("CCLMARK_TEST_BUILD", BUILD))
-    found = {
-        path.parent.name: path.parent
-        for vendor in VENDORS.values()
-        for path in build.rglob(vendor.runtime_file)
-        if path.parent.name == vendor.directory
-    }
     cache = tmp_path_factory.mktemp("kernels")
 
     def env(vendor: Vendor, *, ccl: Path | None = None, **extra: str) -> dict[str, str]:
-        if vendor.directory not in found:
-            pytest.fail(f"the fakes of {vendor.ccl} are not built below {build}: make engine-test")
-        directory = found[vendor.directory]
+        directory = built(vendor.directory, vendor.runtime_file)
         return {
             vendor.runtime_variable: str(directory / vendor.runtime_file),
             vendor.ccl_variable: str(ccl or directory / vendor.ccl_file),
@@ -256,6 +259,74 @@ class TestWhatDiffers:
         assert "rank 1 loaded rccl 2.20.1 from " in run.err
 
 
+class TestTransfers:
+    """Copies between devices, by the copy engine: there are no kernels."""
+
+    @pytest.mark.parametrize("processes", ("0", "1"), ids=("one process", "a process each"))
+    def test_of_hip(self, cclmark, env_of, processes) -> None:
+        run = cclmark(
+            *("p2p", "--devices", "hip:0,1", "-b", "64K", "-p", "uniBw,latency", "-m", processes),
+            env=env_of(RCCL),
+        )
+        measured = [one for one in run.journal.transfers if one.transfer.engine == "CE"]
+        assert [one.status for one in measured] == ["ok"] * 4
+        for result in run.journal.transfers:
+            if result not in measured:
+                assert result.status == "skipped"
+                assert "kernels are compiled for CUDA only, not for hip" in result.reason
+
+    def test_of_a_runtime_that_cannot_hold_a_stream_up(self, cclmark, env_of) -> None:
+        arguments = ("p2p", "--devices", "maca:0,1", "-b", "64K", "-p", "uniBw", "--engine", "CE")
+        run = cclmark(*arguments, env=env_of(MACA), code=3)
+        results = run.journal.transfers
+        assert len(results) == 2
+        for result in results:
+            assert result.status == "skipped"
+            assert "this runtime has no mcStreamWaitValue32" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("runtime", "file", "copy", "order", "timed"),
+    [
+        ("cnrt", "libcnrt.so", "cnrtMemcpyAsync_V2", "stream,1", True),
+        ("hip", "libamdhip64.so.6", "hipMemcpyAsync", "3,stream", True),
+        ("musa", "libmusart.so", "musaMemcpyAsync", "3,stream", False),
+    ],
+)
+def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
+    """A runtime without a library of its own, and two with one, seen from a session."""
+    path = built(runtime, file) / file
+    environment = {**os.environ, f"CCLMARK_{runtime.upper()}_LIBRARY": str(path)}
+    run = subprocess.run(
+        [sys.executable, str(LONE_RANK), runtime, copy, order],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert (found["devices"], found["pci_bus_id"]) == (4, "0000:02:00.0")
+    assert found["name"].startswith("CCLMark Fake ")
+    assert found["memory_bytes"] == 1 << 30
+    assert 0 < found["free_bytes"] < found["memory_bytes"]
+    assert found["reach"] is True
+    assert f"not for {runtime}" in found["checked_on_host"]
+    assert "out of" in found["too much"]
+    for place in ("out of place", "in place"):
+        result = found[place]
+        assert (result["wrong"], result["caught"]) == ([0], [1])
+        if timed:
+            # One operation is one copy: the events' unit is right when both clocks tell alike.
+            assert 0 < result["device_s"] < 3 * result["host_s"]
+            assert result["device_s"] > result["host_s"] / 300
+        else:
+            assert result["device_s"] is None
+    assert found["in place"]["route"] == "copy aside, then a copy for alltoall"
+
+
 class TestChoice:
     """Which library and which devices are taken."""
 
@@ -280,6 +351,11 @@ class TestChoice:
         arguments = ("--devices", "hip", "--ccl", "nccl", "-e", "64")
         run = cclmark("all_reduce", *arguments, env=env_of(RCCL), code=2)
         assert "nccl works on cuda devices, not on hip" in run.err
+
+    def test_a_runtime_without_devices(self, cclmark, env_of) -> None:
+        env = env_of(RCCL, CCLMARK_FAKE_DEVICES="0")
+        run = cclmark("all_reduce", "--devices", "hip", "-e", "64", env=env, code=3)
+        assert "the runtime hip sees no device" in run.err
 
     def test_broken_devices_are_said_when_the_host_takes_their_place(
         self, cclmark, tmp_path: Path
@@ -326,6 +402,14 @@ class TestTheWrongLibrary:
         env[RCCL.runtime_variable] = env[RCCL.ccl_variable]
         run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
         assert "has no symbol hipGetDeviceCount" in run.err
+
+    def test_a_second_copy_of_the_runtime(self, cclmark, env_of, tmp_path: Path) -> None:
+        env = env_of(RCCL)
+        copy = shutil.copy(env[RCCL.runtime_variable], tmp_path / "libamdhip64.so.5")
+        env["LD_PRELOAD"] = str(copy)
+        run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
+        assert "two files of one runtime are loaded" in run.err
+        assert f"Set CCLMARK_HIP_LIBRARY={copy}" in run.err
 
     def test_one_that_is_too_old(self, cclmark, env_of) -> None:
         env = env_of(MACA, CCLMARK_FAKE_NCCL_VERSION="20605")
