@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bind/python_communicator.hpp"
+#include "ccl/bridge.hpp"
 #include "ccl/communicator.hpp"
 #include "collective/values.hpp"
 #include "device/device.hpp"
@@ -164,7 +165,8 @@ NB_MODULE(_engine, m) {
           [](Team& team, const std::vector<double>& values) { return team.gather(values); },
           "values"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("abort", &Team::abort)
-      .def_prop_ro("rank", &Team::rank);
+      .def_prop_ro("rank", &Team::rank)
+      .def_prop_ro("size", &Team::size);
 
   nb::class_<CclInfo>(m, "CclInfo")
       .def_ro("name", &CclInfo::name)
@@ -204,6 +206,15 @@ NB_MODULE(_engine, m) {
         return std::make_unique<PythonCommunicator>(std::move(adapter), device);
       },
       "adapter"_a, "device"_a, nb::keep_alive<0, 2>());
+  m.def(
+      "join_islands",
+      [](Device& device, Team& team, std::vector<int> firsts, bool through_host,
+         Communicator* own) {
+        nb::gil_scoped_release release;
+        return join_islands(device, team, {std::move(firsts), through_host}, own);
+      },
+      "device"_a, "team"_a, "firsts"_a, "through_host"_a, "own"_a.none(), nb::keep_alive<0, 1>(),
+      nb::keep_alive<0, 2>(), nb::keep_alive<0, 5>());
   m.def("tensor_at", &tensor_at, "address"_a, "count"_a, "device"_a, nb::rv_policy::reference);
 
   nb::class_<Samples>(m, "Samples")

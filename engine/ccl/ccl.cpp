@@ -5,7 +5,7 @@
 namespace cclmark {
 namespace {
 
-const std::array<CclEntry, 12> kCcls = {{
+const std::array<CclEntry, 13> kCcls = {{
     {"nccl", {"cuda"}, open_nccl_family},
     {"rccl", {"hip"}, open_nccl_family},
     {"maca-mccl", {"maca"}, open_nccl_family},
@@ -16,6 +16,7 @@ const std::array<CclEntry, 12> kCcls = {{
     {"pccl", {"cudart"}, open_nccl_family},
     {"sunrise-pccl", {"tang"}, open_nccl_family},
     {"flagcx", {"cuda"}, open_flagcx},
+    {"hccl", {"acl"}, open_hccl},
     {"shm", {"host"}, open_shm},
     {"mpi", {"host"}, open_mpi},
 }};

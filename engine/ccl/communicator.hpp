@@ -67,9 +67,10 @@ class Communicator {
   /// Releases memory, enrolled or not.
   virtual void release(void* memory, Registration registration) noexcept = 0;
 
-  /// Whether a call returns only when its work is done: a device's events around it then tell
-  /// nothing, and it cannot be captured.
+  /// Whether a call returns only when its work is done: a device's events around it tell nothing.
   virtual bool blocking() const { return false; }
+  /// Whether calls can be captured in a graph and replayed.
+  virtual bool capturable() const { return !blocking(); }
 
   /// Raises Error when the library failed behind our back; looked at while waiting.
   virtual void check() {}
@@ -115,6 +116,7 @@ std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
 std::unique_ptr<Ccl> open_flagcx(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_hccl(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
 

@@ -39,7 +39,8 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
 constexpr unsigned kHostAllocPortable = 1;
 constexpr unsigned kIpcLazyPeerAccess = 1;
-constexpr unsigned kWaitValueEqual = 1;
+constexpr unsigned kWaitValueAtLeast = 0;
+constexpr unsigned kHostRegisterPortable = 1, kHostRegisterMapped = 2;
 constexpr int kMaxDynamicSharedBytes = 8;
 constexpr unsigned kSharedBytesByDefault = 48 << 10;
 constexpr CUresult kPeerAccessUnsupported = 217;
@@ -151,6 +152,13 @@ struct Driver {
   CCLMARK_CUDA_OPTIONAL(import_handle, "cuMemImportFromShareableHandle", unsigned long long*, void*,
                         int);
   CCLMARK_CUDA_OPTIONAL(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t,
+                        unsigned);
+  CCLMARK_CUDA_OPTIONAL(write_value, "cuStreamWriteValue32_v2", void*, CUdeviceptr, uint32_t,
+                        unsigned);
+  CCLMARK_CUDA_OPTIONAL(wait_event, "cuStreamWaitEvent", void*, void*, unsigned);
+  CCLMARK_CUDA_OPTIONAL(register_host, "cuMemHostRegister_v2", void*, size_t, unsigned);
+  CCLMARK_CUDA_OPTIONAL(unregister_host, "cuMemHostUnregister", void*);
+  CCLMARK_CUDA_OPTIONAL(host_address, "cuMemHostGetDevicePointer_v2", CUdeviceptr*, void*,
                         unsigned);
   CCLMARK_CUDA_OPTIONAL(function_attribute, "cuFuncSetAttribute", void*, int, int);
   CCLMARK_CUDA(fill_async, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, void*);
@@ -265,6 +273,14 @@ class CudaDevice final : public Device {
     return memory;
   }
   void release_pinned(void* memory) noexcept override { cu_.release_host(memory); }
+  void* pin(void* memory, size_t bytes) override {
+    CUresult code = cu_.register_host(memory, bytes, kHostRegisterPortable | kHostRegisterMapped);
+    if (code != 0) throw UnsupportedError(cu_.describe("cuMemHostRegister", code));
+    CUdeviceptr found = 0;
+    cu_.check(cu_.host_address(&found, memory, 0), "cuMemHostGetDevicePointer");
+    return reinterpret_cast<void*>(found);
+  }
+  void unpin(void* memory) noexcept override { cu_.unregister_host(memory); }
 
   bool reaches(const Device& peer) const override {
     int possible = 0;
@@ -352,6 +368,9 @@ class CudaDevice final : public Device {
   void record(void* event, void* stream) override {
     cu_.check(cu_.record_event(event, stream), "cuEventRecord");
   }
+  void wait_for_event(void* event, void* stream) override {
+    cu_.check(cu_.wait_event(stream, event, 0), "cuStreamWaitEvent");
+  }
   double elapsed_s(void* start, void* end) override {
     float ms = 0;
     cu_.check(cu_.elapsed(&ms, start, end), "cuEventElapsedTime");
@@ -383,13 +402,9 @@ class CudaDevice final : public Device {
   const Kernel& kernel(const char* name) override {
     auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
-    // The pattern is needed in every run, the copies only where devices are measured in pairs.
-    std::string_view called = name;
-    bool of_pattern = called == "cclmark_fill" || called == "cclmark_verify";
     Kernel kernel{nullptr, kSharedBytesByDefault};
-    cu_.check(
-        cu_.get_function(&kernel.function, module_of(of_pattern ? "pattern" : "transfer"), name),
-        "cuModuleGetFunction");
+    cu_.check(cu_.get_function(&kernel.function, module_of(source_of(name)), name),
+              "cuModuleGetFunction");
     return kernels_.emplace(name, kernel).first->second;
   }
 
@@ -414,9 +429,14 @@ class CudaDevice final : public Device {
   }
 
   void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
-    CUresult code = cu_.wait_value(stream, address(flag), value, kWaitValueEqual);
+    CUresult code = cu_.wait_value(stream, address(flag), value, kWaitValueAtLeast);
     if (code == kNotSupported) throw UnsupportedError(cu_.describe("cuStreamWaitValue32", code));
     cu_.check(code, "cuStreamWaitValue32");
+  }
+  void write_flag(uint32_t* flag, uint32_t value, void* stream) override {
+    CUresult code = cu_.write_value(stream, address(flag), value, 0);
+    if (code == kNotSupported) throw UnsupportedError(cu_.describe("cuStreamWriteValue32", code));
+    cu_.check(code, "cuStreamWriteValue32");
   }
 
  private:
@@ -487,6 +507,13 @@ class CudaDevice final : public Device {
     cu_.release_memory(entry->second.handle);
     mapped_.erase(entry);
     return true;
+  }
+
+  /// Apart, since each takes its time to compile: the pattern is needed in every run, copies only
+  /// where devices are measured in pairs, reductions only between islands.
+  static const char* source_of(std::string_view kernel) {
+    if (kernel == "cclmark_fill" || kernel == "cclmark_verify") return "pattern";
+    return kernel == "cclmark_reduce" ? "reduce" : "transfer";
   }
 
   /// A file of the cache may be damaged: then the kernels are compiled again.

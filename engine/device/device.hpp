@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace cclmark {
 
 /// What a runtime says of one device.
@@ -77,6 +79,12 @@ class Device {
   /// Host memory that the device reads and writes by itself (pinned).
   virtual void* allocate_pinned(size_t bytes) = 0;
   virtual void release_pinned(void* memory) noexcept = 0;
+  /// Makes host memory of this process's pinned until unpin(), and returns where the device finds
+  /// it. Raises UnsupportedError.
+  virtual void* pin(void*, size_t) {
+    throw UnsupportedError("this runtime cannot pin memory that is there already");
+  }
+  virtual void unpin(void*) noexcept {}
 
   /// Whether kernels and copies of this device may touch the memory of `peer`, once opened.
   virtual bool reaches(const Device& peer) const = 0;
@@ -107,6 +115,10 @@ class Device {
   virtual void* create_event() = 0;
   virtual void destroy_event(void* event) noexcept = 0;
   virtual void record(void* event, void* stream) = 0;
+  /// Holds the stream up until what was recorded so far is reached.
+  virtual void wait_for_event(void*, void*) {
+    throw UnsupportedError("this runtime's streams cannot wait for events");
+  }
   /// Seconds on the device's clock between two events that have completed.
   virtual double elapsed_s(void* start, void* end) = 0;
 
@@ -124,8 +136,13 @@ class Device {
   /// Runs `kernel` with that many threads, whatever the work.
   virtual void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid,
                            void* stream) = 0;
-  /// Holds the stream up until `*flag` (pinned memory) is `value`: a gate for what comes after.
+  /// Holds the stream up until `*flag` (pinned memory, where the device finds it) has come to
+  /// `value`, counters that wrap included: a gate for what comes after.
   virtual void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) = 0;
+  /// Sets such a flag once all work before it is done and to be seen by everybody.
+  virtual void write_flag(uint32_t*, uint32_t, void*) {
+    throw UnsupportedError("this runtime's streams cannot set flags");
+  }
 };
 
 /// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, and whether one
@@ -141,6 +158,9 @@ struct Runtime {
 /// The runtime called `name`, or nullptr.
 const Runtime* find_runtime(std::string_view name);
 
+int acl_device_count();
+std::unique_ptr<Device> open_acl_device(int index);
+bool acl_devices_reach(int from, int to);
 int cuda_device_count();
 std::unique_ptr<Device> open_cuda_device(int index);
 bool cuda_devices_reach(int from, int to);

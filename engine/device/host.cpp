@@ -45,6 +45,7 @@ void cclmark_relax() {
 
 #include "kernels/dialect.cu"
 #include "kernels/pattern.cu"
+#include "kernels/reduce.cu"
 #include "kernels/transfer.cu"
 
 template <auto kernel, typename Arguments>
@@ -55,6 +56,7 @@ constexpr Kernel entry(const char* name) {
 const Kernel kKernels[] = {
     entry<cclmark_fill, PatternArguments>("cclmark_fill"),
     entry<cclmark_verify, PatternArguments>("cclmark_verify"),
+    entry<cclmark_reduce, ReduceArguments>("cclmark_reduce"),
     entry<cclmark_copy_cache, CopyArguments>("cclmark_copy_cache"),
     entry<cclmark_copy_nc, CopyArguments>("cclmark_copy_nc"),
     entry<cclmark_copy_bulk, CopyArguments>("cclmark_copy_bulk"),

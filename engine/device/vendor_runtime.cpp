@@ -28,7 +28,8 @@ constexpr Status kPeerAccessNotEnabled = 705;
 constexpr Status kNotSupported = 801;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
-constexpr unsigned kWaitValueEqual = 1;
+constexpr unsigned kWaitValueAtLeast = 0;
+constexpr unsigned kHostRegisterPortableMapped = 3;
 constexpr unsigned kWholeWord = 0xffffffff;
 constexpr int kCaptureThreadLocal = 1;
 constexpr int kUnknown = -1;
@@ -220,6 +221,11 @@ struct Vendor {
   CCLMARK_VENDOR_OPTIONAL(ipc_close, "IpcCloseMemHandle", void*);
   CCLMARK_VENDOR_OPTIONAL(wait_value, "StreamWaitValue32", void*, void*, uint32_t, unsigned,
                           uint32_t);
+  CCLMARK_VENDOR_OPTIONAL(write_value, "StreamWriteValue32", void*, void*, uint32_t, unsigned);
+  CCLMARK_VENDOR_OPTIONAL(wait_event, "StreamWaitEvent", void*, void*, unsigned);
+  CCLMARK_VENDOR_OPTIONAL(register_host, "HostRegister", void*, size_t, unsigned);
+  CCLMARK_VENDOR_OPTIONAL(unregister_host, "HostUnregister", void*);
+  CCLMARK_VENDOR_OPTIONAL(device_pointer, "HostGetDevicePointer", void**, void*, unsigned);
   CCLMARK_VENDOR_OPTIONAL(begin_capture, "StreamBeginCapture", void*, int);
   CCLMARK_VENDOR_OPTIONAL(end_capture, "StreamEndCapture", void*, void**);
   CCLMARK_VENDOR_OPTIONAL(instantiate, "GraphInstantiateWithFlags", void**, void*,
@@ -356,6 +362,21 @@ class VendorDevice final : public Device {
     if (api_.release_host) api_.release_host(memory);
   }
 
+  void* pin(void* memory, size_t bytes) override {
+    if (!api_.unregister_host || !api_.device_pointer || api_.row.order != Order::cuda) {
+      return Device::pin(memory, bytes);
+    }
+    Status code = api_.register_host(memory, bytes, kHostRegisterPortableMapped);
+    if (code != 0) {
+      api_.forget_error();
+      throw UnsupportedError(api_.describe("HostRegister", code));
+    }
+    void* address = nullptr;
+    api_.check(api_.device_pointer(&address, memory, 0), "HostGetDevicePointer");
+    return address;
+  }
+  void unpin(void* memory) noexcept override { api_.unregister_host(memory); }
+
   bool reaches(const Device& peer) const override {
     return devices_reach(api_, index_, peer.info().index);
   }
@@ -435,6 +456,9 @@ class VendorDevice final : public Device {
   void record(void* event, void* stream) override {
     api_.check(api_.record_event(event, stream), api_.row.names.record_event);
   }
+  void wait_for_event(void* event, void* stream) override {
+    api_.check(api_.wait_event(stream, event, 0), "StreamWaitEvent");
+  }
   double elapsed_s(void* start, void* end) override { return api_.elapsed_s(start, end); }
 
   void begin_capture(void* stream) override {
@@ -472,12 +496,20 @@ class VendorDevice final : public Device {
 
   void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
     Status code =
-        api_.wait_value(stream, const_cast<uint32_t*>(flag), value, kWaitValueEqual, kWholeWord);
+        api_.wait_value(stream, const_cast<uint32_t*>(flag), value, kWaitValueAtLeast, kWholeWord);
     if (code == kNotSupported) {
       api_.forget_error();
       throw UnsupportedError(api_.describe("StreamWaitValue32", code));
     }
     api_.check(code, "StreamWaitValue32");
+  }
+  void write_flag(uint32_t* flag, uint32_t value, void* stream) override {
+    Status code = api_.write_value(stream, flag, value, 0);
+    if (code == kNotSupported) {
+      api_.forget_error();
+      throw UnsupportedError(api_.describe("StreamWriteValue32", code));
+    }
+    api_.check(code, "StreamWriteValue32");
   }
 
  private:

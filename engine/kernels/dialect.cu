@@ -6,6 +6,7 @@
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(__HIPCC__) || defined(__HIPCC_RTC__)
 #define CCLMARK_DEVICE __device__ __forceinline__
+#define CCLMARK_DEVICE_STATIC static __device__ __forceinline__  // members of structures
 #define CCLMARK_KERNEL(name, Arguments) extern "C" __global__ void name(const Arguments a)
 #define CCLMARK_FIRST_ITEM (blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x)
 #define CCLMARK_ITEM_STRIDE (gridDim.x * (unsigned long long)blockDim.x)
@@ -26,6 +27,7 @@ static __device__ __forceinline__ void cclmark_relax() {}
 #endif
 #else
 #define CCLMARK_DEVICE static inline
+#define CCLMARK_DEVICE_STATIC static inline
 #define CCLMARK_KERNEL(name, Arguments) [[maybe_unused]] void name(const Arguments& a)
 #define CCLMARK_FIRST_ITEM 0ull
 #define CCLMARK_ITEM_STRIDE 1ull

@@ -305,8 +305,8 @@ Samples Session::run_with_events(const Batch& batch) {
 }
 
 void* Session::graph_of(const Batch& batch) {
-  if (communicator_.blocking()) {
-    throw UnsupportedError("calls that wait for the device inside cannot be captured in a graph");
+  if (!communicator_.capturable()) {
+    throw UnsupportedError("calls of this library cannot be captured in a graph");
   }
   size_t operations = batch.iterations * batch.group;
   if (graph_ != nullptr && graph_operations_ == operations) return graph_;

@@ -1,19 +1,10 @@
 #include "transfer/exchange.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <exception>
-
-#include "core/error.hpp"
-
 namespace cclmark {
 namespace {
 
 // Whole blocks of the driver's, so that a handle to the memory means its first byte.
 constexpr size_t kAlignment = size_t{2} << 20;
-
-// What a rank can say of its memory.
-constexpr double kFine = 0, kShort = 1, kRefused = 2;
 
 size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -21,113 +12,25 @@ size_t aligned(size_t bytes) {
 
 }  // namespace
 
-Exchange::Exchange(std::vector<Device*> devices, Team& team)
-    : own_(std::move(devices)), team_(team), first_(team.rank() * own_count()) {}
-
-Exchange::~Exchange() {
-  release();
-}
-
-void Exchange::close_others() noexcept {
-  for (auto& [place, memory] : opened_) device(place.first).close_shared(memory);
-  opened_.clear();
-}
-
-void Exchange::release() noexcept {
-  close_others();
-  for (size_t i = 0; i < blocks_.size(); ++i) own_[i]->release(blocks_[i]);
-  blocks_.clear();
-  bytes_ = landings_ = 0;
-}
-
 void Exchange::reserve(size_t bytes, size_t landings) {
   if (bytes <= bytes_ && landings <= landings_) return;
-  close_others();
-  team_.barrier();  // nobody has the old memory open any more
-  release();
+  bytes_ = landings_ = 0;
   stride_ = aligned(bytes);
-  std::exception_ptr failure;
-  double kind = kFine;
-  try {
-    for (Device* device : own_) {
-      device->activate();
-      size_t whole = stride_ * (1 + landings) + aligned(kScratchBytes);
-      blocks_.push_back(static_cast<std::byte*>(team_.size() > 1 ? device->allocate_shareable(whole)
-                                                                 : device->allocate(whole)));
-    }
-  } catch (const OutOfMemoryError&) {
-    failure = std::current_exception();
-    kind = kShort;
-  } catch (const UnsupportedError&) {
-    failure = std::current_exception();
-    kind = kRefused;
-  }
-  double worst = std::ranges::max(team_.gather(std::array<double, 1>{kind}));
-  if (worst > kFine) {
-    release();
-    if (kind == worst) std::rethrow_exception(failure);
-    if (worst == kShort) throw OutOfMemoryError("another rank could not have its buffers");
-    throw UnsupportedError("another rank's memory cannot be shared");
-  }
-  if (team_.size() > 1) announce();
+  blocks_.reserve(stride_ * (1 + landings) + aligned(kScratchBytes));
   bytes_ = bytes;
   landings_ = landings;
 }
 
-/// Tells every process how to open every other's memory.
-void Exchange::announce() {
-  constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
-  std::vector<double> own;
-  std::vector<Descriptor> offered;
-  for (size_t i = 0; i < own_.size(); ++i) {
-    own_[i]->activate();
-    SharedMemory shared = own_[i]->share(blocks_[i]);
-    offered.emplace_back(shared.descriptor);
-    // Handles travel as numbers whose bits nobody looks at.
-    auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
-    own.insert(own.end(), words.begin(), words.end());
-    own.push_back(shared.descriptor < 0 ? 0 : 1);
-  }
-  std::vector<double> all = team_.gather(own);
-  shared_.assign(static_cast<size_t>(devices()), {});
-  size_t by_descriptor = 0;
-  for (size_t i = 0; i < shared_.size(); ++i) {
-    std::array<double, kWords> words;
-    std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
-    shared_[i].handle = std::bit_cast<MemoryHandle>(words);
-    by_descriptor += all[i * (kWords + 1) + kWords] > 0 ? 1 : 0;
-  }
-  descriptors_.clear();
-  if (by_descriptor == 0) return;
-  if (by_descriptor < shared_.size()) {
-    throw UnsupportedError("some processes share memory by handles and some cannot");
-  }
-  if (own_.size() > 1) throw UnsupportedError("descriptors are for one device per process");
-  descriptors_ = exchange_descriptors(team_, offered[0].get());
-  for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();
-}
-
-std::byte* Exchange::base(int user, int number) {
-  if (owns(number)) return blocks_[static_cast<size_t>(number - first_)];
-  auto entry = opened_.find({user, number});
-  if (entry != opened_.end()) return entry->second;
-  Device& opener = device(user);
-  opener.activate();
-  auto memory = static_cast<std::byte*>(opener.open_shared(shared_[static_cast<size_t>(number)]));
-  opened_[{user, number}] = memory;
-  return memory;
-}
-
 std::byte* Exchange::source(int user, int number) {
-  return base(user, number);
+  return blocks_.at(user, number);
 }
 
 std::byte* Exchange::landing(int user, int number, size_t place) {
-  return base(user, number) + stride_ * (1 + place);
+  return blocks_.at(user, number) + stride_ * (1 + place);
 }
 
 std::byte* Exchange::scratch(int user, int number) {
-  return base(user, number) + stride_ * (1 + landings_);
+  return blocks_.at(user, number) + stride_ * (1 + landings_);
 }
 
 }  // namespace cclmark

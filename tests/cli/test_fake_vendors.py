@@ -259,6 +259,25 @@ class TestWhatDiffers:
         assert "rank 1 loaded rccl 2.20.1 from " in run.err
 
 
+class TestBridge:
+    """Devices of several vendors as one group, each with its own library."""
+
+    def test_between_vendors(self, cclmark, env_of) -> None:
+        run = cclmark(
+            *("collectives", "--devices", "hip:0-1+musa:0-1", "--ccl", "bridge"),
+            *("-b", "6K", "-e", "6K", "-n", "2", "-w", "1"),
+            env=env_of(RCCL) | env_of(MUSA),
+        )
+        named = [library.name for library in run.journal.header.libraries]
+        assert {"bridge", "rccl"} <= set(named)
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    def test_an_unverified_library_is_not_used_unasked(self, cclmark, env_of) -> None:
+        arguments = ("all_reduce", "--devices", "hip:0-1+tang:0-1", "--ccl", "bridge", "-e", "64")
+        run = cclmark(*arguments, env=env_of(RCCL) | env_of(SUNRISE), code=3)
+        assert "--allow-unverified" in run.err
+
+
 class TestTransfers:
     """Copies between devices, by the copy engine: there are no kernels."""
 

@@ -19,7 +19,7 @@ class TestWithoutTorch:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--ccl", "torch:"), "choose from nccl, shm, mpi, torch:BACKEND"),
+            (("--ccl", "torch:"), "torch:BACKEND (torch:gloo"),
             (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
             (("--ccl", "torch:nccl"), "torch:nccl works on cuda devices"),
             (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),

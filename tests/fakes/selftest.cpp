@@ -7,10 +7,12 @@ int main() {
   selftest::number_checks();
   selftest::cuda_checks();
   selftest::peer_checks();
+  selftest::host_checks();
   selftest::sharing_checks();
   selftest::virtual_checks();
   selftest::kernel_checks();
   selftest::collective_checks();
   selftest::fault_checks();
+  selftest::ascend_checks();
   return selftest::failures() == 0 ? 0 : 1;
 }

@@ -15,7 +15,15 @@ from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_coun
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import ASSUMED, meant_by, torch_backend_of, usual_runtime
+from cclmark.plan.islands import Island, parse_islands
+from cclmark.plan.libraries import (
+    ASSUMED,
+    BRIDGE,
+    meant_by,
+    require_torch_devices,
+    torch_backend_of,
+    usual_runtime,
+)
 from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
@@ -27,6 +35,7 @@ from cclmark.run import locate
 
 _NATIVE_CCL = {
     "cuda": "nccl",
+    "acl": "hccl",
     "hip": "rccl",
     "maca": "maca-mccl",
     "musa": "musa-mccl",
@@ -46,11 +55,14 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = pick_devices(flags.devices, device_count(flags))
+    devices = pick_devices(flags.devices, device_count(flags), mixed=True)
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
+    settings.islands = _islands(flags, plan.ccls, devices)
+    settings.through_host = flags.through_host
+    loaded = [*plan.ccls, *(island.ccl for island in settings.islands)]
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -64,10 +76,10 @@ def measure(operations: list[str], flags: Flags) -> int:
         cases=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
-        ccl_wheels={name: locate.wheel_files(name) for name in (*plan.ccls, "nvrtc")}
+        ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
-        warnings=warnings_of(plan.ccls),
+        warnings=warnings_of(loaded),
         mpirun=mpirun.path if mpirun is not None else "",
     )
     name = operations[0] if len(operations) == 1 else "collectives"
@@ -114,12 +126,17 @@ def check_faults(
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def pick_devices(text: str, count: int | None) -> DeviceChoice:
+def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
     """What ``--devices`` and ``-g`` ask for, see choose_devices.
 
     Says at once what is odd about it: the header will as well, but not every format shows that.
+    ``mixed``: they may be of several runtimes.
     """
     devices = choose_devices(text, count, _count_devices)
+    if devices.mixed and not mixed:
+        raise UsageError(
+            "devices of several runtimes are measured by collectives, with --ccl bridge"
+        )
     if devices.notice:
         print(f"cclmark: {devices.notice}", file=sys.stderr)
     return devices
@@ -198,18 +215,25 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
     typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
     names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
     for name in names:
+        if name == BRIDGE:
+            continue
         backend = torch_backend_of(name)
         needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
         if not needed or backend == "":
-            known = ", ".join([*known_ccls(), "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
+            known = ", ".join(
+                [*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"]
+            )
             raise UsageError(f"unknown library {name!r}: choose from {known}")
+        if backend is not None:
+            require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
             raise UsageError(
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
             )
         _require_allowed(name, flags)
-    loaded = [name for name in names if name != "shm" and torch_backend_of(name) is None]
-    if flags.ccl_path and not loaded:
+    built_in = ("shm", BRIDGE)
+    loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
+    if flags.ccl_path and not loaded and BRIDGE not in names:
         raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
     if flags.ccl_path and len(loaded) > 1:
         raise UsageError(
@@ -247,6 +271,35 @@ def _require_allowed(name: str, flags: Flags) -> None:
 def warnings_of(ccls: Sequence[str]) -> list[str]:
     """What users of these libraries should know of them."""
     return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
+
+
+def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[Island]:
+    """The islands that bridge is measured between, none without it. Raises UsageError."""
+    if BRIDGE not in ccls:
+        for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
+            if given:
+                raise UsageError(f"{name} is for --ccl bridge")
+        if devices.mixed:
+            raise UsageError(
+                f"{' and '.join(dict.fromkeys(devices.mixed))} devices are measured together with "
+                "--ccl bridge"
+            )
+        return []
+    if devices.mixed and len(ccls) > 1:
+        raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
+    libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
+    islands = parse_islands(flags.islands, devices.runtimes, libraries)
+    for name in dict.fromkeys(island.ccl for island in islands):
+        _require_allowed(name, flags)
+    return islands
+
+
+def _libraries_of(runtime: str) -> list[str]:
+    """What an island of such devices may use, the natural library first."""
+    from cclmark.run.probe import ccls_of
+
+    names = [name for name in ccls_of(runtime) if name != "mpi"]
+    return sorted(names, key=lambda name: name != _NATIVE_CCL.get(runtime))
 
 
 def _roots(text: str, ranks: int) -> list[int]:

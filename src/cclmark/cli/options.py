@@ -154,7 +154,7 @@ class Flags(LibraryFlags):
         "--ccl",
         default="",
         metavar="NAMES",
-        help="Collective library, or several with commas: nccl, shm, mpi, torch:gloo, … "
+        help="Collective library, or several with commas: nccl, shm, mpi, torch:gloo, bridge, … "
         "[the devices' own].",
     )
     allow_unverified: bool = option(
@@ -163,6 +163,21 @@ class Flags(LibraryFlags):
         default=False,
         is_flag=True,
         help="Use a library of whose interface too little is known to rely on it.",
+    )
+    islands: str = option(
+        WHERE,
+        "--islands",
+        default="",
+        metavar="LIST",
+        help="For bridge, which ranks use which library among themselves: 0-1=nccl,2-3=nccl "
+        "[all ranks on devices of one kind].",
+    )
+    through_host: bool = option(
+        WHERE,
+        "--through-host",
+        default=False,
+        is_flag=True,
+        help="For bridge: through host memory, even where devices reach each other.",
     )
     modules: list[str] = option(
         WHERE,
@@ -176,7 +191,8 @@ class Flags(LibraryFlags):
         "--devices",
         default="",
         metavar="LIST",
-        help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
+        help="0,2,3 or cuda:0-3 or host or host:4; for bridge cuda:0-1+host:2 "
+        "[all accelerators, else the host].",
     )
     count: int | None = option(
         WHERE,

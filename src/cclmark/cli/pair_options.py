@@ -16,10 +16,16 @@ _SHARED = Flags.__dataclass_fields__
 class PairFlags(Flags):
     """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
 
-    without: ClassVar[frozenset[str]] = frozenset({"root", "cycles", "modules"})
+    without: ClassVar[frozenset[str]] = frozenset(
+        {"root", "cycles", "modules", "islands", "through_host"}
+    )
 
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    )
+    devices: str = changed(
+        _SHARED["devices"],
+        help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
     )
     ccl: str = changed(
         _SHARED["ccl"], help="Collective library, or several with commas [the devices' own]."

@@ -22,7 +22,7 @@ from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import torch_backend_of
+from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.pairs import PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
@@ -59,9 +59,9 @@ def measure_pairs(flags: PairFlags) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
-    if any(name == "mpi" or torch_backend_of(name) is not None for name in sweep.ccls):
+    if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
-            "pairs are measured with the libraries of devices, not with mpi or through torch"
+            "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
         )
     cases = list(sweep.cases())
     if not cases:

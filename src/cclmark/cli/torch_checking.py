@@ -12,7 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.local import Request
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import usual_runtime
+from cclmark.plan.libraries import require_torch_devices, usual_runtime
 from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
 from cclmark.report.exporter import Exporter
 from cclmark.report.json_format import JsonExporter
@@ -34,6 +34,7 @@ def check_torch(flags: TorchFlags) -> int:
     if not wanted and usual_runtime(flags.backend) == "host":
         wanted = f"host:{flags.count or _USUAL_RANKS}"
     devices = pick_devices(wanted, flags.count)
+    require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:
         raise UsageError(f"the checks take two ranks, and there is {ranks}: see --devices and -g")

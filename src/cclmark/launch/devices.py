@@ -9,11 +9,12 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 
-RUNTIMES = ("cuda", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
+RUNTIMES = ("cuda", "acl", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
 # Those that are looked for when none is named, best first: whose devices they are, and the device
 # nodes that say that there are some.
 _ACCELERATORS = {
     "cuda": ("NVIDIA", "nvidia[0-9]*"),
+    "acl": ("Ascend", "davinci[0-9]*"),
     "hip": ("AMD", "kfd"),
     "maca": ("MetaX", "mxcd*"),
     "musa": ("Moore Threads", "mtgpu*"),
@@ -22,30 +23,42 @@ _ACCELERATORS = {
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
+# Where it is not the runtime's own name.
+_VARIABLES = {"acl": "CCLMARK_ASCENDCL_LIBRARY"}
 
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """One runtime and the indices of its devices, one rank each.
+    """A runtime and the indices of its devices, one rank each.
 
-    ``notice`` is what the user should know about the choice, if there is anything.
+    ``notice`` is what the user should know about the choice, if there is anything. ``mixed``: the
+    runtime of every device where they are not all of ``runtime``, which is then the accelerators'.
     """
 
     runtime: str
     indices: tuple[int, ...]
     notice: str = ""
+    mixed: tuple[str, ...] = ()
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtime of every rank's device."""
+        return self.mixed or (self.runtime,) * len(self.indices)
 
 
 def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
     """Reads ``--devices`` and ``-g``.
 
     ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
-    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for).
+    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for),
+    or several of these with ``+`` between.
     Accelerators that are there and cannot be used are an error for who asked for a number of them;
     else the host is measured, with a notice.
     ``probe`` counts the devices of a runtime, or raises MissingError. Raises UsageError for what
     cannot be read and MissingError for devices that are not there.
     """
+    if "+" in text:
+        return _mixed(text, count, probe)
     runtime, _, part = text.partition(":")
     if runtime and not runtime.isalpha():
         runtime, part = "", text
@@ -76,15 +89,34 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
     return DeviceChoice(runtime, indices)
 
 
+def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
+    """Devices of several runtimes, in the order that they are named in."""
+    if count is not None:
+        raise UsageError(f"--devices {text} says how many of each: leave out -g and -p")
+    if not all(part.strip() for part in text.split("+")):
+        raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
+    parts = [choose_devices(part.strip(), None, probe) for part in text.split("+")]
+    names = [part.runtime for part in parts]
+    if len(set(names)) < len(names):
+        raise UsageError(f"the devices {text!r} name a runtime twice: name all its devices at once")
+    return DeviceChoice(
+        runtime=next((name for name in names if name != "host"), "host"),
+        indices=tuple(index for part in parts for index in part.indices),
+        mixed=tuple(part.runtime for part in parts for _ in part.indices),
+    )
+
+
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
     """The runtime to take when none is named, and the notice that goes with it."""
     failures: dict[str, MissingError] = {}
     for runtime in _ACCELERATORS:
+        expected = _expected(runtime)
         try:
-            if probe(runtime) > 0:
+            # CUDA's devices may be there without a node of their own.
+            if (runtime == "cuda" or expected) and probe(runtime) > 0:
                 return runtime, ""
         except MissingError as error:
-            if _expected(runtime):
+            if expected:
                 failures[runtime] = error
     if not failures:
         return "host", ""
@@ -100,7 +132,7 @@ def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, s
 
 def _expected(runtime: str) -> bool:
     """Whether something says that there are such devices, so that their absence is a fault."""
-    if os.environ.get(f"CCLMARK_{runtime.upper()}_LIBRARY"):
+    if os.environ.get(_VARIABLES.get(runtime, f"CCLMARK_{runtime.upper()}_LIBRARY")):
         return True
     if runtime == "cuda":
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")

@@ -221,7 +221,7 @@ class LocalLaunch:
     def _jobs(self, server: Server) -> list[Job]:
         request = self._request
         processors = sorted(os.sched_getaffinity(0))
-        on_host = request.devices.runtime == "host"
+        on_host = set(request.devices.runtimes) == {"host"}
         oversubscribed = self._size > len(processors)
         if on_host and oversubscribed:
             self._listener.notice(
@@ -233,7 +233,7 @@ class LocalLaunch:
                 rank=rank,
                 ranks=self._size,
                 parent_pid=os.getpid(),
-                runtime=request.devices.runtime,
+                runtime=request.devices.runtimes[rank],
                 device_indices=indices,
                 every_index=list(request.devices.indices),
                 processors=[processors[rank]] if on_host and not oversubscribed else [],
@@ -297,7 +297,7 @@ class LocalLaunch:
     def _describe(self) -> None:
         hellos = [self._hellos[rank] for rank in range(self._size)]
         devices = [device for hello in hellos for device in hello.devices]
-        libraries, differences = hellos[0].libraries, _differences(hellos)
+        libraries, differences = _libraries(hellos), _differences(hellos)
         self._plain_surroundings = Surroundings(
             self._machine,
             devices,
@@ -371,12 +371,12 @@ class LocalLaunch:
         while time.monotonic() < deadline_s and self._unheard(stopped):
             self._hear(server, _POLL_S)
         self._wait_for_description()
-        runtime, processes = self._request.devices.runtime, self._request.processes
+        runtimes, processes = self._request.devices.runtimes, self._request.processes
         heard = list(self._failures)
         states = [
             RankState(
                 rank=rank.rank,
-                device=f"{runtime}:{','.join(map(str, processes[rank.rank]))}",
+                device=f"{runtimes[rank.rank]}:{','.join(map(str, processes[rank.rank]))}",
                 pid=rank.pid,
                 status=self._board.read(rank.rank),
                 exit_status=rank.exit_status() if rank.rank not in self._finished else None,
@@ -409,13 +409,25 @@ def _failure(culprit: RankState) -> Failed | None:
     return Failed(culprit.rank, b"", "timeout", "no answer", status.phase, status.case_index)
 
 
+def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
+    """Those of all ranks, as the first that has one describes it."""
+    found: dict[str, LibraryDescription] = {}
+    for hello in hellos:
+        for library in hello.libraries:
+            found.setdefault(library.name, library)
+    return list(found.values())
+
+
 def _differences(hellos: Sequence[Hello]) -> list[str]:
-    """Ranks that loaded another library than rank 0: a classic cause of hangs."""
-    first = [(library.name, library.version, library.path) for library in hellos[0].libraries]
-    return [
-        f"rank {hello.rank} loaded {library.name} {library.version} from {library.path}, rank 0 "
-        "did not: mixed versions hang or crash"
-        for hello in hellos[1:]
-        for library in hello.libraries
-        if (library.name, library.version, library.path) not in first
-    ]
+    """Ranks that loaded another file than the first one: a classic cause of hangs."""
+    first: dict[str, tuple[int, LibraryDescription]] = {}
+    differences = []
+    for hello in hellos:
+        for library in hello.libraries:
+            rank, expected = first.setdefault(library.name, (hello.rank, library))
+            if (library.version, library.path) != (expected.version, expected.path):
+                differences.append(
+                    f"rank {hello.rank} loaded {library.name} {library.version} from "
+                    f"{library.path}, rank {rank} did not: mixed versions hang or crash"
+                )
+    return differences

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from cclmark.errors import UsageError
+
+BRIDGE = "bridge"
 _TORCH = "torch:"
 _THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
     "flagcx": "measured through a fake",
+    "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI",
     "rccl": _THROUGH_FAKE,
@@ -17,6 +21,7 @@ VERIFIED = {
     "ixccl": _THROUGH_FAKE,
     "duccl": _THROUGH_FAKE,
     "pccl": _THROUGH_FAKE,
+    BRIDGE: "measured on hardware: hosts, x86-64; devices through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",
 }
@@ -27,13 +32,8 @@ ASSUMED = {
 }
 # Names that several vendors gave to their libraries, by the runtime that tells which is meant.
 _SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}
-_USUAL_RUNTIME = {
-    "nccl": "cuda",
-    "rccl": "hip",
-    "eccl": "tops",
-    "gloo": "host",
-    "mpi": "host",
-}
+_TORCH_RUNTIMES = ("cuda", "host")
+_USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
 
 
 def verified(name: str) -> str:
@@ -58,8 +58,18 @@ def usual_runtime(backend: str) -> str | None:
     return _USUAL_RUNTIME.get(backend)
 
 
+def require_torch_devices(runtime: str) -> None:
+    """Raises UsageError for devices whose memory this makes no tensors of."""
+    if runtime not in _TORCH_RUNTIMES:
+        known = " or ".join(_TORCH_RUNTIMES)
+        raise UsageError(
+            f"torch.distributed is used on devices of {known} only, not yet on {runtime}: "
+            "see --devices"
+        )
+
+
 def in_place_only(ccl: str, operation: str) -> bool:
     """Whether the library's function for the operation has no output of its own."""
-    if ccl == "mpi":
+    if ccl in ("mpi", "hccl"):
         return operation == "broadcast"
     return torch_backend_of(ccl) is not None and operation in ("all_reduce", "broadcast", "reduce")

@@ -50,7 +50,8 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
         if runtime != "host":
             line += f", {format_size(members[0].memory_bytes)} each"
             line += f", driver {plain(driver)}" if driver else ""
-            line += f", {plain(runtime)} {plain(members[0].driver_version)}"
+            version = members[0].driver_version
+            line += f", {plain(runtime)} {plain(version)}" if version else ""
         line += _numa([device.numa_node for device in members])
         lines.append(line)
     return lines

@@ -6,6 +6,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
+from cclmark.plan.islands import Island
 from cclmark.plan.transfers import Transfer
 
 SCHEMA_VERSION = 3
@@ -126,6 +127,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     inject: list[str] = []
     pattern: str = "uniform"
     one_by_one: bool = False
+    islands: list[Island] = []
+    through_host: bool = False
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):

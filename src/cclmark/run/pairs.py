@@ -16,7 +16,7 @@ from cclmark.analysis.pairs import disturbance
 from cclmark.plan.inject import Injection
 from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
 from cclmark.results.schema import CaseResult
-from cclmark.run.libraries import NativeLibrary, agree_on_identity
+from cclmark.run.libraries import join_with_id
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -39,14 +39,13 @@ class _Bench:
 class PairsRunner:
     """Runs the cases of all pairs with one library on one rank, in step with the other ranks."""
 
-    def __init__(self, rank: Rank, library: NativeLibrary, device: engine.Device) -> None:
+    def __init__(self, rank: Rank, ccl: engine.Ccl, device: engine.Device) -> None:
         self._rank = rank
         self._job = rank.job
-        self._library = library
+        self._ccl = ccl
         self._device = device
         self._cases = PairCases(rank.job.cases, rank.job.ranks)
-        ccl = library.description.name
-        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl]
+        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
         self._left = set(rank.job.pending)
         self._followers = _followers(self._cases, own)
@@ -124,13 +123,8 @@ class PairsRunner:
         slot = job.ranks + 2 * pairs.index(pair)
         rank.group = rank.team.group(job.team_fd, list(pair), slot)
         rank.enter("communicator creation")
-        key = (
-            f"communicator id of {self._library.description.name} for ranks {pair[0]} and {pair[1]}"
-        )
-        identity = agree_on_identity(
-            rank, key, self._library.description, pair[0], lambda: self._library.ccl.make_id(2)
-        )
-        communicator = self._library.ccl.join(self._device, identity, rank.group)
+        key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
+        communicator = join_with_id(self._ccl, rank, self._device, rank.group, key)
         session = engine.Session(self._device, rank.group, communicator)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")

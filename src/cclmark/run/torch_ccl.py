@@ -51,7 +51,7 @@ class TorchLibrary:
         """Raises MissingError with what to do where torch or the backend is not there."""
         self._backend = backend
         self._torch = load_torch(backend, modules)
-        self.description = describe_backend(self._torch, backend)
+        self.descriptions = [describe_backend(self._torch, backend)]
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """The default process group over all ranks. Raises MissingError with torch's words."""

@@ -67,14 +67,15 @@ class Worker:
         order = sorted(names, key=lambda name: torch_backend_of(name) is None)
         opened = {name: open_library(name, job) for name in order}
         libraries = {name: opened[name] for name in names}
-        self._introduce(devices, [library.description for library in libraries.values()])
+        used = [it for library in libraries.values() for it in library.descriptions]
+        self._introduce(devices, list({it.name: it for it in used}.values()))
         for name, library in libraries.items():
             self._share_processors(alone=torch_backend_of(name) is None)
             if job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
                 assert isinstance(library, NativeLibrary)
-                PairsRunner(self.rank, library, device).run()
+                PairsRunner(self.rank, library.ccl, device).run()
             else:
                 self._measure_with(name, library, device)
         self.rank.case_index = -1
@@ -204,6 +205,7 @@ class Worker:
         self.rank.enter("shutdown")
         del runner, session
         del communicator
+        self.rank.group = None
 
     def _injections(self) -> list[Injection]:
         parsed = [Injection.parse(text, self.job.ranks) for text in self.job.settings.inject]

@@ -40,8 +40,14 @@ Side side_of(const void* handle, Address address, size_t bytes) {
   return side;
 }
 
-void require_host(const void* memory) {
-  Side side = any_side(reinterpret_cast<Address>(memory), 1);
+/// Raises Refusal when devices may only read the memory.
+Side target_side(Address address, size_t bytes) {
+  Side side = any_side(address, bytes);
+  require(side.memory.writable, kInvalidValue);
+  return side;
+}
+
+void require_host(const Side& side) {
   require(side.memory.device == kHost, kInvalidValue);
 }
 
@@ -88,7 +94,7 @@ FAKE_API int cuMemcpyDtoH_v2(void* host, Address from, size_t bytes) {
     Driver::instance().current();
     Driver::instance().refuse_during_capture();
     if (bytes == 0) return;
-    require_host(host);
+    require_host(target_side(reinterpret_cast<Address>(host), 1));
     std::memcpy(host, device_side(from, bytes).first, bytes);
   });
 }
@@ -98,7 +104,7 @@ FAKE_API int cuMemcpyHtoD_v2(Address to, const void* host, size_t bytes) {
     Driver::instance().current();
     Driver::instance().refuse_during_capture();
     if (bytes == 0) return;
-    require_host(host);
+    require_host(any_side(reinterpret_cast<Address>(host), 1));
     std::memcpy(device_side(to, bytes).first, host, bytes);
   });
 }
@@ -117,7 +123,7 @@ FAKE_API int cuMemcpyAsync(Address to, Address from, size_t bytes, void* stream)
   return guarded([&] {
     std::shared_ptr<Stream> target = stream_behind(stream);
     if (bytes == 0) return;
-    enqueue_copy(*target, any_side(to, bytes), any_side(from, bytes), bytes);
+    enqueue_copy(*target, target_side(to, bytes), any_side(from, bytes), bytes);
   });
 }
 

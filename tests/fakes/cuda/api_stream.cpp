@@ -16,6 +16,16 @@ constexpr unsigned long long kInstantiateFlags = 0xf;
 constexpr std::chrono::microseconds kQueryPatience{200};
 
 enum WaitCondition : unsigned { kAtLeast = 0, kEqual = 1 };
+constexpr unsigned kWriteNoMemoryBarrier = 0x1;
+
+/// Raises Refusal unless the address is one that streams can wait on.
+Memory word_memory(unsigned long long address) {
+  require(address % sizeof(uint32_t) == 0, kInvalidValue);
+  std::optional<Memory> memory =
+      Driver::instance().find_memory(reinterpret_cast<const void*>(address), sizeof(uint32_t));
+  require(memory.has_value(), kInvalidValue);
+  return *memory;
+}
 
 bool satisfied(const uint32_t* word, uint32_t value, unsigned condition) {
   uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -61,14 +71,48 @@ FAKE_API int cuStreamWaitValue32_v2(void* stream, unsigned long long address, ui
   return guarded([&] {
     std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
     require(condition == kAtLeast || condition == kEqual, kInvalidValue);
-    require(address % sizeof(uint32_t) == 0, kInvalidValue);
+    word_memory(address);
     auto word = reinterpret_cast<const uint32_t*>(address);
-    std::optional<Memory> memory = Driver::instance().find_memory(word, sizeof(*word));
-    require(memory.has_value(), kInvalidValue);
     target->push(std::make_shared<const std::function<void()>>(
         [word, value, condition, context = target->context] {
           context->wait_until([&] { return satisfied(word, value, condition); });
         }));
+  });
+}
+
+FAKE_API int cuStreamWriteValue32_v2(void* stream, unsigned long long address, uint32_t value,
+                                     unsigned flags) {
+  return guarded([&] {
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    require((flags & ~kWriteNoMemoryBarrier) == 0, kInvalidValue);
+    require(word_memory(address).writable, kInvalidValue);
+    auto word = reinterpret_cast<uint32_t*>(address);
+    bool barrier = (flags & kWriteNoMemoryBarrier) == 0;
+    target->push(std::make_shared<const std::function<void()>>([word, value, barrier] {
+      if (barrier) {
+        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+      } else {
+        __atomic_store_n(word, value, __ATOMIC_RELAXED);
+      }
+    }));
+  });
+}
+
+FAKE_API int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  return guarded([&] {
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    std::shared_ptr<Event> awaited = Driver::instance().events.find(event);
+    require(awaited != nullptr, kInvalidHandle);
+    require(flags == 0, kInvalidValue);
+    if (target->capturing()) {
+      target->spoil_capture(std::this_thread::get_id());
+      throw Refusal{kCaptureUnsupported};
+    }
+    std::shared_ptr<const Event::Mark> mark = awaited->last();
+    if (mark == nullptr) return;
+    target->push(std::make_shared<const std::function<void()>>([mark, context = target->context] {
+      context->wait_until([&] { return mark->reached(); });
+    }));
   });
 }
 
@@ -89,7 +133,7 @@ FAKE_API int cuEventDestroy_v2(void* event) {
 FAKE_API int cuEventRecord(void* event, void* stream) {
   return guarded([&] {
     std::shared_ptr<Event> recorded = own(Driver::instance().events, event);
-    Event::record(recorded, *own(Driver::instance().streams, stream));
+    Event::record(recorded, own(Driver::instance().streams, stream));
   });
 }
 

@@ -96,6 +96,7 @@ void Driver::destroy(const std::shared_ptr<Context>& context) {
   functions.take_if(belongs);
   modules.take_if(belongs);
   pinned.remove_if(belongs);
+  registered.remove_if(belongs);
   opened.remove_if(belongs);
 }
 
@@ -126,6 +127,12 @@ std::shared_ptr<Context> Driver::owner_of(const void* memory, size_t bytes) cons
   throw Refusal{kInvalidValue};
 }
 
+std::shared_ptr<Registered> Driver::find_registered(const void* memory, size_t bytes) const {
+  std::shared_ptr<Registered> found = registered.find(memory, bytes);
+  bool usable = found != nullptr && (found->portable || found->context == current());
+  return usable ? found : nullptr;
+}
+
 std::optional<Memory> Driver::find_memory(const void* memory, size_t bytes) const {
   for (const auto& context : contexts_.all()) {
     if (context->arena.block_at(memory, bytes)) return Memory{context->device, context};
@@ -133,6 +140,7 @@ std::optional<Memory> Driver::find_memory(const void* memory, size_t bytes) cons
   if (auto region = opened.find(memory, bytes)) return *region;
   if (auto device = virtual_memory.find(memory, bytes)) return Memory{*device, nullptr};
   if (auto region = pinned.find(memory, bytes)) return *region;
+  if (auto range = find_registered(memory, bytes)) return *range;
   return std::nullopt;
 }
 

@@ -34,11 +34,13 @@ struct Context {
   /// A copy that goes through the host is on its way: the next one's call waits for its end.
   std::atomic<bool> staging{false};
 
-  /// For work on a stream.
+  /// For work on a stream. Raises Refusal when the context ends first: nothing that was to come
+  /// after the wait may be done then.
   template <typename Predicate>
   void wait_until(Predicate met) const {
     constexpr int kSpins = 1000;
-    for (int round = 0; !ending && !met(); ++round) {
+    for (int round = 0; !met(); ++round) {
+      require(!ending, kInvalidContext);
       if (round < kSpins) {
         std::this_thread::yield();
       } else {
@@ -75,7 +77,9 @@ class Driver {
 
   /// The device whose memory holds the whole range. Raises Refusal when none does.
   std::shared_ptr<Context> owner_of(const void* memory, size_t bytes) const;
-  /// The memory, of a device or pinned, that holds the whole range.
+  /// The registered memory that holds the whole range, if the current context may use it.
+  std::shared_ptr<Registered> find_registered(const void* memory, size_t bytes) const;
+  /// The memory, of a device, pinned or registered, that holds the whole range.
   std::optional<Memory> find_memory(const void* memory, size_t bytes) const;
   /// Whether the address can only be of memory that the driver knows, even if it is free now.
   bool is_known_address(const void* memory) const;
@@ -111,6 +115,7 @@ class Driver {
   fake_common::HandleTable<Module> modules{6};
   fake_common::HandleTable<Function> functions{7};
   RangeTable<Region> pinned;
+  RangeTable<Registered> registered;
   RangeTable<OpenedRegion> opened;
   fake_common::HandleTable<Physical> physicals{8};
   VirtualMemory virtual_memory;

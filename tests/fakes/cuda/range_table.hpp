@@ -30,6 +30,15 @@ class RangeTable {
     return inside ? range : nullptr;
   }
 
+  bool overlaps(const void* memory, size_t bytes) const {
+    std::lock_guard lock(mutex_);
+    auto begin = reinterpret_cast<uintptr_t>(memory);
+    auto next = ranges_.lower_bound(begin);
+    if (next != ranges_.end() && next->first - begin < bytes) return true;
+    return next != ranges_.begin() &&
+           begin - std::prev(next)->first < std::prev(next)->second->bytes;
+  }
+
   /// What begins there, or nullptr; it is not in the table afterwards.
   std::shared_ptr<T> take(const void* first) {
     std::lock_guard lock(mutex_);

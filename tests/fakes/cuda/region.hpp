@@ -16,6 +16,7 @@ constexpr int kHost = -1;
 struct Memory {
   int device;  ///< kHost for pinned memory
   std::shared_ptr<Context> context;
+  bool writable = true;  ///< by devices
 };
 
 /// Memory outside the arenas of devices, in one piece.
@@ -29,6 +30,13 @@ struct Region : Memory {
   Addresses addresses;
   std::byte* const first;
   const size_t bytes;
+};
+
+/// Host memory that stays the caller's and counts as pinned.
+struct Registered : Memory {
+  std::byte* first;
+  size_t bytes;
+  bool portable;  ///< other contexts may use it
 };
 
 /// An allocation of another process.

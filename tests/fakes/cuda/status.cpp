@@ -40,6 +40,10 @@ const char* describe(int status) {
       return "peer access is already enabled";
     case kPeerAccessNotEnabled:
       return "peer access has not been enabled";
+    case kHostMemoryRegistered:
+      return "part or all of the requested memory range is already mapped";
+    case kHostMemoryNotRegistered:
+      return "pointer does not correspond to a registered memory region";
     case kNotSupported:
       return "operation not supported";
     case kCaptureUnsupported:

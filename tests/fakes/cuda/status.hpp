@@ -24,6 +24,8 @@ enum Status : int {
   kIllegalAddress = 700,
   kPeerAccessEnabled = 704,
   kPeerAccessNotEnabled = 705,
+  kHostMemoryRegistered = 712,
+  kHostMemoryNotRegistered = 713,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,

@@ -112,30 +112,45 @@ bool Stream::spoil_capture(std::thread::id thread) {
   return true;
 }
 
-void Event::record(const std::shared_ptr<Event>& event, Stream& stream) {
-  bool captured = stream.capturing();
-  auto reach = [event] {
-    std::lock_guard lock(event->mutex_);
-    ++event->reached_;
-    event->time_ = std::chrono::steady_clock::now();
-  };
-  auto nothing = [] {};
+void Event::Mark::reach() {
+  time_ = std::chrono::steady_clock::now();
+  reached_ = true;
+}
+
+bool Event::Mark::reached() const {
+  // Asked for before, as the stream may get here and fail in between.
+  Status error = stream_->error();
+  if (reached_) return true;
+  require(error == kSuccess, error);
+  return false;
+}
+
+void Event::record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream) {
+  bool captured = stream->capturing();
+  auto mark = std::make_shared<Mark>(stream);
   {
     std::lock_guard lock(event->mutex_);
     event->captured_ = captured;
-    if (!captured) ++event->recorded_;
+    if (!captured) event->last_ = mark;
   }
+  auto reach = [mark] { mark->reach(); };
+  auto nothing = [] {};
   // In a graph, an event orders work and takes no time: here nothing is left of it.
-  stream.push(captured ? std::make_shared<const std::function<void()>>(nothing)
-                       : std::make_shared<const std::function<void()>>(reach));
+  stream->push(captured ? std::make_shared<const std::function<void()>>(nothing)
+                        : std::make_shared<const std::function<void()>>(reach));
+}
+
+std::shared_ptr<const Event::Mark> Event::last() const {
+  std::lock_guard lock(mutex_);
+  require(!captured_, kCapturedEvent);
+  return last_;
 }
 
 std::chrono::steady_clock::time_point Event::reached() const {
-  std::lock_guard lock(mutex_);
-  require(!captured_, kCapturedEvent);
-  require(timed_ && recorded_ > 0, kInvalidHandle);
-  require(reached_ == recorded_, kNotReady);
-  return time_;
+  std::shared_ptr<const Mark> mark = last();
+  require(timed_ && mark != nullptr, kInvalidHandle);
+  require(mark->reached(), kNotReady);
+  return mark->time();
 }
 
 float Event::elapsed_ms(const Event& start, const Event& end) {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -70,11 +70,28 @@ class Stream {
 /// A point in a stream, with the time at which the stream got there.
 class Event {
  public:
+  /// One record of the event.
+  class Mark {
+   public:
+    explicit Mark(std::shared_ptr<const Stream> recorder) : stream_(std::move(recorder)) {}
+    void reach();
+    /// Raises Refusal when the stream has failed and never gets there.
+    bool reached() const;
+    std::chrono::steady_clock::time_point time() const { return time_; }
+
+   private:
+    const std::shared_ptr<const Stream> stream_;
+    std::chrono::steady_clock::time_point time_;
+    std::atomic<bool> reached_{false};
+  };
+
   Event(std::shared_ptr<Context> owner, bool timed) : context(std::move(owner)), timed_(timed) {}
 
-  static void record(const std::shared_ptr<Event>& event, Stream& stream);
+  static void record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream);
   /// Raises Refusal unless both were recorded, with times, and reached.
   static float elapsed_ms(const Event& start, const Event& end);
+  /// The last record so far, if any. Raises Refusal when that was in a capture.
+  std::shared_ptr<const Mark> last() const;
 
   const std::shared_ptr<Context> context;
 
@@ -83,10 +100,8 @@ class Event {
 
   const bool timed_;
   mutable std::mutex mutex_;
-  uint64_t recorded_ = 0;
-  uint64_t reached_ = 0;
+  std::shared_ptr<const Mark> last_;
   bool captured_ = false;
-  std::chrono::steady_clock::time_point time_;
 };
 
 /// What a capture recorded; instantiated, it can be launched.

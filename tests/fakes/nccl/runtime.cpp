@@ -43,14 +43,19 @@ const Runtime& Runtime::instance() {
   return runtime;
 }
 
-Runtime::Runtime() {
-  void* library = loaded_library();
-  resolve(enqueue_, library, "cclmark_fake_enqueue");
-  resolve(locate_, library, "cclmark_fake_locate");
-  resolve(current_device_, library, "cclmark_fake_current_device");
-  resolve(architecture_, library, "cclmark_fake_architecture");
-  resolve(allocate_, library, "cclmark_fake_allocate");
-  resolve(release_, library, "cclmark_fake_release");
+Runtime::Runtime() : library_(loaded_library()) {
+  resolve(enqueue_, library_, "cclmark_fake_enqueue");
+  resolve(locate_, library_, "cclmark_fake_locate");
+  resolve(current_device_, library_, "cclmark_fake_current_device");
+  resolve(architecture_, library_, "cclmark_fake_architecture");
+  resolve(allocate_, library_, "cclmark_fake_allocate");
+  resolve(release_, library_, "cclmark_fake_release");
+}
+
+void* Runtime::find(const char* symbol) const {
+  void* found = nullptr;
+  resolve(found, library_, symbol);
+  return found;
 }
 
 int Runtime::current_device() const {

@@ -26,9 +26,13 @@ class Runtime {
   /// Raises Failure unless the range lies inside one allocation of this process.
   Place locate(const void* memory, size_t bytes) const;
   void enqueue(void* stream, void (*fn)(void*), void* arg, void (*destroy)(void*)) const;
+  /// What only one vendor's runtime exports. Raises Failure.
+  void* find(const char* symbol) const;
 
  private:
   Runtime();
+
+  void* library_;
 
   int (*enqueue_)(void*, void (*)(void*), void*, void (*)(void*));
   int (*locate_)(const void*, size_t, int*, size_t*, unsigned*, size_t*);

@@ -1,6 +1,7 @@
-// The fake driver between devices: access, copies of any memory, waits for values, copies that
-// fail.
+// The fake driver between devices: access, copies of any memory, waits for values and events,
+// copies that fail.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +16,8 @@ namespace {
 
 constexpr int kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kUnsupported = 217,
               kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kAlreadyEnabled = 704,
-              kNotEnabled = 705;
+              kNotEnabled = 705, kCaptureUnsupported = 900, kCaptureInvalidated = 901,
+              kCapturedEvent = 907;
 
 /// Device 0, current, and device 1, each with 64 bytes.
 struct Two {
@@ -157,6 +159,139 @@ void check_wait_value() {
   CHECK_EQUAL(host[1], 0x01010101);
 }
 
+/// Streams of two devices, and an event of the one that waits for `gate`.
+struct Crossing : Two {
+  Crossing() {
+    char zeros[64] = {};
+    near.write(near_memory, zeros, 64);
+    near.write(far_memory, zeros, 64);
+    enter(far);
+    // Of the context whose streams wait for it: it goes after them.
+    void* pinned = nullptr;
+    CHECK_EQUAL(far.cuda("cuMemHostAlloc", &pinned, size_t{4}, 0u), 0);
+    gate = static_cast<std::atomic<unsigned>*>(pinned);
+    *gate = 0;
+    CHECK_EQUAL(far.cuda("cuEventCreate", &event, 2u), 0);
+    CHECK_EQUAL(far.cuda("cuStreamCreate", &far_second, 1u), 0);
+    enter(near);
+  }
+  void enter(const Gpu& gpu) const { CHECK_EQUAL(gpu.cuda("cuCtxSetCurrent", gpu.context), 0); }
+  int wait_event(void* stream, unsigned flags = 0) const {
+    return near.cuda("cuStreamWaitEvent", stream, event, flags);
+  }
+  /// The device's work, and the record, once the gate holds `value`.
+  void record_after(unsigned value, void* stream) const {
+    enter(far);
+    CHECK_EQUAL(far.cuda("cuStreamWaitValue32_v2", stream, address(gate), value, 0u), 0);
+    CHECK_EQUAL(far.cuda("cuMemsetD8Async", address(far_memory), static_cast<unsigned char>(value),
+                         size_t{64}, stream),
+                0);
+    CHECK_EQUAL(far.cuda("cuEventRecord", event, stream), 0);
+    enter(near);
+  }
+  int state_soon() const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return near.cuda("cuStreamQuery", near.stream);
+  }
+  char first_near_byte() const {
+    char host = -1;
+    near.read(&host, near_memory, 1);
+    return host;
+  }
+
+  std::atomic<unsigned>* gate;
+  void* event = nullptr;
+  void* far_second = nullptr;
+};
+
+void check_wait_event() {
+  Crossing crossing;
+  const Gpu& near = crossing.near;
+  CHECK_EQUAL(crossing.wait_event(near.stream, 1), kInvalidValue);
+  CHECK_EQUAL(crossing.wait_event(crossing.far.stream), kInvalidHandle);
+  CHECK_EQUAL(crossing.wait_event(nullptr), kInvalidHandle);
+  CHECK_EQUAL(near.cuda("cuStreamWaitEvent", near.stream, near.stream, 0u), kInvalidHandle);
+  CHECK_EQUAL(crossing.wait_event(near.stream), 0);
+  near.wait();
+
+  crossing.record_after(1, crossing.far.stream);
+  CHECK_EQUAL(crossing.wait_event(near.stream), 0);
+  // A record that follows, on a stream that is ahead, is not the one waited for; nor the reverse.
+  crossing.enter(crossing.far);
+  CHECK_EQUAL(near.cuda("cuEventRecord", crossing.event, crossing.far_second), 0);
+  crossing.enter(near);
+  CHECK_EQUAL(crossing.copy(crossing.near_memory, crossing.far_memory, 64), 0);
+  CHECK_EQUAL(crossing.state_soon(), kNotReady);
+  *crossing.gate = 1;
+  near.wait();
+  CHECK_EQUAL(crossing.first_near_byte(), 1);
+
+  crossing.record_after(2, crossing.far.stream);
+  crossing.record_after(3, crossing.far_second);
+  CHECK_EQUAL(crossing.wait_event(near.stream), 0);
+  *crossing.gate = 2;
+  crossing.enter(crossing.far);
+  crossing.far.wait();
+  crossing.enter(near);
+  CHECK_EQUAL(crossing.state_soon(), kNotReady);
+  CHECK_EQUAL(near.cuda("cuMemcpyDtoDAsync_v2", address(crossing.near_memory),
+                        address(crossing.far_memory), size_t{64}, near.stream),
+              0);
+  *crossing.gate = 3;
+  near.wait();
+  CHECK_EQUAL(crossing.first_near_byte(), 3);
+}
+
+void check_wait_event_captured() {
+  Crossing crossing;
+  const Gpu& near = crossing.near;
+  void* graph = nullptr;
+  auto begin = [&](int mode) {
+    CHECK_EQUAL(near.cuda("cuStreamBeginCapture_v2", near.stream, mode), 0);
+  };
+  begin(2);
+  CHECK_EQUAL(crossing.wait_event(near.stream), kCaptureUnsupported);
+  CHECK_EQUAL(near.cuda("cuStreamEndCapture", near.stream, &graph), 0);
+  begin(1);
+  CHECK_EQUAL(crossing.wait_event(near.stream), kCaptureUnsupported);
+  CHECK_EQUAL(near.cuda("cuStreamEndCapture", near.stream, &graph), kCaptureInvalidated);
+  void* captured = nullptr;
+  CHECK_EQUAL(near.cuda("cuEventCreate", &captured, 2u), 0);
+  begin(1);
+  CHECK_EQUAL(near.cuda("cuEventRecord", captured, near.stream), 0);
+  CHECK_EQUAL(near.cuda("cuStreamEndCapture", near.stream, &graph), 0);
+  CHECK_EQUAL(near.cuda("cuStreamWaitEvent", near.stream, captured, 0u), kCapturedEvent);
+}
+
+/// What an event's waiters do when it cannot come any more.
+void check_wait_event_ends() {
+  setenv("CCLMARK_FAKE_COPY_FAIL", "1-0", 1);
+  {
+    Crossing crossing;
+    crossing.record_after(1, crossing.far.stream);
+    CHECK_EQUAL(crossing.wait_event(crossing.near.stream), 0);
+    CHECK_EQUAL(crossing.state_soon(), kNotReady);
+    CHECK_EQUAL(crossing.near.cuda("cuDevicePrimaryCtxRelease_v2", 1), 0);
+    CHECK_EQUAL(crossing.state_soon(), kInvalidContext);
+    CHECK_EQUAL(crossing.near.cuda("cuDevicePrimaryCtxRelease_v2", 0), 0);
+  }
+  Crossing crossing;
+  crossing.enter(crossing.far);
+  CHECK_EQUAL(crossing.near.cuda("cuMemcpyAsync", address(crossing.near_memory),
+                                 address(crossing.far_memory), size_t{4}, crossing.far.stream),
+              0);
+  crossing.record_after(0, crossing.far.stream);
+  CHECK_EQUAL(crossing.wait_event(crossing.near.stream), 0);
+  CHECK_EQUAL(crossing.state_soon(), kIllegalAddress);
+  void* fresh = nullptr;
+  CHECK_EQUAL(crossing.near.cuda("cuStreamCreate", &fresh, 1u), 0);
+  crossing.record_after(1, crossing.far_second);
+  CHECK_EQUAL(crossing.wait_event(fresh), 0);
+  CHECK_EQUAL(crossing.near.cuda("cuStreamQuery", fresh), kNotReady);
+  // The waiter's own context goes first.
+  CHECK_EQUAL(crossing.near.cuda("cuDevicePrimaryCtxRelease_v2", 0), 0);
+}
+
 void check_faults() {
   setenv("CCLMARK_FAKE_COPY_HANG", "0-1", 1);
   setenv("CCLMARK_FAKE_COPY_FAIL", "1-0", 1);
@@ -185,6 +320,9 @@ void peer_checks() {
   run("access to peers", 1, [](int) { check_access(); });
   run("copies of any memory", 1, [](int) { check_copies(); });
   run("waits for values", 1, [](int) { check_wait_value(); });
+  run("waits for events", 1, [](int) { check_wait_event(); });
+  run("waits for events in captures", 1, [](int) { check_wait_event_captured(); });
+  run("waits for events that never come", 1, [](int) { check_wait_event_ends(); });
   run("copies that fail", 1, [](int) { check_faults(); });
 }
 

@@ -124,6 +124,18 @@ FAKE_API int CALL(VENDOR_RELEASE_HOST)(void* memory) {
   return told(cuMemFreeHost(memory));
 }
 
+FAKE_API int CALL(HostRegister)(void* memory, size_t bytes, unsigned flags) {
+  return told(cuMemHostRegister_v2(memory, bytes, flags));
+}
+
+FAKE_API int CALL(HostUnregister)(void* memory) {
+  return told(cuMemHostUnregister(memory));
+}
+
+FAKE_API int CALL(HostGetDevicePointer)(void** found, void* memory, unsigned flags) {
+  return told(cuMemHostGetDevicePointer_v2(reinterpret_cast<CUdeviceptr*>(found), memory, flags));
+}
+
 FAKE_API int CALL(Memcpy)(void* to, const void* from, size_t bytes, int direction) {
   return told(guarded([&] {
     require_direction(to, from, bytes, direction);
@@ -163,6 +175,10 @@ FAKE_API int CALL(StreamDestroy)(void* stream) {
 
 FAKE_API int CALL(StreamQuery)(void* stream) {
   return told(cuStreamQuery(stream));
+}
+
+FAKE_API int CALL(StreamWaitEvent)(void* stream, void* event, unsigned flags) {
+  return told(cuStreamWaitEvent(stream, event, flags));
 }
 
 FAKE_API int CALL(EventCreateWithFlags)(void** event, unsigned flags) {
@@ -216,6 +232,10 @@ FAKE_API int CALL(StreamWaitValue32)(void* stream, void* word, uint32_t value, u
                                      uint32_t mask) {
   if (mask != 0xffffffff) return told(kNotSupported);
   return told(cuStreamWaitValue32_v2(stream, address(word), value, condition));
+}
+
+FAKE_API int CALL(StreamWriteValue32)(void* stream, void* word, uint32_t value, unsigned flags) {
+  return told(cuStreamWriteValue32_v2(stream, address(word), value, flags));
 }
 #endif
 

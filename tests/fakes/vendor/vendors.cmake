@@ -8,7 +8,7 @@ function(fake_core target)
 endfunction()
 
 fake_core(fake_runtime_core ${runtime_core}
-  cuda/api_copy.cpp cuda/api_device.cpp cuda/api_ipc.cpp cuda/api_memory.cpp cuda/api_peer.cpp
+  cuda/api_copy.cpp cuda/api_device.cpp cuda/api_host.cpp cuda/api_ipc.cpp cuda/api_memory.cpp cuda/api_peer.cpp
   cuda/api_stream.cpp)
 set(movers ${ccl_core})
 list(REMOVE_ITEM movers nccl/runtime.cpp)

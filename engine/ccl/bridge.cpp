@@ -1,0 +1,509 @@
+// Ranks of several libraries, or of several runtimes, in one group.
+//
+// Ranks that share a library form an island, and the library does what stays within it. What
+// crosses goes through slots: every rank has a few, in memory that the others can read. A rank
+// *publishes* when one of its slots holds the next stretch of data, and *takes* what others have
+// published: by peer copies from their devices' memory where all devices reach each other, else by
+// copies from pinned host memory that the publisher has copied it to. A reduction over islands is a
+// kernel that adds what was taken.
+//
+// Who publishes what to whom in which order is known to all ranks beforehand: an operation is a
+// list of steps (bridge_plan.hpp), in each of which a rank publishes once at most. So a flag per
+// rank that counts what it has published, and one per slot and reader that says what was taken out
+// of it last, are all that is ever waited for. They are words in shared host memory that the
+// devices' streams wait for and write themselves: the host only enqueues. Where streams cannot do
+// that (the host's own, and runtimes without such calls), the host waits and writes instead, inside
+// the call.
+
+#include "ccl/bridge.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "ccl/bridge_plan.hpp"
+#include "core/waiting.hpp"
+#include "device/host.hpp"
+#include "device/peer_blocks.hpp"
+
+namespace cclmark {
+namespace {
+
+// For the structure that the kernel takes; what it does is compiled elsewhere.
+#include "kernels/dialect.cu"
+#include "kernels/reduce.cu"
+
+constexpr size_t kSlots = 4;
+/// Steps that are published ahead of the one that is taken; fewer than there are slots.
+constexpr size_t kAhead = 2;
+/// Streams that take in turns, so that what flags cost on one is hidden behind copies on the other.
+constexpr size_t kTakers = 2;
+/// Large enough that what every step costs besides is little, small enough that what goes out of a
+/// device and what comes in overlap soon: a link between devices is some seven times as fast as one
+/// to the host.
+constexpr size_t kDirectSlotBytes = size_t{16} << 20;
+constexpr size_t kHostSlotBytes = size_t{4} << 20;
+/// From here on copies have streams of their own: before, less is won than it takes for streams to
+/// wait for each other.
+constexpr size_t kApartBytes = size_t{1} << 20;
+constexpr size_t kLine = 64;
+constexpr size_t kPage = 4096;
+constexpr size_t kVector = 16;
+
+double number_of(std::string_view runtime) {
+  uint32_t hash = 2166136261u;
+  for (char letter : runtime) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  return hash;
+}
+
+/// Memory of this host that all ranks map: flags, then slots.
+struct HostBlock {
+  std::byte* base = nullptr;
+  std::byte* for_device = nullptr;  ///< where the device finds it
+  size_t bytes = 0;
+  bool pinned = false;
+};
+
+class Bridge final : public Communicator {
+ public:
+  Bridge(Device& device, Team& team, const Islands& islands, Communicator* own);
+  ~Bridge() override;
+
+  std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
+
+  std::string route(const Operation&) const override {
+    return std::to_string(map_.islands()) + " islands, " +
+           (direct_ ? "direct peer copies" : "through pinned host memory") +
+           (host_reduces_ != nullptr ? ", reduced on the host" : "");
+  }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration != Registration::none) {
+      throw UnsupportedError("between islands registered buffers change nothing");
+    }
+    return device_.allocate(bytes);
+  }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  bool blocking() const override {
+    return !device_.synchronous() && (!on_streams_ || host_reduces_ != nullptr);
+  }
+  /// The flags count on with every call, and a graph would repeat the same numbers.
+  bool capturable() const override { return false; }
+
+  void check() override {
+    if (island_ != nullptr) island_->check();
+  }
+
+ private:
+  friend class BridgeCall;
+
+  void choose_way(bool through_host);
+  void open_blocks();
+  void prove_streams();
+
+  HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
+  static size_t ready_flag() { return 0; }
+  static size_t taken_flag(int reader, uint32_t sequence) {
+    return kLine * (1 + static_cast<size_t>(reader)) + sequence % kSlots * sizeof(uint32_t);
+  }
+  size_t flag_bytes() const { return (taken_flag(map_.ranks(), 0) + kPage - 1) / kPage * kPage; }
+  size_t place(uint32_t sequence) const { return sequence % kSlots * slot_bytes_; }
+  /// What is taken in one step, each piece beginning at a whole vector.
+  size_t landing_bytes() const {
+    return (slot_bytes_ + kPage) * static_cast<size_t>(map_.islands() - 1);
+  }
+  bool abroad(int rank) const { return map_.island_of(rank) != mine_; }
+
+  void await(int owner, size_t flag, uint32_t value, void* stream);
+  void tell(int owner, size_t flag, uint32_t value, void* stream);
+  void wait_until_idle(void* stream);
+  void join(void* waiting, void* awaited);
+
+  /// An operation under way: its streams are one where it is small, or the host waits.
+  struct Run {
+    const Operation& op;
+    const std::byte* send;
+    std::byte* receive;
+    void* main;
+    void* out;
+    std::array<void*, kTakers> in;
+    bool apart;
+  };
+  void run(const std::vector<Step>& steps, Run now);
+  void publish(const Step& step, size_t number, const Run& now);
+  void take(const Step& step, size_t number, const Run& now);
+  void reduce(const Take& piece, const std::byte* other, const Run& now, void* stream);
+
+  Device& device_;
+  Team& team_;
+  Communicator* island_;
+  IslandMap map_;
+  int rank_;
+  int mine_;  ///< this rank's island
+
+  bool direct_ = false;
+  bool on_streams_ = false;
+  size_t slot_bytes_ = 0;
+  std::vector<HostBlock> hosts_;
+  PeerBlocks blocks_;
+  Buffer own_slots_, landings_;  ///< where they do not lie in a block of their own
+  std::byte* slots_ = nullptr;
+  std::vector<std::byte*> peers_;  ///< direct only: the slots of all ranks
+
+  // Where streams wait for flags by themselves.
+  std::vector<Stream> streams_;  ///< for what goes out, then for what comes in
+  std::vector<Event> events_;    ///< one to join streams, then one for each step that may be ahead
+
+  struct Published {
+    uint32_t sequence = 0;
+    std::vector<int> readers;
+  };
+  std::array<Published, kSlots> in_slots_;
+  uint32_t published_ = 0;
+  std::vector<uint32_t> seen_;  ///< what each rank has published, as far as steps were taken
+
+  const Kernel* kernel_ = nullptr;
+  std::unique_ptr<Device> host_reduces_;
+};
+
+Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator* own)
+    : device_(device),
+      team_(team),
+      island_(own),
+      map_(islands.firsts, team.size()),
+      rank_(team.rank()),
+      mine_(map_.island_of(rank_)),
+      hosts_(static_cast<size_t>(team.size())),
+      blocks_({&device}, team),
+      peers_(static_cast<size_t>(team.size())),
+      seen_(static_cast<size_t>(team.size())) {
+  if ((island_ == nullptr) != (map_.ranks_of(mine_) == 1)) {
+    throw Error("an island of several ranks needs its library, one of one rank has none");
+  }
+  device_.activate();
+  choose_way(islands.through_host);
+  open_blocks();
+  prove_streams();
+  try {
+    kernel_ = &device_.kernel("cclmark_reduce");
+  } catch (const MissingError&) {
+    host_reduces_ = open_host_device(0);
+    kernel_ = &host_reduces_->kernel("cclmark_reduce");
+  }
+  for (size_t i = 0; on_streams_ && i < 1 + kTakers; ++i) streams_.emplace_back(device_);
+  for (size_t i = 0; on_streams_ && i < 1 + kSlots; ++i) events_.emplace_back(device_);
+  team_.barrier();
+}
+
+Bridge::~Bridge() {
+  for (HostBlock& block : hosts_) {
+    if (block.pinned) device_.unpin(block.base);
+    if (block.base != nullptr) munmap(block.base, block.bytes);
+  }
+}
+
+/// Peer copies, where every device reaches those of all other islands and may open their memory.
+void Bridge::choose_way(bool through_host) {
+  const DeviceInfo& device = device_.info();
+  std::vector<double> known = team_.gather(
+      std::array<double, 2>{number_of(device.runtime), static_cast<double>(device.index)});
+  bool possible = !through_host;
+  for (int peer = 0; peer < map_.ranks() && possible; ++peer) {
+    if (!abroad(peer)) continue;
+    auto at = static_cast<size_t>(peer) * 2;
+    possible = known[at] == number_of(device.runtime) &&
+               find_runtime(device.runtime)->reaches(device.index, static_cast<int>(known[at + 1]));
+  }
+  auto everybody = [&](bool agrees) {
+    std::vector<double> all = team_.gather(std::array<double, 1>{agrees ? 1.0 : 0.0});
+    return std::ranges::count(all, 0.0) == 0;
+  };
+  if (everybody(possible)) {
+    bool opened = true;
+    try {
+      blocks_.reserve(kSlots * kDirectSlotBytes);
+    } catch (const UnsupportedError&) {
+      opened = false;
+    }
+    for (int peer = 0; peer < map_.ranks() && opened; ++peer) {
+      if (peer != rank_ && !abroad(peer)) continue;
+      try {
+        peers_[static_cast<size_t>(peer)] = blocks_.at(rank_, peer);
+      } catch (const UnsupportedError&) {
+        opened = false;
+      }
+    }
+    direct_ = everybody(opened);
+  }
+  slot_bytes_ = direct_ ? kDirectSlotBytes : kHostSlotBytes;
+  if (direct_) {
+    slots_ = peers_[static_cast<size_t>(rank_)];
+  } else {
+    own_slots_ = Buffer(device_, kSlots * slot_bytes_);
+    slots_ = own_slots_.data();
+    landings_ = Buffer(device_, kTakers * landing_bytes());
+  }
+}
+
+/// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.
+void Bridge::open_blocks() {
+  size_t bytes = flag_bytes() + (direct_ ? 0 : kSlots * slot_bytes_);
+  // Released when everybody has it mapped; what is mapped stays.
+  std::unique_ptr<Device> memory = open_host_device(0);
+  Buffer own(*memory, bytes);
+  HostAllocation allocation = find_host_allocation(own.data());
+  std::vector<double> all =
+      team_.gather(std::array<double, 2>{double(getpid()), double(allocation.fd)});
+  std::string refused;
+  for (int peer = 0; peer < map_.ranks(); ++peer) {
+    if (peer != rank_ && !abroad(peer)) continue;
+    auto at = static_cast<size_t>(peer) * 2;
+    HostBlock& block = host(peer);
+    block.base = static_cast<std::byte*>(
+        map_host_memory(static_cast<pid_t>(all[at]), static_cast<int>(all[at + 1]), bytes));
+    block.bytes = bytes;
+    block.for_device = block.base;
+    if (device_.synchronous()) continue;
+    try {
+      block.for_device = static_cast<std::byte*>(device_.pin(block.base, bytes));
+      block.pinned = true;
+    } catch (const UnsupportedError&) {
+      // Copies work with memory that is not pinned too; flags are the host's then.
+    }
+  }
+  team_.barrier();
+}
+
+/// Whether streams wait for flags and set them, tried on a flag that nobody else uses.
+void Bridge::prove_streams() {
+  if (device_.synchronous() || !host(rank_).pinned) return;
+  Stream stream(device_);
+  Event event(device_);
+  auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + taken_flag(rank_, 0));
+  try {
+    device_.write_flag(flag, 1, stream.get());
+    device_.wait_for_flag(flag, 1, stream.get());
+    device_.record(event.get(), stream.get());
+    device_.wait_for_event(event.get(), stream.get());
+  } catch (const UnsupportedError&) {
+    return;
+  }
+  wait_until_idle(stream.get());
+  on_streams_ = true;
+}
+
+void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {
+  HostBlock& block = host(owner);
+  if (on_streams_) {
+    device_.wait_for_flag(reinterpret_cast<uint32_t*>(block.for_device + flag), value, stream);
+    return;
+  }
+  std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(block.base + flag));
+  auto arrived = [&] {
+    return static_cast<int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
+  };
+  Patience patience(team_.oversubscribed());
+  while (!arrived()) {
+    if (patience.pause()) team_.check(owner);
+  }
+}
+
+void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
+  HostBlock& block = host(owner);
+  if (on_streams_) {
+    device_.write_flag(reinterpret_cast<uint32_t*>(block.for_device + flag), value, stream);
+    return;
+  }
+  wait_until_idle(stream);
+  std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(block.base + flag));
+  word.store(value, std::memory_order_release);
+}
+
+void Bridge::wait_until_idle(void* stream) {
+  while (!device_.idle(stream)) team_.check(-1);
+}
+
+/// Holds one stream up until the other has done what it has been given so far.
+void Bridge::join(void* waiting, void* awaited) {
+  if (waiting == awaited) return;
+  device_.record(events_[0].get(), awaited);
+  device_.wait_for_event(events_[0].get(), waiting);
+}
+
+void Bridge::publish(const Step& step, size_t number, const Run& now) {
+  if (!step.publishes) {
+    if (step.work) step.work(now.send, now.receive, nullptr);
+  } else {
+    uint32_t sequence = ++published_;
+    Published& before = in_slots_[sequence % kSlots];
+    void* stream = step.work ? now.main : now.out;
+    for (int reader : before.readers) {
+      await(rank_, taken_flag(reader, before.sequence), before.sequence, stream);
+    }
+    before = {sequence, step.readers};
+    std::byte* slot = slots_ + place(sequence);
+    std::byte* shared = direct_ ? slot : host(rank_).base + flag_bytes() + place(sequence);
+    const std::byte* source = now.send + step.from;
+    if (step.work) {
+      step.work(now.send, now.receive, slot);
+      source = slot;
+      if (!direct_ && step.bytes > 0) {
+        stream = now.out;
+        join(stream, now.main);
+      }
+    }
+    if (step.bytes > 0 && source != shared) {
+      device_.copy_async(shared, source, step.bytes, stream);
+    }
+    tell(rank_, ready_flag(), sequence, stream);
+  }
+  // What is taken in this step is added to what was made here, or written over what was read here.
+  if (now.apart && step.reduces) {
+    void* event = events_[1 + number % kSlots].get();
+    if (!step.work) {
+      device_.record(event, now.out);
+    } else {
+      device_.record(event, now.main);
+    }
+  }
+}
+
+void Bridge::take(const Step& step, size_t number, const Run& now) {
+  for (int publisher : step.publishers) ++seen_[static_cast<size_t>(publisher)];
+  void* stream = now.in[number % kTakers];
+  bool lands = step.reduces && !direct_;
+  // The streams take turns with the landings too: what is reduced from one is done before it is
+  // written to again.
+  std::byte* landing = landings_.data() + number % kTakers * landing_bytes();
+  if (now.apart && step.reduces && !step.takes.empty()) {
+    device_.wait_for_event(events_[1 + number % kSlots].get(), stream);
+  }
+  for (size_t i = 0; i < step.takes.size(); ++i) {
+    const Take& piece = step.takes[i];
+    bool first = i == 0 || step.takes[i - 1].source != piece.source;
+    bool last = i + 1 == step.takes.size() || step.takes[i + 1].source != piece.source;
+    uint32_t sequence = seen_[static_cast<size_t>(piece.source)];
+    if (first) await(piece.source, ready_flag(), sequence, stream);
+    if (piece.bytes == 0) continue;
+    const std::byte* from = (direct_ ? peers_[static_cast<size_t>(piece.source)]
+                                     : host(piece.source).base + flag_bytes()) +
+                            place(sequence) + piece.at;
+    if (lands) {
+      device_.copy_async(landing, from, piece.bytes, stream);
+    } else if (step.reduces) {
+      reduce(piece, from, now, stream);
+    } else {
+      device_.copy_async(now.receive + piece.to, from, piece.bytes, stream);
+    }
+    if (last) tell(piece.source, taken_flag(rank_, sequence), sequence, stream);
+    if (lands) {
+      reduce(piece, landing, now, stream);
+      landing += (piece.bytes + kVector - 1) / kVector * kVector;
+    }
+  }
+  if (step.finish) {
+    join(now.main, stream);
+    step.finish(now.receive);
+  }
+}
+
+/// Adds what another island has to what this one has.
+void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, void* stream) {
+  const std::byte* own = now.receive + piece.to;
+  if (piece.own == Take::Own::input) own = now.send + piece.own_at;
+  if (piece.own == Take::Own::slot) {
+    own = slots_ + place(seen_[static_cast<size_t>(rank_)]) + piece.own_at;
+  }
+  bool averages = now.op.reduction == Reduction::avg;
+  auto bytes_of = [](const std::byte* memory) {
+    return reinterpret_cast<const unsigned char*>(memory);
+  };
+  ReduceArguments arguments{};
+  arguments.out = reinterpret_cast<unsigned char*>(now.receive + piece.to);
+  arguments.a = bytes_of(own);
+  arguments.b = bytes_of(other);
+  arguments.count = piece.bytes / size_bytes(now.op.dtype);
+  arguments.dtype = static_cast<int>(now.op.dtype);
+  arguments.reduction = static_cast<int>(averages ? Reduction::sum : now.op.reduction);
+  arguments.divisor = averages && piece.last ? static_cast<unsigned>(map_.ranks()) : 1;
+  if (host_reduces_ == nullptr) {
+    device_.launch(*kernel_, &arguments, (piece.bytes + kVector - 1) / kVector, stream);
+    return;
+  }
+  wait_until_idle(stream);
+  std::vector<std::byte> one(piece.bytes), two(piece.bytes);
+  device_.copy_to_host(one.data(), own, piece.bytes);
+  device_.copy_to_host(two.data(), other, piece.bytes);
+  arguments.out = reinterpret_cast<unsigned char*>(one.data());
+  arguments.a = bytes_of(one.data());
+  arguments.b = bytes_of(two.data());
+  host_reduces_->launch(*kernel_, &arguments, 0, nullptr);
+  device_.copy_from_host(now.receive + piece.to, one.data(), piece.bytes);
+}
+
+void Bridge::run(const std::vector<Step>& steps, Run now) {
+  // What was there before has to be done before others read it, or it is written over.
+  join(now.out, now.main);
+  for (void* stream : now.in) join(stream, now.main);
+  for (size_t i = 0; i < steps.size() + kAhead; ++i) {
+    if (i < steps.size()) publish(steps[i], i, now);
+    if (i >= kAhead) take(steps[i - kAhead], i - kAhead, now);
+  }
+  join(now.main, now.out);
+  for (void* stream : now.in) join(now.main, stream);
+}
+
+class BridgeCall final : public Call {
+ public:
+  BridgeCall(Bridge& bridge, const Operation& op, void* stream)
+      : bridge_(bridge),
+        op_(op),
+        stream_(stream),
+        steps_(plan_between_islands({bridge.device_, bridge.island_, bridge.map_, bridge.rank_,
+                                     bridge.slot_bytes_, bridge.slots_, stream},
+                                    op)) {
+    size_t bytes = 0;
+    for (const Step& step : steps_) {
+      if (step.publishes) bytes += step.bytes;
+      for (const Take& piece : step.takes) bytes += piece.bytes;
+    }
+    apart_ = bridge.on_streams_ && bytes > kApartBytes;
+  }
+
+  void enqueue(const void* send, void* receive) override {
+    auto stream = [&](size_t i) { return apart_ ? bridge_.streams_[i].get() : stream_; };
+    bridge_.run(steps_, {op_,
+                         static_cast<const std::byte*>(send),
+                         static_cast<std::byte*>(receive),
+                         stream_,
+                         stream(0),
+                         {stream(1), stream(2)},
+                         apart_});
+  }
+
+ private:
+  Bridge& bridge_;
+  Operation op_;
+  void* stream_;
+  std::vector<Step> steps_;
+  bool apart_;
+};
+
+std::unique_ptr<Call> Bridge::bind(const Operation& operation, void* stream) {
+  return std::make_unique<BridgeCall>(*this, operation, stream);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> join_islands(Device& device, Team& team, const Islands& islands,
+                                           Communicator* own) {
+  return std::make_unique<Bridge>(device, team, islands, own);
+}
+
+}  // namespace cclmark

@@ -1,0 +1,584 @@
+#include "ccl/bridge_plan.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "collective/table.hpp"
+
+namespace cclmark {
+namespace {
+
+/// Up to here every rank takes whole results of the other islands: the time of a second operation
+/// within the island is more than what is saved by taking less.
+constexpr size_t kWholeBytes = size_t{256} << 10;
+constexpr size_t kVector = 16;
+
+/// A copy within the device, unless it would be onto itself.
+struct Copier {
+  Device& device;
+  void* stream;
+  void operator()(std::byte* to, const std::byte* from, size_t bytes) const {
+    if (to != from && bytes > 0) device.copy_async(to, from, bytes, stream);
+  }
+};
+
+class Planner {
+ public:
+  Planner(const PlanSite& site, const Operation& op)
+      : site_(site),
+        copy_{site.device, site.stream},
+        map_(site.map),
+        op_(op),
+        width_(size_bytes(op.dtype)),
+        room_(site.slot_bytes / size_bytes(op.dtype)),
+        rank_(site.rank),
+        ranks_(site.map.ranks()),
+        islands_(site.map.islands()),
+        mine_(site.map.island_of(site.rank)),
+        index_(site.map.index_of(site.rank)),
+        alone_(site.island == nullptr) {
+    for (int island = 0; island < islands_; ++island) {
+      evenly_ = std::lcm(evenly_, static_cast<size_t>(ranks_of(island)));
+      fewest_ = std::min(fewest_, static_cast<size_t>(ranks_of(island)));
+    }
+  }
+
+  std::vector<Step> plan() {
+    switch (op_.collective) {
+      case Collective::all_reduce:
+        plan_all_reduce();
+        break;
+      case Collective::all_gather:
+        plan_all_gather();
+        break;
+      case Collective::reduce_scatter:
+        plan_reduce_scatter();
+        break;
+      case Collective::broadcast:
+        plan_broadcast();
+        break;
+      case Collective::reduce:
+        plan_reduce();
+        break;
+      case Collective::alltoall:
+      case Collective::alltoallv:
+        plan_alltoall();
+        break;
+      case Collective::gather:
+        plan_gather();
+        break;
+      case Collective::scatter:
+        plan_scatter();
+        break;
+      case Collective::sendrecv:
+        plan_ring_shift();
+        break;
+      case Collective::barrier:
+        plan_barrier();
+        break;
+      case Collective::ping_pong:
+        throw UnsupportedError("a ping-pong between islands is not measured: use sendrecv");
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  using CallPointer = std::shared_ptr<Call>;
+
+  int ranks_of(int island) const { return map_.ranks_of(island); }
+  int first_of(int island) const { return map_.first_of(island); }
+  int island_of(int rank) const { return map_.island_of(rank); }
+  int index_of(int rank) const { return map_.index_of(rank); }
+  bool abroad(int rank) const { return island_of(rank) != mine_; }
+
+  /// An operation of this rank's island.
+  CallPointer of_island(Collective collective, size_t count, int root = 0,
+                        std::vector<size_t> matrix = {}) {
+    auto key = std::make_tuple(collective, count, root);
+    CallPointer& known = calls_[key];
+    if (known == nullptr) {
+      Operation op = op_;
+      op.collective = collective;
+      op.count = count;
+      op.root = root;
+      op.matrix = std::move(matrix);
+      if (op.reduction == Reduction::avg) op.reduction = Reduction::sum;  // divided at the end
+      known = site_.island->bind(op, site_.stream);
+    }
+    return known;
+  }
+
+  Step& add() { return steps_.emplace_back(); }
+  void everybody_publishes(Step& step) const {
+    for (int rank = 0; rank < ranks_; ++rank) step.publishers.push_back(rank);
+  }
+  template <typename Body>
+  void others(Body body) const {
+    for (int island = 0; island < islands_; ++island) {
+      if (island != mine_) body(island);
+    }
+  }
+  bool is_last(int island) const {
+    return island == (mine_ == islands_ - 1 ? islands_ - 2 : islands_ - 1);
+  }
+  /// What the first other island's part is added to; the next ones' are added to the result.
+  Take::Own own_for(int island) const {
+    if (island != (mine_ == 0 ? 1 : 0)) return Take::Own::output;
+    return alone_ ? Take::Own::input : Take::Own::slot;
+  }
+
+  /// Stretches of `count` elements, of at most `most` each.
+  template <typename Body>
+  static void in_stretches(size_t count, size_t most, Body body) {
+    for (size_t at = 0; at < count; at += most) body(at, std::min(most, count - at));
+  }
+  /// So that stretches begin at whole vectors.
+  size_t whole_vectors(size_t elements) const {
+    size_t per_vector = kVector / width_;
+    return std::max(elements / per_vector * per_vector, per_vector);
+  }
+
+  void plan_all_reduce() {
+    size_t shared = op_.count * width_ <= kWholeBytes ? 0 : op_.count / evenly_ * evenly_;
+    size_t unit = evenly_ * kVector / width_;
+    size_t most = room_ * fewest_ / unit * unit;
+    in_stretches(shared, most, [&](size_t at, size_t count) { add_shared(at, count); });
+    in_stretches(op_.count - shared, whole_vectors(room_),
+                 [&](size_t at, size_t count) { add_whole(shared + at, count); });
+  }
+
+  /// Every rank reduces the part of its island, adds the same part of the others, and the island
+  /// gathers the parts.
+  void add_shared(size_t at, size_t count) {
+    Step& step = add();
+    size_t n = static_cast<size_t>(ranks_of(mine_)), part = count / n;
+    size_t first = static_cast<size_t>(index_) * part, offset = at * width_;
+    if (alone_) {
+      step.from = offset;
+    } else {
+      step.work = [call = of_island(Collective::reduce_scatter, part), offset](
+                      const std::byte* s, std::byte*, std::byte* slot) {
+        call->enqueue(s + offset, slot);
+      };
+      step.finish = [call = of_island(Collective::all_gather, part), offset,
+                     own = offset + first * width_](std::byte* r) {
+        call->enqueue(r + own, r + offset);
+      };
+    }
+    step.publishes = step.reduces = true;
+    step.bytes = part * width_;
+    everybody_publishes(step);
+    others([&](int island) {
+      size_t theirs = count / static_cast<size_t>(ranks_of(island));
+      for (int i = 0; i < ranks_of(island); ++i) {
+        size_t begin = std::max(first, static_cast<size_t>(i) * theirs);
+        size_t end = std::min(first + part, static_cast<size_t>(i + 1) * theirs);
+        if (begin >= end) continue;
+        int peer = first_of(island) + i;
+        step.readers.push_back(peer);
+        step.takes.push_back({peer, (begin - static_cast<size_t>(i) * theirs) * width_,
+                              (end - begin) * width_, offset + begin * width_, own_for(island),
+                              alone_ ? offset + begin * width_ : (begin - first) * width_,
+                              is_last(island)});
+      }
+    });
+  }
+
+  /// Every island reduces all of it, and every rank adds what one rank of each other island has.
+  void add_whole(size_t at, size_t count) {
+    Step& step = add();
+    size_t offset = at * width_, bytes = count * width_;
+    if (alone_) {
+      step.from = offset;
+    } else {
+      step.work = [call = of_island(Collective::all_reduce, count), offset](
+                      const std::byte* s, std::byte*, std::byte* slot) {
+        call->enqueue(s + offset, slot);
+      };
+    }
+    step.publishes = step.reduces = true;
+    step.bytes = bytes;
+    everybody_publishes(step);
+    others([&](int island) {
+      for (int i = 0; i < ranks_of(island); ++i) {
+        if (i % ranks_of(mine_) == index_) step.readers.push_back(first_of(island) + i);
+      }
+      step.takes.push_back({first_of(island) + index_ % ranks_of(island), 0, bytes, offset,
+                            own_for(island), alone_ ? offset : 0, is_last(island)});
+    });
+  }
+
+  /// Something that only the island does, or that a rank which is alone there copies.
+  void add_inner(Step::Action action) { add().work = std::move(action); }
+
+  void plan_all_gather() {
+    size_t bytes = op_.count * width_;
+    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
+    size_t own = static_cast<size_t>(rank_) * bytes;
+    if (alone_) {
+      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r + own, s, bytes);
+      });
+    } else {
+      add_inner([=, call = of_island(Collective::all_gather, op_.count)](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r + base); });
+    }
+    in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
+      Step& step = add();
+      step.publishes = true;
+      step.from = at * width_;
+      step.bytes = count * width_;
+      everybody_publishes(step);
+      // Not all from the same rank at once.
+      for (int turn = 1; turn < ranks_; ++turn) {
+        int peer = (rank_ + turn) % ranks_;
+        if (!abroad(peer)) continue;
+        step.readers.push_back(peer);
+        step.takes.push_back(
+            {peer, 0, step.bytes, static_cast<size_t>(peer) * bytes + at * width_});
+      }
+    });
+  }
+
+  /// Ranks of other islands that `rank` reduces for, in order.
+  std::vector<int> served_by(int rank) const {
+    std::vector<int> served;
+    for (int to = 0; to < ranks_; ++to) {
+      int island = island_of(rank);
+      if (island_of(to) == island) continue;
+      if (index_of(to) % ranks_of(island) == index_of(rank)) served.push_back(to);
+    }
+    return served;
+  }
+
+  void plan_reduce_scatter() {
+    size_t bytes = op_.count * width_;
+    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
+    if (alone_) {
+      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r, s + base, bytes);
+      });
+    } else {
+      add_inner([=, call = of_island(Collective::reduce_scatter, op_.count)](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + base, r); });
+    }
+    size_t most = 1;
+    for (int rank = 0; rank < ranks_; ++rank) most = std::max(most, served_by(rank).size());
+    size_t stretch = whole_vectors(room_ / most);
+    std::vector<int> served = served_by(rank_);
+    auto place_in = [](const std::vector<int>& list, int rank) {
+      return static_cast<size_t>(std::ranges::find(list, rank) - list.begin());
+    };
+    in_stretches(op_.count, stretch, [&](size_t at, size_t count) {
+      Step& step = add();
+      step.publishes = !served.empty();
+      step.reduces = true;
+      step.readers = served;
+      step.bytes = served.empty() ? 0 : ((served.size() - 1) * stretch + count) * width_;
+      for (int rank = 0; rank < ranks_; ++rank) {
+        if (!served_by(rank).empty()) step.publishers.push_back(rank);
+      }
+      add_reductions(step, served, at, count, stretch);
+      others([&](int island) {
+        int source = first_of(island) + index_ % ranks_of(island);
+        size_t slot = place_in(served_by(source), rank_) * stretch * width_;
+        step.takes.push_back({source, slot, count * width_, at * width_, Take::Own::output,
+                              at * width_, is_last(island)});
+      });
+    });
+  }
+
+  /// Reduces within the island what belongs to ranks of others, each to the rank that serves it.
+  void add_reductions(Step& step, const std::vector<int>& served, size_t at, size_t count,
+                      size_t stretch) {
+    struct Part {
+      CallPointer call;
+      size_t from, to;
+    };
+    std::vector<Part> parts;
+    for (int to = 0; to < ranks_; ++to) {
+      if (!abroad(to)) continue;
+      size_t from = (static_cast<size_t>(to) * op_.count + at) * width_;
+      int root = index_of(to) % ranks_of(mine_);
+      auto place = static_cast<size_t>(std::ranges::find(served, to) - served.begin());
+      size_t slot = root == index_ ? place * stretch * width_ : 0;
+      parts.push_back({alone_ ? nullptr : of_island(Collective::reduce, count, root), from, slot});
+    }
+    step.work = [parts, alone = alone_, site = site_, copy = copy_, bytes = count * width_](
+                    const std::byte* s, std::byte*, std::byte* slot) {
+      std::byte* into = slot != nullptr ? slot : site.scratch;  // of no use where nobody is served
+      if (alone) {
+        for (const Part& part : parts) copy(into + part.to, s + part.from, bytes);
+        return;
+      }
+      site.island->begin_group();
+      for (const Part& part : parts) part.call->enqueue(s + part.from, into + part.to);
+      site.island->end_group();
+    };
+  }
+
+  void plan_broadcast() {
+    int home = island_of(op_.root);
+    size_t bytes = op_.count * width_;
+    if (mine_ == home && alone_) {
+      add_inner(
+          [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) { copy(r, s, bytes); });
+    } else if (mine_ == home) {
+      add_inner([call = of_island(Collective::broadcast, op_.count, index_of(op_.root))](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r); });
+    } else {
+      add();
+    }
+    size_t shared = bytes <= kWholeBytes ? 0 : op_.count / evenly_ * evenly_;
+    size_t unit = evenly_ * kVector / width_;
+    in_stretches(shared, room_ / unit * unit,
+                 [&](size_t at, size_t count) { add_root_stretch(at, count, true); });
+    in_stretches(op_.count - shared, whole_vectors(room_),
+                 [&](size_t at, size_t count) { add_root_stretch(shared + at, count, false); });
+  }
+
+  /// The root publishes; elsewhere each rank takes a part and the island gathers them, or each
+  /// takes everything.
+  void add_root_stretch(size_t at, size_t count, bool in_parts) {
+    Step& step = add();
+    step.publishers = {op_.root};
+    step.from = at * width_;
+    step.bytes = count * width_;
+    if (rank_ == op_.root) {
+      step.publishes = true;
+      for (int peer = 0; peer < ranks_; ++peer) {
+        if (abroad(peer)) step.readers.push_back(peer);
+      }
+    }
+    if (mine_ == island_of(op_.root)) return;
+    size_t part = in_parts ? count / static_cast<size_t>(ranks_of(mine_)) : count;
+    size_t first = in_parts ? static_cast<size_t>(index_) * part * width_ : 0;
+    step.takes.push_back({op_.root, first, part * width_, step.from + first});
+    if (!in_parts || alone_) return;
+    step.finish = [call = of_island(Collective::all_gather, part), from = step.from,
+                   first](std::byte* r) { call->enqueue(r + from + first, r + from); };
+  }
+
+  void plan_reduce() {
+    int home = island_of(op_.root), root = index_of(op_.root);
+    auto leader_of = [&](int island) { return first_of(island) + root % ranks_of(island); };
+    in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
+      Step& step = add();
+      size_t offset = at * width_, bytes = count * width_;
+      bool at_home = mine_ == home;
+      int leader = at_home ? op_.root : leader_of(mine_);
+      CallPointer call = alone_ ? nullptr : of_island(Collective::reduce, count, index_of(leader));
+      step.work = [=, copy = copy_, scratch = site_.scratch](const std::byte* s, std::byte* r,
+                                                             std::byte* slot) {
+        std::byte* into = at_home ? r + offset : slot != nullptr ? slot : scratch;
+        if (call != nullptr) {
+          call->enqueue(s + offset, into);
+        } else {
+          copy(into, s + offset, bytes);
+        }
+      };
+      step.reduces = true;
+      step.bytes = bytes;
+      step.publishes = !at_home && rank_ == leader;
+      if (step.publishes) step.readers = {op_.root};
+      for (int island = 0; island < islands_; ++island) {
+        if (island == home) continue;
+        step.publishers.push_back(leader_of(island));
+        if (rank_ != op_.root) continue;
+        step.takes.push_back(
+            {leader_of(island), 0, bytes, offset, Take::Own::output, at * width_, is_last(island)});
+      }
+    });
+  }
+
+  void plan_alltoall() {
+    bool uneven = op_.collective == Collective::alltoallv;
+    auto part = [&](int from, int to) { return uneven ? op_.part(from, to, ranks_) : op_.count; };
+    auto before = [&](int from, int to, bool sent) {
+      size_t sum = 0;
+      for (int i = 0; i < (sent ? to : from); ++i) sum += sent ? part(from, i) : part(i, to);
+      return sum * width_;
+    };
+    int first = first_of(mine_), n = ranks_of(mine_);
+    size_t out = before(rank_, first, true), in = before(first, rank_, false);
+    if (alone_) {
+      add_inner(
+          [=, copy = copy_, bytes = part(rank_, rank_) * width_](
+              const std::byte* s, std::byte* r, std::byte*) { copy(r + in, s + out, bytes); });
+    } else {
+      std::vector<size_t> inner;
+      for (int from = first; uneven && from < first + n; ++from) {
+        for (int to = first; to < first + n; ++to) inner.push_back(part(from, to));
+      }
+      add_inner(
+          [=, call = of_island(op_.collective, op_.count, 0, inner)](
+              const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + out, r + in); });
+    }
+    for (int turn = 1; turn < ranks_; ++turn) {
+      auto target = [&](int from) { return (from + turn) % ranks_; };
+      size_t longest = 0;
+      for (int from = 0; from < ranks_; ++from) {
+        if (island_of(from) != island_of(target(from))) {
+          longest = std::max(longest, part(from, target(from)));
+        }
+      }
+      in_stretches(longest, whole_vectors(room_), [&](size_t at, size_t most) {
+        Step& step = add();
+        for (int from = 0; from < ranks_; ++from) {
+          int to = target(from);
+          if (island_of(from) == island_of(to) || part(from, to) <= at) continue;
+          step.publishers.push_back(from);
+          size_t bytes = std::min(most, part(from, to) - at) * width_;
+          if (from == rank_) {
+            step.publishes = true;
+            step.readers = {to};
+            step.from = before(from, to, true) + at * width_;
+            step.bytes = bytes;
+          } else if (to == rank_) {
+            step.takes.push_back({from, 0, bytes, before(from, to, false) + at * width_});
+          }
+        }
+      });
+    }
+  }
+
+  void plan_gather() {
+    int home = island_of(op_.root);
+    size_t bytes = op_.count * width_;
+    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
+    if (mine_ == home && alone_) {
+      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r + base, s, bytes);
+      });
+    } else if (mine_ == home) {
+      add_inner([=, call = of_island(Collective::gather, op_.count, index_of(op_.root))](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r + base); });
+    } else {
+      add();
+    }
+    in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
+      Step& step = add();
+      step.from = at * width_;
+      step.bytes = count * width_;
+      for (int peer = 0; peer < ranks_; ++peer) {
+        if (island_of(peer) == home) continue;
+        step.publishers.push_back(peer);
+        if (rank_ != op_.root) continue;
+        step.takes.push_back({peer, 0, step.bytes, static_cast<size_t>(peer) * bytes + step.from});
+      }
+      step.publishes = mine_ != home;
+      if (step.publishes) step.readers = {op_.root};
+    });
+  }
+
+  void plan_scatter() {
+    int home = island_of(op_.root);
+    size_t bytes = op_.count * width_;
+    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
+    if (mine_ == home && alone_) {
+      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r, s + base, bytes);
+      });
+    } else if (mine_ == home) {
+      add_inner([=, call = of_island(Collective::scatter, op_.count, index_of(op_.root))](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + base, r); });
+    } else {
+      add();
+    }
+    for (int to = 0; to < ranks_; ++to) {
+      if (island_of(to) == home) continue;
+      in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
+        Step& step = add();
+        step.publishers = {op_.root};
+        step.publishes = rank_ == op_.root;
+        step.readers = {to};
+        step.from = static_cast<size_t>(to) * bytes + at * width_;
+        step.bytes = count * width_;
+        if (rank_ == to) step.takes.push_back({op_.root, 0, step.bytes, at * width_});
+      });
+    }
+  }
+
+  void plan_ring_shift() {
+    int n = ranks_of(mine_);
+    if (!alone_) {
+      std::vector<size_t> chain(static_cast<size_t>(n) * static_cast<size_t>(n), 0);
+      for (int i = 0; i + 1 < n; ++i) chain[static_cast<size_t>(i * n + i + 1)] = op_.count;
+      add_inner([call = of_island(Collective::alltoallv, op_.count, 0, chain)](
+                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r); });
+    } else {
+      add();
+    }
+    in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
+      Step& step = add();
+      step.from = at * width_;
+      step.bytes = count * width_;
+      for (int from = 0; from < ranks_; ++from) {
+        int to = (from + 1) % ranks_;
+        if (island_of(from) == island_of(to)) continue;
+        step.publishers.push_back(from);
+        if (from == rank_) {
+          step.publishes = true;
+          step.readers = {to};
+        } else if (to == rank_) {
+          step.takes.push_back({from, 0, step.bytes, step.from});
+        }
+      }
+    });
+  }
+
+  void plan_barrier() {
+    if (alone_) {
+      add();
+    } else {
+      add_inner([call = of_island(Collective::barrier, 0)](const std::byte* s, std::byte* r,
+                                                           std::byte*) { call->enqueue(s, r); });
+    }
+    Step& step = add();
+    step.work = [](const std::byte*, std::byte*, std::byte*) {};  // after what the island did
+    step.publishes = true;
+    step.reduces = true;  // so is what is waited for
+    everybody_publishes(step);
+    for (int peer = 0; peer < ranks_; ++peer) {
+      if (abroad(peer)) step.takes.push_back({peer, 0, 0, 0});
+    }
+  }
+
+  const PlanSite site_;
+  const Copier copy_;
+  const IslandMap& map_;
+  const Operation op_;
+  size_t width_;
+  size_t room_;  ///< elements of a slot
+  int rank_, ranks_, islands_, mine_, index_;
+  bool alone_;
+  size_t evenly_ = 1;  ///< what every island can divide by its ranks
+  size_t fewest_ = SIZE_MAX;
+  std::map<std::tuple<Collective, size_t, int>, CallPointer> calls_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+IslandMap::IslandMap(std::vector<int> firsts, int ranks)
+    : firsts_(std::move(firsts)), ranks_(ranks) {
+  bool ascending = std::ranges::adjacent_find(firsts_, std::greater_equal<>()) == firsts_.end();
+  if (firsts_.size() < 2 || firsts_.front() != 0 || firsts_.back() >= ranks || !ascending) {
+    throw Error("islands are ranks in a row, two islands at least, and every rank is in one");
+  }
+}
+
+int IslandMap::island_of(int rank) const {
+  auto next = std::ranges::upper_bound(firsts_, rank);
+  return static_cast<int>(next - firsts_.begin()) - 1;
+}
+
+std::vector<Step> plan_between_islands(const PlanSite& site, const Operation& operation) {
+  return Planner(site, operation).plan();
+}
+
+}  // namespace cclmark

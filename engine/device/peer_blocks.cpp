@@ -1,0 +1,108 @@
+#include "device/peer_blocks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+
+#include "core/error.hpp"
+
+namespace cclmark {
+namespace {
+
+// What a rank can say of its memory.
+constexpr double kFine = 0, kShort = 1, kRefused = 2;
+
+}  // namespace
+
+PeerBlocks::PeerBlocks(std::vector<Device*> devices, Team& team)
+    : own_(std::move(devices)), team_(team), first_(team.rank() * own_count()) {}
+
+PeerBlocks::~PeerBlocks() {
+  release();
+}
+
+void PeerBlocks::close_others() noexcept {
+  for (auto& [place, memory] : opened_) device(place.first).close_shared(memory);
+  opened_.clear();
+}
+
+void PeerBlocks::release() noexcept {
+  close_others();
+  for (size_t i = 0; i < blocks_.size(); ++i) own_[i]->release(blocks_[i]);
+  blocks_.clear();
+}
+
+void PeerBlocks::reserve(size_t bytes) {
+  close_others();
+  team_.barrier();  // nobody has the old memory open any more
+  release();
+  std::exception_ptr failure;
+  double kind = kFine;
+  try {
+    for (Device* device : own_) {
+      device->activate();
+      blocks_.push_back(static_cast<std::byte*>(team_.size() > 1 ? device->allocate_shareable(bytes)
+                                                                 : device->allocate(bytes)));
+    }
+  } catch (const OutOfMemoryError&) {
+    failure = std::current_exception();
+    kind = kShort;
+  } catch (const UnsupportedError&) {
+    failure = std::current_exception();
+    kind = kRefused;
+  }
+  double worst = std::ranges::max(team_.gather(std::array<double, 1>{kind}));
+  if (worst > kFine) {
+    release();
+    if (kind == worst) std::rethrow_exception(failure);
+    if (worst == kShort) throw OutOfMemoryError("another rank could not have its buffers");
+    throw UnsupportedError("another rank's memory cannot be shared");
+  }
+  if (team_.size() > 1) announce();
+}
+
+/// Tells every process how to open every other's memory.
+void PeerBlocks::announce() {
+  constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
+  std::vector<double> own;
+  std::vector<Descriptor> offered;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    own_[i]->activate();
+    SharedMemory shared = own_[i]->share(blocks_[i]);
+    offered.emplace_back(shared.descriptor);
+    // Handles travel as numbers whose bits nobody looks at.
+    auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
+    own.insert(own.end(), words.begin(), words.end());
+    own.push_back(shared.descriptor < 0 ? 0 : 1);
+  }
+  std::vector<double> all = team_.gather(own);
+  shared_.assign(static_cast<size_t>(devices()), {});
+  size_t by_descriptor = 0;
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    std::array<double, kWords> words;
+    std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
+    shared_[i].handle = std::bit_cast<MemoryHandle>(words);
+    by_descriptor += all[i * (kWords + 1) + kWords] > 0 ? 1 : 0;
+  }
+  descriptors_.clear();
+  if (by_descriptor == 0) return;
+  if (by_descriptor < shared_.size()) {
+    throw UnsupportedError("some processes share memory by handles and some cannot");
+  }
+  if (own_.size() > 1) throw UnsupportedError("descriptors are for one device per process");
+  descriptors_ = exchange_descriptors(team_, offered[0].get());
+  for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();
+}
+
+std::byte* PeerBlocks::at(int user, int number) {
+  if (owns(number)) return blocks_[static_cast<size_t>(number - first_)];
+  auto entry = opened_.find({user, number});
+  if (entry != opened_.end()) return entry->second;
+  Device& opener = device(user);
+  opener.activate();
+  auto memory = static_cast<std::byte*>(opener.open_shared(shared_[static_cast<size_t>(number)]));
+  opened_[{user, number}] = memory;
+  return memory;
+}
+
+}  // namespace cclmark

@@ -1,0 +1,94 @@
+"""Groups of ranks with a library of their own, of which ``bridge`` makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cclmark.errors import UsageError
+
+
+class Island(msgspec.Struct, frozen=True):
+    """Ranks ``first`` to ``last``, and the library that they use among themselves."""
+
+    first: int
+    last: int
+    ccl: str
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks in it."""
+        return list(range(self.first, self.last + 1))
+
+    def describe(self) -> str:
+        """As ``--islands`` takes it."""
+        span = f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
+        return f"{span}={self.ccl}"
+
+
+def parse_islands(
+    text: str, runtimes: Sequence[str], libraries: Mapping[str, Sequence[str]]
+) -> list[Island]:
+    """The islands of ``text``, such as ``0-1=nccl,2-3=shm``; without a name, the first that fits.
+
+    ``runtimes``: of the ranks' devices. ``libraries``: those that may be named for the devices of a
+    runtime, the natural one first. An empty text makes an island of all ranks of each runtime.
+    Raises UsageError for islands that overlap, are out of order, leave a rank out or mix runtimes,
+    and for a library that does not work there.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()] or _by_runtime(runtimes)
+    islands: list[Island] = []
+    for part in parts:
+        span, equals, ccl = part.partition("=")
+        first, dash, last = span.partition("-")
+        last = last if dash else first
+        if not (_is_number(first) and _is_number(last)) or (equals and not ccl):
+            raise UsageError(f"cannot read the island {part!r}: write 0-1=nccl,2-3=nccl")
+        expected = islands[-1].last + 1 if islands else 0
+        _check_span(part, int(first), int(last), expected, len(runtimes))
+        kinds = sorted(set(runtimes[int(first) : int(last) + 1]))
+        if len(kinds) > 1:
+            raise UsageError(
+                f"the island {part!r} has {' and '.join(kinds)} devices: one library takes one kind"
+            )
+        allowed = libraries[kinds[0]]
+        if ccl and ccl not in allowed:
+            raise UsageError(
+                f"the island {part!r}: on {kinds[0]} devices choose from {', '.join(allowed)}"
+            )
+        islands.append(Island(int(first), int(last), ccl or allowed[0]))
+    if islands[-1].last != len(runtimes) - 1:
+        left_out = f"{islands[-1].last + 1} to {len(runtimes) - 1}"
+        raise UsageError(f"the islands leave out rank {left_out}: every rank has to be in one")
+    if len(islands) < 2:
+        raise UsageError(
+            "bridge takes two islands or more, and these ranks are one: see --islands, such as "
+            f"--islands 0-{max(0, len(runtimes) // 2 - 1)},{len(runtimes) // 2}-{len(runtimes) - 1}"
+        )
+    return islands
+
+
+def _check_span(part: str, first: int, last: int, expected: int, ranks: int) -> None:
+    if last < first:
+        raise UsageError(f"the island {part!r} ends before it begins")
+    if last >= ranks:
+        raise UsageError(f"the island {part!r}: the ranks are 0 to {ranks - 1}")
+    if first < expected:
+        raise UsageError(f"the island {part!r}: rank {first} is in an island before it already")
+    if first > expected:
+        raise UsageError(
+            f"the islands leave out rank {expected}: islands are ranks in a row, in order, and "
+            "every rank is in one"
+        )
+
+
+def _by_runtime(runtimes: Sequence[str]) -> list[str]:
+    """An island of every stretch of ranks with devices of one kind."""
+    starts = [rank for rank, kind in enumerate(runtimes) if rank == 0 or kind != runtimes[rank - 1]]
+    ends = [*(start - 1 for start in starts[1:]), len(runtimes) - 1]
+    return [f"{start}-{end}" for start, end in zip(starts, ends, strict=True)]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 6

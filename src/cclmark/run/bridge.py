@@ -1,0 +1,38 @@
+"""Ranks of several libraries or runtimes as one group."""
+
+from __future__ import annotations
+
+from cclmark import _engine as engine
+from cclmark.plan.islands import Island
+from cclmark.results.schema import LibraryDescription
+from cclmark.run.libraries import NativeLibrary, join_with_id
+from cclmark.run.rank import Rank
+
+
+class BridgeLibrary:
+    """The engine's way between islands, with this rank's island's own library below."""
+
+    def __init__(self, islands: list[Island], own: Island, library: NativeLibrary | None) -> None:
+        self._islands = islands
+        self._own = own
+        self._library = library
+        between = " + ".join(island.describe() for island in islands)
+        self.descriptions = [
+            LibraryDescription("bridge", between, "built in"),
+            *(library.descriptions if library is not None else []),
+        ]
+
+    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+        """First the ranks of each island join, then all."""
+        job = rank.job
+        inner: engine.Communicator | None = None
+        if self._library is not None:
+            # Places of the team's memory that no other island takes.
+            first_slot = job.ranks + self._own.first
+            rank.group = rank.team.group(job.team_fd, self._own.ranks, first_slot)
+            rank.enter("communicator creation")
+            key = f"communicator id of the island {self._own.describe()}"
+            inner = join_with_id(self._library.ccl, rank, device, rank.group, key)
+        firsts = [island.first for island in self._islands]
+        through_host = job.settings.through_host
+        return engine.join_islands(device, rank.team, firsts, through_host, inner)

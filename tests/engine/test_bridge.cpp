@@ -1,0 +1,151 @@
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "ccl/bridge.hpp"
+#include "measure/session.hpp"
+#include "ranks.hpp"
+
+using namespace cclmark;
+
+namespace {
+
+/// Islands of host ranks, each with the built-in library, and what every rank measures with.
+void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
+                const std::function<void(Session&, Team&)>& body) {
+  std::unique_ptr<Ccl> ccl = open_ccl("shm", {});
+  std::vector<std::vector<uint8_t>> ids(firsts.size());
+  for (auto& id : ids) id = ccl->make_id(ranks);
+  run_ranks_on_file(ranks, [&](Team& team, int fd) {
+    size_t island = firsts.size() - 1;
+    while (firsts[island] > team.rank()) --island;
+    int end = island + 1 < firsts.size() ? firsts[island + 1] : ranks;
+    std::vector<int> members(static_cast<size_t>(end - firsts[island]));
+    std::iota(members.begin(), members.end(), firsts[island]);
+    auto device = open_host_device(team.rank());
+    auto first_slot = static_cast<size_t>(ranks + firsts[island]);
+    std::unique_ptr<Team> inner = team.group(fd, members, first_slot);
+    inner->expect_within(300, "a test");
+    std::unique_ptr<Communicator> own;
+    if (members.size() > 1) own = ccl->join(*device, ids[island], *inner);
+    std::unique_ptr<Communicator> all =
+        join_islands(*device, team, {firsts, through_host}, own.get());
+    Session session(*device, team, *all);
+    session.reserve(size_t{64} << 20, size_t{64} << 20, Registration::none);
+    body(session, team);
+  });
+}
+
+struct Layout {
+  std::vector<int> firsts;
+  int ranks;
+};
+const Layout kLayouts[] = {{{0, 1}, 2}, {{0, 2}, 4}, {{0, 1, 3}, 5}, {{0, 4}, 6}, {{0, 1, 2}, 3}};
+
+uint64_t wrong(const Verdict& verdict) {
+  uint64_t sum = 0;
+  for (const Finding& finding : verdict.findings) sum += finding.wrong;
+  return sum;
+}
+
+std::vector<size_t> skewed(int ranks, size_t count) {
+  std::vector<size_t> matrix;
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      matrix.push_back(count * static_cast<size_t>((from + 2 * to) % 4));
+    }
+  }
+  return matrix;
+}
+
+}  // namespace
+
+TEST_CASE("between islands every operation gives what one library would") {
+  for (const Layout& layout : kLayouts) {
+    for (bool through_host : {false, true}) {
+      on_islands(layout.firsts, layout.ranks, through_host, [&](Session& session, Team&) {
+        for (size_t i = 0; i < kCollectives.size(); ++i) {
+          Operation op;
+          op.collective = static_cast<Collective>(i);
+          if (op.collective == Collective::ping_pong) continue;
+          // One element, some that fit no vector, and enough for the way in parts.
+          for (size_t count : {1, 1027, 100'003}) {
+            op.count = op.collective == Collective::barrier ? 0 : count;
+            if (op.collective == Collective::alltoallv) op.matrix = skewed(layout.ranks, count);
+            op.root = layout.ranks - 2;
+            for (bool in_place : {false, true}) {
+              session.prepare(op, in_place, 7);
+              session.run({Timing::throughput, 3});
+              INFO(kCollectives[i], " ", count, " ", layout.ranks, " ", in_place, through_host);
+              CHECK(wrong(session.verify({})) == 0);
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("between islands messages may be larger than all slots together") {
+  on_islands({0, 1}, 3, true, [&](Session& session, Team&) {
+    for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
+                                  Collective::broadcast, Collective::alltoall}) {
+      Operation op;
+      op.collective = collective;
+      op.count = 5'000'003;
+      session.prepare(op, false, 7);
+      session.run({Timing::throughput, 2});
+      INFO(name(collective));
+      CHECK(wrong(session.verify({})) == 0);
+    }
+  });
+}
+
+TEST_CASE("between islands every type is reduced in every way") {
+  on_islands({0, 2}, 3, false, [&](Session& session, Team&) {
+    for (size_t dtype = 0; dtype < kDtypes.size(); ++dtype) {
+      for (size_t reduction = 0; reduction < kReductions.size(); ++reduction) {
+        for (Collective collective :
+             {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce}) {
+          Operation op;
+          op.collective = collective;
+          op.dtype = static_cast<Dtype>(dtype);
+          op.reduction = static_cast<Reduction>(reduction);
+          // Enough for the way in parts, and a rest.
+          op.count = 600'001 / size_bytes(op.dtype);
+          session.prepare(op, false, 3);
+          INFO(kDtypes[dtype].name, " ", kReductions[reduction], " ", name(collective));
+          CHECK(wrong(session.verify({})) == 0);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("what is flipped between islands is found") {
+  on_islands({0, 1}, 2, true, [&](Session& session, Team& team) {
+    Operation op;
+    op.count = 100'000;
+    session.prepare(op, false, 1);
+    std::optional<size_t> corrupt;
+    if (team.rank() == 1) corrupt = 70'000;
+    Verdict verdict = session.verify(corrupt);
+    CHECK(verdict.findings[0].wrong == 0);
+    CHECK(verdict.findings[1].wrong == 1);
+    CHECK(verdict.findings[1].first_element == 70'000);
+  });
+}
+
+TEST_CASE("islands that are none are refused") {
+  run_ranks(3, [](Team& team) {
+    auto device = open_host_device(team.rank());
+    for (const std::vector<int>& firsts :
+         std::vector<std::vector<int>>{{}, {0}, {1, 2}, {0, 0, 1}, {0, 2, 1}, {0, 3}}) {
+      CHECK_THROWS_AS(join_islands(*device, team, {firsts, false}, nullptr), Error);
+    }
+    // Ranks 0 and 1 would need a library.
+    if (team.rank() < 2) {
+      CHECK_THROWS_AS(join_islands(*device, team, {{0, 2}, false}, nullptr), Error);
+    }
+  });
+}
