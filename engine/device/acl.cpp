@@ -110,6 +110,7 @@ struct Functions {
   CCLMARK_ACL(fill_async, "aclrtMemsetAsync", void*, size_t, int32_t, size_t, void*);
   CCLMARK_ACL(create_stream, "aclrtCreateStream", void**);
   CCLMARK_ACL(destroy_stream, "aclrtDestroyStream", void*);
+  CCLMARK_ACL(synchronize_stream, "aclrtSynchronizeStream", void*);
   CCLMARK_ACL(query_stream, "aclrtStreamQuery", void*, int*);
   CCLMARK_ACL(create_event, "aclrtCreateEventWithFlag", void**, uint32_t);
   CCLMARK_ACL(destroy_event, "aclrtDestroyEvent", void*);
@@ -211,39 +212,40 @@ const Functions& runtime() {
   return ready;
 }
 
-/// Host memory of this process that the runtime allocated: a copy has to say where it goes.
-class PinnedMemory {
+/// What the runtime allocated for this process: a copy has to say what it goes between.
+class Allocations {
  public:
-  void add(const void* memory, size_t bytes) {
+  enum class Kind : uint8_t { device, pinned, foreign };
+
+  void add(const void* memory, size_t bytes, Kind kind) {
     std::lock_guard guard(lock_);
-    ranges_[static_cast<const std::byte*>(memory)] = bytes;
+    ranges_[static_cast<const std::byte*>(memory)] = {bytes, kind};
   }
   void remove(const void* memory) {
     std::lock_guard guard(lock_);
     ranges_.erase(static_cast<const std::byte*>(memory));
   }
-  bool holds(const void* memory) {
+  Kind kind_of(const void* memory) {
     auto address = static_cast<const std::byte*>(memory);
     std::lock_guard guard(lock_);
     auto after = ranges_.upper_bound(address);
-    if (after == ranges_.begin()) return false;
-    auto [first, bytes] = *std::prev(after);
-    return address < first + bytes;
+    if (after == ranges_.begin()) return Kind::foreign;
+    auto [first, range] = *std::prev(after);
+    return address < first + range.bytes ? range.kind : Kind::foreign;
   }
 
  private:
+  struct Range {
+    size_t bytes;
+    Kind kind;
+  };
   std::mutex lock_;
-  std::map<const std::byte*, size_t> ranges_;
+  std::map<const std::byte*, Range> ranges_;
 };
 
-PinnedMemory& pinned() {
-  static PinnedMemory memory;
-  return memory;
-}
-
-CopyKind kind_of(const void* to, const void* from) {
-  if (pinned().holds(from)) return pinned().holds(to) ? kHostToHost : kHostToDevice;
-  return pinned().holds(to) ? kDeviceToHost : kDeviceToDevice;
+Allocations& allocations() {
+  static Allocations known;
+  return known;
 }
 
 bool reach(const Functions& acl, int from, int to) {
@@ -269,10 +271,15 @@ class AclDevice final : public Device {
 
   void* allocate(size_t bytes) override {
     void* memory = nullptr;
-    acl_.check(acl_.allocate(&memory, bytes == 0 ? 1 : bytes, kHugePagesFirst), "aclrtMalloc");
+    bytes = bytes == 0 ? 1 : bytes;
+    acl_.check(acl_.allocate(&memory, bytes, kHugePagesFirst), "aclrtMalloc");
+    allocations().add(memory, bytes, Allocations::Kind::device);
     return memory;
   }
-  void release(void* memory) noexcept override { acl_.release(memory); }
+  void release(void* memory) noexcept override {
+    allocations().remove(memory);
+    acl_.release(memory);
+  }
 
   void copy_to_host(void* host, const void* from, size_t bytes) override {
     if (bytes == 0) return;
@@ -284,8 +291,18 @@ class AclDevice final : public Device {
   }
   void copy_async(void* to, const void* from, size_t bytes, void* stream) override {
     if (bytes == 0) return;
-    acl_.check(acl_.copy_async(to, bytes, from, bytes, kind_of(to, from), stream),
-               "aclrtMemcpyAsync");
+    using Kind = Allocations::Kind;
+    Kind source = allocations().kind_of(from), target = allocations().kind_of(to);
+    bool from_device = source == Kind::device, to_device = target == Kind::device;
+    CopyKind kind = from_device ? (to_device ? kDeviceToDevice : kDeviceToHost)
+                                : (to_device ? kHostToDevice : kHostToHost);
+    if (kind == kHostToHost || source == Kind::foreign || target == Kind::foreign) {
+      // No stream takes these in every release of CANN: they are copied here when their turn comes.
+      acl_.check(acl_.synchronize_stream(stream), "aclrtSynchronizeStream");
+      acl_.check(acl_.copy(to, bytes, from, bytes, kind), "aclrtMemcpy");
+      return;
+    }
+    acl_.check(acl_.copy_async(to, bytes, from, bytes, kind, stream), "aclrtMemcpyAsync");
   }
   void fill_bytes(void* memory, int byte, size_t bytes, void* stream) override {
     if (bytes == 0) return;
@@ -296,11 +313,11 @@ class AclDevice final : public Device {
     void* memory = nullptr;
     bytes = bytes == 0 ? 1 : bytes;
     acl_.check(acl_.allocate_host(&memory, bytes), "aclrtMallocHost");
-    pinned().add(memory, bytes);
+    allocations().add(memory, bytes, Allocations::Kind::pinned);
     return memory;
   }
   void release_pinned(void* memory) noexcept override {
-    pinned().remove(memory);
+    allocations().remove(memory);
     acl_.release_host(memory);
   }
 

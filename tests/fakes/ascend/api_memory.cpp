@@ -29,6 +29,10 @@ int device_of(const void* memory, size_t bytes) {
   return kHost;
 }
 
+bool is_known(const void* memory) {
+  return Driver::instance().find_memory(memory, 1).has_value();
+}
+
 void check_copy(const void* to, size_t most, const void* from, size_t bytes, int kind) {
   Driver::instance().current();
   require(bytes > 0, "there is nothing to copy");
@@ -109,6 +113,8 @@ FAKE_API int aclrtMemcpyAsync(void* to, size_t most, const void* from, size_t by
                               void* stream) {
   return guarded("aclrtMemcpyAsync", [&] {
     check_copy(to, most, from, bytes, kind);
+    require(kind != kHostToHost, "streams copy nothing within the host", kNotSupported);
+    require(is_known(to) && is_known(from), "streams copy no pageable memory of the host");
     enqueue(*stream_behind(stream), [=] { std::memmove(to, from, bytes); });
   });
 }

@@ -62,6 +62,14 @@ FAKE_API int aclrtStreamQuery(void* stream, int* state) {
   });
 }
 
+FAKE_API int aclrtSynchronizeStream(void* stream) {
+  return guarded("aclrtSynchronizeStream", [&] {
+    auto awaited = stream_behind(stream);
+    awaited->drain();
+    if (auto error = awaited->error(); error != 0) throw fake_cuda::Refusal{error};
+  });
+}
+
 FAKE_API int aclrtCreateEventWithFlag(void** event, uint32_t flag) {
   return guarded("aclrtCreateEventWithFlag", [&] {
     require(event != nullptr, "there is no place for the event");

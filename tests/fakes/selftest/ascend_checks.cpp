@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kInvalidParameter = 100000, kUninitialized = 100001, kRepeated = 100002,
               kInvalidDevice = 107001, kOtherContext = 107003, kInvalidHandle = 107017,
-              kOutOfMemory = 207001;
+              kRefused = 207000, kOutOfMemory = 207001;
 constexpr int kParameter = 1, kPointer = 2, kNotSupported = 5, kRuntime = 15;
 constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
 constexpr int kInt16 = 1, kInt32 = 2, kFloat32 = 4, kUint64 = 6, kUint8 = 7, kFloat64 = 10,
@@ -71,7 +71,12 @@ void check_devices() {
 
 void check_copies() {
   Npu npu(0);
-  char *first = npu.allocate(64), *second = npu.allocate(64), host[64] = "text";
+  char *first = npu.allocate(64), *second = npu.allocate(64), pageable[64] = "";
+  void* pinned = nullptr;
+  CHECK_EQUAL(npu.acl("aclrtMallocHost", &pinned, size_t{64}), 0);
+  auto host = static_cast<char*>(pinned);
+  std::memset(host, 5, 64);
+  // On a stream and at once.
   auto copy = [&](void* to, size_t most, const void* from, size_t bytes, int kind) {
     int code = npu.acl("aclrtMemcpyAsync", to, most, from, bytes, kind, npu.stream);
     CHECK_EQUAL(npu.acl("aclrtMemcpy", to, most, from, bytes, kind), code);
@@ -84,21 +89,26 @@ void check_copies() {
   CHECK_EQUAL(copy(first, 64, source, 64, kDeviceToHost), kInvalidParameter);
   CHECK_EQUAL(copy(first, 64, source, 64, kDeviceToDevice), kInvalidParameter);
   CHECK_EQUAL(copy(first, 64, source, 64, 0), kInvalidParameter);
+  CHECK_EQUAL(npu.acl("aclrtMemcpyAsync", pinned, size_t{64}, source, size_t{64}, 0, npu.stream),
+              kRefused);
+  CHECK_EQUAL(npu.acl("aclrtMemcpyAsync", static_cast<void*>(pageable), size_t{64},
+                      static_cast<const void*>(first), size_t{64}, kDeviceToHost, npu.stream),
+              kInvalidParameter);
   CHECK_EQUAL(copy(first, 64, source, 64, 4), kInvalidParameter);
   CHECK_EQUAL(copy(nullptr, 64, source, 64, kHostToDevice), kInvalidParameter);
   CHECK_EQUAL(copy(second, 64, first, 64, kDeviceToDevice), 0);
-  char back[64] = "";
   npu.wait();
-  CHECK_EQUAL(copy(back, 64, second, 64, kDeviceToHost), 0);
-  npu.wait();
-  CHECK(std::memcmp(back, host, sizeof(host)) == 0);
+  CHECK_EQUAL(npu.acl("aclrtMemcpy", static_cast<void*>(pageable), size_t{64},
+                      static_cast<const void*>(second), size_t{64}, kDeviceToHost),
+              0);
+  CHECK(std::memcmp(pageable, host, sizeof(pageable)) == 0);
 
   auto fill = [&](void* memory, size_t most, size_t bytes) {
     return npu.acl("aclrtMemsetAsync", memory, most, int32_t{7}, bytes, npu.stream);
   };
   CHECK_EQUAL(fill(first, 64, 64), 0);
   CHECK_EQUAL(fill(first, 8, 64), kInvalidParameter);
-  CHECK_EQUAL(fill(host, 64, 64), kInvalidParameter);
+  CHECK_EQUAL(fill(pinned, 64, 64), kInvalidParameter);
   void* memory = nullptr;
   CHECK_EQUAL(npu.acl("aclrtMalloc", &memory, size_t{1} << 40, 0), kOutOfMemory);
   CHECK_EQUAL(npu.acl("aclrtMalloc", &memory, size_t{0}, 0), kInvalidParameter);
@@ -129,6 +139,7 @@ void check_streams_and_events() {
 
   int state = 0;
   CHECK_EQUAL(npu.acl("aclrtStreamQuery", static_cast<void*>(nullptr), &state), kInvalidHandle);
+  CHECK_EQUAL(npu.acl("aclrtSynchronizeStream", static_cast<void*>(nullptr)), kInvalidHandle);
   CHECK_EQUAL(npu.acl("aclrtSetDevice", 1), 0);
   CHECK_EQUAL(npu.acl("aclrtStreamQuery", npu.stream, &state), kOtherContext);
   CHECK(npu.acl("aclrtRecordEvent", start, npu.stream) != 0);

@@ -1,0 +1,190 @@
+"""Islands of ranks with libraries of their own, on hosts and on fake devices."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES
+
+SHORT = ("-n", "2", "-w", "1")
+DIRECT = "2 islands, direct peer copies"
+THROUGH_HOST = "2 islands, through pinned host memory"
+
+
+@pytest.fixture
+def env(fake_cuda):
+    return {
+        **fake_cuda.env(),
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+    }
+
+
+def all_right(run, route):
+    """Every case was measured that way and found right."""
+    for result in run.journal.results:
+        assert (result.status, result.reason) == ("ok", ""), result.case.describe()
+        assert result.route.removeprefix("copy aside, then ") == route
+        assert result.verification.wrong == 0
+    return run.journal
+
+
+@pytest.mark.parametrize(
+    ("devices", "islands", "route"),
+    [
+        ("host:4", "0-1,2-3", DIRECT),
+        ("cuda:0-3", "0-1=nccl,2-3=nccl", DIRECT),
+        ("cuda:0-2", "0=nccl,1-2=flagcx", DIRECT),
+        ("cuda:0-1+host:2", "", THROUGH_HOST),
+        ("cuda:0+host:2", "0,1-2=shm", THROUGH_HOST),
+    ],
+)
+def test_every_operation_is_right_between_islands(cclmark, env, devices, islands, route):
+    chosen = ("--islands", islands) if islands else ()
+    run = cclmark(
+        *("collectives", "--ccl", "bridge", "--devices", devices, *chosen),
+        *("-b", "4K", "-e", "2M", "-f", "512", *SHORT),
+        env=env,
+    )
+    journal = all_right(run, route)
+    assert {result.case.operation for result in journal.results} == set(COLLECTIVES)
+    names = [library.name for library in journal.header.libraries]
+    assert names[0] == "bridge"
+    assert set(names[1:]) == {
+        island.ccl for island in journal.header.settings.islands if island.last > island.first
+    }
+
+
+def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2", "-d", "all"),
+        *("-o", "all", "-b", "640K", "-e", "640K", "--placement", "out-of-place", *SHORT),
+        env=env,
+    )
+    assert len(all_right(run, DIRECT).results) == 60
+
+
+def test_the_way_through_the_host_can_be_asked_for(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "--through-host"),
+        *("-b", "1K", "-e", "16M", "-f", "128", *SHORT),
+        env=env,
+    )
+    assert all_right(run, THROUGH_HOST).header.settings.through_host
+
+
+def test_devices_without_peer_access_meet_in_host_memory(cclmark, env):
+    env["CCLMARK_FAKE_NO_PEER"] = "0-2,0-3,1-2,1-3"
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "64K"),
+        *("-e", "64K", *SHORT),
+        env=env,
+    )
+    all_right(run, THROUGH_HOST)
+
+
+def test_without_a_compiler_the_host_adds_up_and_says_so(cclmark, env, tmp_path):
+    env["CCLMARK_NVRTC_LIBRARY"] = "/nonexistent/libnvrtc.so"
+    env["CCLMARK_CACHE_DIR"] = str(tmp_path / "kernels")  # where nobody has compiled before
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "2", "--islands", "0,1", "-b", "64K"),
+        *("-e", "64K", *SHORT),
+        env=env,
+    )
+    all_right(run, f"{DIRECT}, reduced on the host")
+
+
+def test_beside_other_libraries_it_has_its_place_in_the_table(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "nccl,flagcx,bridge", "-g", "2", "--islands", "0,1"),
+        *("-b", "1K", "-e", "1K", *SHORT),
+        env=env,
+    )
+    assert [library.name for library in run.journal.header.libraries] == [
+        "nccl",
+        "flagcx",
+        "bridge",
+    ]
+    assert re.search(r"nccl +flagcx +/ nccl +bridge +/ nccl", run.out)
+
+
+def test_wrong_data_from_an_island_is_seen(cclmark, env):
+    env["CCLMARK_FAKE_NCCL_CORRUPT"] = "0:ReduceScatter:7"
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "1M"),
+        *("-e", "1M", *SHORT),
+        env=env,
+        code=1,
+    )
+    for result in run.journal.results:
+        assert result.status == "wrong"
+        assert {finding.rank for finding in result.verification.findings} == {0, 1, 2, 3}
+
+
+def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
+    run = background(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "1M"),
+        *("-e", "1M", "-N", "0", "--timeout", "20"),
+        env=env,
+    )
+    ranks = run.wait_for_ranks(1)
+    run.signal(ranks[2], signal.SIGKILL)
+    ended = run.finish()
+    assert ended.code == 4
+    assert "rank 2" in ended.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--islands", "0-1,1-3"), "rank 1 is in an island before it already"),
+        (("--islands", "0-1,3"), "the islands leave out rank 2"),
+        (("--islands", "0,1-2"), "the islands leave out rank 3 to 3"),
+        (("--islands", "0-1,2-4"), "the ranks are 0 to 3"),
+        (("--islands", "2-3,0-1"), "the islands leave out rank 0"),
+        (("--islands", "0-3"), "bridge takes two islands or more"),
+        ((), "bridge takes two islands or more"),
+        (("--islands", "0-1,x"), "cannot read the island 'x'"),
+        (("--islands", "0-1=,2-3"), "cannot read the island '0-1='"),
+        (("--islands", "0-1,2-3=nccl"), "on host devices choose from shm"),
+        (("--islands", "0-1,2-3", "--ccl", "shm"), "--islands is for --ccl bridge"),
+        (("--through-host", "--ccl", "shm"), "--through-host is for --ccl bridge"),
+    ],
+)
+def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
+    ccl = () if "--ccl" in arguments else ("--ccl", "bridge")
+    run = cclmark("all_reduce", "--devices", "host:4", *ccl, *arguments, code=2)
+    assert message in run.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("all_reduce", "--devices", "cuda:0+host:1"), "measured together with --ccl bridge"),
+        (("all_reduce", "--devices", "cuda:0+host:1", "-g", "2"), "leave out -g and -p"),
+        (("all_reduce", "--devices", "cuda:0+"), "cannot read the devices"),
+        (("all_reduce", "--devices", "cuda:0+cuda:1"), "name a runtime twice"),
+        (("p2p", "--devices", "cuda:0+host:1"), "devices of several runtimes"),
+        (("pairs", "--ccl", "bridge", "-g", "2"), "pairs are measured with"),
+        (
+            ("all_reduce", "--ccl", "bridge", "--devices", "cuda:0+host:2", "--islands", "0-1,2"),
+            "one library takes one kind",
+        ),
+        (
+            ("all_reduce", "--ccl", "bridge,nccl", "--devices", "cuda:0+host:1"),
+            "with --ccl bridge alone",
+        ),
+    ],
+)
+def test_mixed_devices_are_for_the_bridge(cclmark, env, arguments, message):
+    run = cclmark(*arguments, env=env, code=2)
+    assert message in run.message
+
+
+def test_graphs_and_registered_buffers_are_skipped_with_the_reason(cclmark, env):
+    islands = ("--ccl", "bridge", "-g", "2", "--islands", "0,1", "-b", "1K", "-e", "1K")
+    for more in (("--timing", "graph"), ("--register", "local")):
+        run = cclmark("all_reduce", *islands, *more, env=env, code=3)
+        assert {result.status for result in run.journal.results} == {"skipped"}
