@@ -5,8 +5,16 @@
 namespace cclmark {
 namespace {
 
-const std::array<CclEntry, 5> kCcls = {{
+const std::array<CclEntry, 13> kCcls = {{
     {"nccl", {"cuda"}, open_nccl_family},
+    {"rccl", {"hip"}, open_nccl_family},
+    {"maca-mccl", {"maca"}, open_nccl_family},
+    {"musa-mccl", {"musa"}, open_nccl_family},
+    {"eccl", {"tops"}, open_nccl_family},
+    {"ixccl", {"cudart"}, open_nccl_family},
+    {"duccl", {"cudart"}, open_nccl_family},
+    {"pccl", {"cudart"}, open_nccl_family},
+    {"sunrise-pccl", {"tang"}, open_nccl_family},
     {"flagcx", {"cuda"}, open_flagcx},
     {"hccl", {"acl"}, open_hccl},
     {"shm", {"host"}, open_shm},

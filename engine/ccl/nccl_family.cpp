@@ -1,6 +1,7 @@
 // Every library that speaks NCCL's interface: one table row each, one implementation for all.
 
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,10 +25,19 @@ constexpr Result kInProgress = 7;
 constexpr int kSymmetricWindow = 1;
 constexpr int kUnavailable = -1;
 
+/// How a library spells its functions for exchanges, without the prefix, and what they take.
+struct Exchanges {
+  const char* alltoall = "AlltoAll";
+  const char* alltoallv = nullptr;
+  /// Count and type are given for what is sent and for what is received.
+  bool typed_twice = false;
+};
+
 struct Family {
   std::string_view name;
+  const char* vendor;
   std::string_view prefix;
-  std::array<const char*, 2> sonames;
+  std::array<const char*, 3> sonames;
   const char* variable;
   int oldest_version;
   /// The library's values for Dtype and Reduction; kUnavailable where it has none.
@@ -36,18 +46,117 @@ struct Family {
   /// Oldest version and device architecture that reduce 8-bit floats.
   int fp8_version;
   int fp8_architecture;
+  /// A function, without the prefix, by which this vendor's library is told from others' of the
+  /// same name and prefix; nullptr where nothing tells.
+  const char* mark = nullptr;
+  Exchanges exchanges = {};
 };
+
+constexpr int kNone = kUnavailable;
+constexpr std::array<int, kDtypes.size()> kAllDtypes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+constexpr std::array<int, kDtypes.size()> kWithoutFp8 = {0, 1, 2, 3, 4,     5,
+                                                         6, 7, 8, 9, kNone, kNone};
+constexpr std::array<int, kReductions.size()> kAllReductions = {0, 1, 2, 3, 4};
+constexpr Exchanges kLikeRccl = {"AllToAll", "AllToAllv"};
 
 constexpr Family kFamilies[] = {
     {"nccl",
+     "NVIDIA's NCCL",
      "nccl",
      {"libnccl.so.2", "libnccl.so"},
      "CCLMARK_NCCL_LIBRARY",
      21800,
-     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
-     {0, 1, 2, 3, 4},
+     kAllDtypes,
+     kAllReductions,
      22400,
      90},
+    {"rccl",
+     "AMD's RCCL",
+     "nccl",
+     {"librccl.so.1", "librccl.so", "/opt/rocm/lib/librccl.so.1"},
+     "CCLMARK_RCCL_LIBRARY",
+     20700,
+     kAllDtypes,
+     kAllReductions,
+     22400,
+     0,
+     "AllToAllv",
+     kLikeRccl},
+    {"maca-mccl",
+     "MetaX's MCCL",
+     "mccl",
+     {"libmccl.so", "/opt/maca/lib/libmccl.so"},
+     "CCLMARK_MACA_MCCL_LIBRARY",
+     20700,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0,
+     "CommMcDevice",
+     kLikeRccl},
+    {"musa-mccl",
+     "Moore Threads' MCCL",
+     "mccl",
+     {"libmccl.so.2", "libmccl.so", "/usr/local/musa/lib/libmccl.so.2"},
+     "CCLMARK_MUSA_MCCL_LIBRARY",
+     0,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0,
+     "CommMuDevice"},
+    {"eccl",
+     "Enflame's ECCL",
+     "eccl",
+     {"libeccl.so", "libeccl.so.3", "/usr/lib/libeccl.so"},
+     "CCLMARK_ECCL_LIBRARY",
+     0,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0,
+     nullptr,
+     {"Alltoall", "AlltoAllv", true}},
+    {"ixccl",
+     "Iluvatar's IXCCL",
+     "nccl",
+     {"/usr/local/corex/lib/libnccl.so", "libnccl.so.2", "libnccl.so"},
+     "CCLMARK_IXCCL_LIBRARY",
+     20700,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0},
+    {"duccl",
+     "Hygon's DUCCL",
+     "nccl",
+     {"libnccl.so.2", "libnccl.so"},
+     "CCLMARK_DUCCL_LIBRARY",
+     20700,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0},
+    {"pccl",
+     "T-Head's PCCL",
+     "nccl",
+     {"libnccl.so", "libnccl.so.2", "/usr/local/nccl/build/lib64/libnccl.so"},
+     "CCLMARK_PCCL_LIBRARY",
+     20700,
+     kWithoutFp8,
+     kAllReductions,
+     0,
+     0},
+    {"sunrise-pccl",
+     "Sunrise's PCCL",
+     "pccl",
+     {"libpccl.so", "/usr/local/pccl/lib/linux-x86_64/libpccl.so"},
+     "CCLMARK_SUNRISE_PCCL_LIBRARY",
+     0,
+     {0, 1, 2, 3, 4, 5, 6, 7, kNone, 9, kNone, kNone},
+     kAllReductions,
+     0,
+     0},
 };
 
 /// The library's functions. Those after `recv` are optional: absent symbols, absent abilities.
@@ -57,6 +166,7 @@ class Api {
       : family(row),
         library(Library::open(std::string(row.name), find(row, places),
                               places.chosen.empty() ? row.variable : "")) {
+    refuse_other_vendors();
     resolve(get_version, "GetVersion");
     resolve(get_unique_id, "GetUniqueId");
     resolve(comm_init_rank, "CommInitRank");
@@ -72,7 +182,7 @@ class Api {
     resolve(reduce, "Reduce");
     resolve(send, "Send");
     resolve(recv, "Recv");
-    resolve_optional(alltoall, "AlltoAll");
+    resolve_exchanges();
     resolve_optional(gather, "Gather");
     resolve_optional(scatter, "Scatter");
     resolve_optional(get_last_error, "GetLastError");
@@ -121,7 +231,6 @@ class Api {
   Result (*reduce)(const void*, void*, size_t, int, int, int, Comm, void*);
   Result (*send)(const void*, size_t, int, int, Comm, void*);
   Result (*recv)(void*, size_t, int, int, Comm, void*);
-  Result (*alltoall)(const void*, void*, size_t, int, Comm, void*);
   Result (*gather)(const void*, void*, size_t, int, int, Comm, void*);
   Result (*scatter)(const void*, void*, size_t, int, int, Comm, void*);
   const char* (*get_last_error)(Comm);
@@ -134,12 +243,79 @@ class Api {
 
   std::vector<std::string> present, absent;
 
+  bool exchanges_evenly() const { return alltoall_ != nullptr || alltoall_twice_ != nullptr; }
+  Result alltoall(const void* from, void* to, size_t count, int dtype, Comm comm,
+                  void* stream) const {
+    if (alltoall_ != nullptr) return alltoall_(from, to, count, dtype, comm, stream);
+    return alltoall_twice_(from, count, dtype, to, count, dtype, comm, stream);
+  }
+
+  bool exchanges_unevenly() const { return alltoallv_ != nullptr || alltoallv_twice_ != nullptr; }
+  Result alltoallv(const void* from, void* to, const UnevenParts& parts, int dtype, Comm comm,
+                   void* stream) const {
+    const size_t *sent = parts.send_counts.data(), *sent_at = parts.send_offsets.data();
+    const size_t *got = parts.receive_counts.data(), *got_at = parts.receive_offsets.data();
+    if (alltoallv_ != nullptr) {
+      return alltoallv_(from, sent, sent_at, to, got, got_at, dtype, comm, stream);
+    }
+    return alltoallv_twice_(from, sent, sent_at, dtype, to, got, got_at, dtype, comm, stream);
+  }
+
  private:
+  // One of each two, see Exchanges.
+  Result (*alltoall_)(const void*, void*, size_t, int, Comm, void*) = nullptr;
+  Result (*alltoall_twice_)(const void*, size_t, int, void*, size_t, int, Comm, void*) = nullptr;
+  Result (*alltoallv_)(const void*, const size_t*, const size_t*, void*, const size_t*,
+                       const size_t*, int, Comm, void*) = nullptr;
+  Result (*alltoallv_twice_)(const void*, const size_t*, const size_t*, int, void*, const size_t*,
+                             const size_t*, int, Comm, void*) = nullptr;
+
+  void resolve_exchanges() {
+    const Exchanges& names = family.exchanges;
+    if (names.typed_twice) {
+      resolve_optional(alltoall_twice_, names.alltoall);
+      resolve_optional(alltoallv_twice_, names.alltoallv);
+      return;
+    }
+    resolve_optional(alltoall_, names.alltoall);
+    if (names.alltoallv != nullptr) resolve_optional(alltoallv_, names.alltoallv);
+  }
+
+  bool has(const Family& other) const {
+    return library.optional<void>((std::string(other.prefix) + other.mark).c_str()) != nullptr;
+  }
+
+  /// Several vendors ship libraries of one name whose functions have the same names and take
+  /// handles of different runtimes.
+  void refuse_other_vendors() const {
+    if (family.mark == nullptr || has(family)) return;
+    std::string own = std::string(family.prefix) + family.mark;
+    std::string what = " is not " + std::string(family.vendor) + ": it has no " + own;
+    std::string_view known_as;
+    for (const Family& other : kFamilies) {
+      if (&other == &family || other.prefix != family.prefix) continue;
+      if (other.mark == nullptr && known_as.empty()) {
+        what += "; it may be " + std::string(other.vendor);
+        known_as = other.name;
+      } else if (other.mark != nullptr && has(other)) {
+        what = " is " + std::string(other.vendor) + ", not " + family.vendor + ": it has " +
+               std::string(other.prefix) + other.mark + " and no " + own;
+        known_as = other.name;
+        break;
+      }
+    }
+    throw MissingError(library.path() + what + ". Choose another with --ccl-path or " +
+                       family.variable +
+                       (known_as.empty() ? "" : ", or --ccl " + std::string(known_as)));
+  }
+
   static std::vector<std::string> find(const Family& family, const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
     if (const char* variable = std::getenv(family.variable)) return {variable};
     std::vector<std::string> candidates = places.wheels;
-    candidates.insert(candidates.end(), family.sonames.begin(), family.sonames.end());
+    for (const char* soname : family.sonames) {
+      if (soname != nullptr) candidates.emplace_back(soname);
+    }
     return candidates;
   }
 
@@ -166,12 +342,13 @@ class Api {
 std::string route_of(const Api& api, Collective collective) {
   switch (collective) {
     case Collective::alltoall:
-      return api.alltoall != nullptr ? "native" : "grouped send/recv";
+      return api.exchanges_evenly() ? "native" : "grouped send/recv";
     case Collective::gather:
       return api.gather != nullptr ? "native" : "grouped send/recv";
     case Collective::scatter:
       return api.scatter != nullptr ? "native" : "grouped send/recv";
     case Collective::alltoallv:
+      return api.exchanges_unevenly() ? "native" : "grouped send/recv";
     case Collective::sendrecv:
       return "grouped send/recv";
     case Collective::ping_pong:
@@ -224,13 +401,21 @@ class NcclCommunicator final : public Communicator {
                      comm_);
         });
       case Collective::alltoall:
-        if (api_.alltoall != nullptr) {
+        if (api_.exchanges_evenly()) {
           return make_call([=, this](const void* s, void* d) {
-            api_.check(api_.alltoall(s, d, op.count, dtype, comm_, stream), "AlltoAll", comm_);
+            api_.check(api_.alltoall(s, d, op.count, dtype, comm_, stream),
+                       api_.family.exchanges.alltoall, comm_);
           });
         }
         return bind_exchange(even_parts(op), op, dtype, stream);
       case Collective::alltoallv:
+        if (api_.exchanges_unevenly()) {
+          return make_call(
+              [=, this, parts = UnevenParts(op, rank_, size_)](const void* s, void* d) {
+                api_.check(api_.alltoallv(s, d, parts, dtype, comm_, stream),
+                           api_.family.exchanges.alltoallv, comm_);
+              });
+        }
         return bind_exchange(op.matrix, op, dtype, stream);
       case Collective::gather:
         if (api_.gather != nullptr) {
@@ -480,10 +665,23 @@ class NcclLibrary final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      Team& team) override {
+    require_one_runtime(device.info());
     return std::make_unique<NcclCommunicator>(api_, device, id, team);
   }
 
  private:
+  /// A library that brings another copy of the runtime than the one that drives the devices cannot
+  /// use their streams and memory, and dies of them. NVIDIA's driver exists once on a machine.
+  void require_one_runtime(const DeviceInfo& device) const {
+    std::string other = device.runtime == "cuda" ? "" : twin_of(device.library_path);
+    if (other.empty()) return;
+    std::string variable = "CCLMARK_" + device.runtime + "_LIBRARY";
+    for (char& letter : variable) letter = static_cast<char>(std::toupper(letter));
+    throw MissingError("two files of one runtime are loaded: the devices are driven through " +
+                       device.library_path + ", and " + info_.path + " may use " + other +
+                       ". Set " + variable + "=" + other);
+  }
+
   Api api_;
   CclInfo info_;
 };

@@ -85,6 +85,28 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
   throw MissingError(message);
 }
 
+std::string twin_of(const std::string& path) {
+  struct Search {
+    const std::string& path;
+    std::string found;
+    static std::string_view stem_of(std::string_view file) {
+      std::string_view name = file.substr(file.rfind('/') + 1);
+      return name.substr(0, name.find(".so"));
+    }
+  } search{path, ""};
+  auto visit = [](dl_phdr_info* object, size_t, void* data) {
+    auto& wanted = *static_cast<Search*>(data);
+    if (Search::stem_of(object->dlpi_name) != Search::stem_of(wanted.path)) return 0;
+    std::error_code unknown;
+    bool same = std::filesystem::equivalent(object->dlpi_name, wanted.path, unknown);
+    if (same || unknown) return 0;
+    wanted.found = object->dlpi_name;
+    return 1;
+  };
+  dl_iterate_phdr(visit, &search);
+  return search.found;
+}
+
 void* Library::find(const char* symbol) const {
   return dlsym(handle_, symbol);
 }

@@ -49,4 +49,8 @@ class Library {
   std::string path_;
 };
 
+/// A file that this process has loaded besides `path` whose name begins alike ("libx.so"): the same
+/// library a second time. Empty where there is none.
+std::string twin_of(const std::string& path);
+
 }  // namespace cclmark

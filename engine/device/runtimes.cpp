@@ -1,6 +1,7 @@
 #include <array>
 
 #include "device/device.hpp"
+#include "device/vendor_runtime.hpp"
 
 namespace cclmark {
 
@@ -16,6 +17,9 @@ constexpr std::array<Runtime, 3> kRuntimes = {{
 
 const Runtime* find_runtime(std::string_view name) {
   for (const Runtime& runtime : kRuntimes) {
+    if (runtime.name == name) return &runtime;
+  }
+  for (const Runtime& runtime : vendor_runtimes()) {
     if (runtime.name == name) return &runtime;
   }
   return nullptr;

@@ -27,6 +27,8 @@ def none(runtime):
         ("", 2, "cuda", (0, 1)),
         ("0,2,3", None, "cuda", (0, 2, 3)),
         ("cuda:1-2", None, "cuda", (1, 2)),
+        ("hip:1,3", None, "hip", (1, 3)),
+        ("musa", 2, "musa", (0, 1)),
         ("host:3", None, "host", (0, 1, 2)),
         ("host", 5, "host", (0, 1, 2, 3, 4)),
     ],
@@ -53,6 +55,30 @@ def test_devices_that_are_not_there_are_missing():
         choose_devices("", 5, four)
     with pytest.raises(MissingError):
         choose_devices("0", None, none)
+
+
+def test_the_first_accelerators_that_there_are_get_taken(monkeypatch):
+    monkeypatch.setattr("cclmark.launch.devices._expected", lambda runtime: True)
+
+    def only(*present):
+        def probe(runtime):
+            return 2 if runtime in present else 0
+
+        return probe
+
+    assert choose_devices("", None, only("musa")).runtime == "musa"
+    assert choose_devices("", None, only("tops", "hip")).runtime == "hip"
+    # What only goes by another's name has to be asked for.
+    assert choose_devices("", None, only("cudart", "cnrt", "tang")).runtime == "host"
+
+
+def test_a_runtime_that_somebody_named_is_missed(monkeypatch):
+    monkeypatch.setenv("CCLMARK_MUSA_LIBRARY", "/nowhere/libmusart.so")
+    choice = choose_devices("", None, none)
+    assert choice.runtime == "host"
+    assert choice.notice.startswith("the Moore Threads devices of this machine cannot be used: no")
+    with pytest.raises(MissingError, match="no driver"):
+        choose_devices("", 2, none)
 
 
 @pytest.fixture

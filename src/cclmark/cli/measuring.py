@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
-from cclmark.errors import UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
 from cclmark.plan.libraries import (
+    ASSUMED,
     BRIDGE,
+    meant_by,
     require_torch_devices,
     torch_backend_of,
     usual_runtime,
@@ -31,8 +33,18 @@ from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
-_NATIVE_CCL = {"cuda": "nccl", "acl": "hccl", "host": "shm"}
-_DEFAULT_END = {"cuda": "128M", "acl": "128M", "host": "16M"}
+_NATIVE_CCL = {
+    "cuda": "nccl",
+    "acl": "hccl",
+    "hip": "rccl",
+    "maca": "maca-mccl",
+    "musa": "musa-mccl",
+    "tops": "eccl",
+    "tang": "sunrise-pccl",
+    "host": "shm",
+}
+_DEFAULT_END = {"host": "16M"}
+_DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
 _REGISTRATIONS = ("none", "local", "symmetric")
 
@@ -67,6 +79,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
+        warnings=warnings_of(loaded),
         mpirun=mpirun.path if mpirun is not None else "",
     )
     name = operations[0] if len(operations) == 1 else "collectives"
@@ -196,10 +209,11 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
-        return [_NATIVE_CCL[runtime]]
+        return [_native_ccl(flags, runtime)]
     from cclmark.run.probe import known_ccls, runtimes_of
 
-    names = list(dict.fromkeys(name.strip() for name in flags.ccl.split(",") if name.strip()))
+    typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
+    names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
     for name in names:
         if name == BRIDGE:
             continue
@@ -216,6 +230,7 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
             raise UsageError(
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
             )
+        _require_allowed(name, flags)
     built_in = ("shm", BRIDGE)
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
     if flags.ccl_path and not loaded and BRIDGE not in names:
@@ -226,6 +241,36 @@ def _ccls(flags: Flags, runtime: str) -> list[str]:
             "theirs by CCLMARK_NCCL_LIBRARY and the like"
         )
     return names
+
+
+def _native_ccl(flags: Flags, runtime: str) -> str:
+    """The library that goes with the devices. Raises UsageError, MissingError."""
+    if runtime not in _NATIVE_CCL:
+        from cclmark.run.probe import ccls_of
+
+        fitting = ", ".join(ccls_of(runtime)) or "none that is known here"
+        raise UsageError(f"{runtime} devices have several libraries: say --ccl ({fitting})")
+    _require_allowed(_NATIVE_CCL[runtime], flags)
+    return _NATIVE_CCL[runtime]
+
+
+def _require_allowed(name: str, flags: Flags) -> None:
+    """Raises MissingError for a library that is not used without being asked for by a flag.
+
+    Says at once what is assumed of it: the header will as well, but not every format shows that.
+    """
+    if name in ASSUMED and not flags.allow_unverified:
+        raise MissingError(
+            f"{name}: what is known of its interface is not enough to rely on. Assumed would be "
+            f"{ASSUMED[name]}. --allow-unverified tries it; it may crash or return wrong data"
+        )
+    for text in warnings_of([name]):
+        print(f"cclmark: {text}", file=sys.stderr)
+
+
+def warnings_of(ccls: Sequence[str]) -> list[str]:
+    """What users of these libraries should know of them."""
+    return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
 
 
 def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[Island]:
@@ -242,20 +287,19 @@ def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[I
         return []
     if devices.mixed and len(ccls) > 1:
         raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
-    from cclmark.run.probe import known_ccls, runtimes_of
+    libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
+    islands = parse_islands(flags.islands, devices.runtimes, libraries)
+    for name in dict.fromkeys(island.ccl for island in islands):
+        _require_allowed(name, flags)
+    return islands
 
-    libraries = {
-        runtime: [
-            _NATIVE_CCL[runtime],
-            *(
-                name
-                for name in known_ccls()
-                if runtime in runtimes_of(name) and name not in (_NATIVE_CCL[runtime], "mpi")
-            ),
-        ]
-        for runtime in dict.fromkeys(devices.runtimes)
-    }
-    return parse_islands(flags.islands, devices.runtimes, libraries)
+
+def _libraries_of(runtime: str) -> list[str]:
+    """What an island of such devices may use, the natural library first."""
+    from cclmark.run.probe import ccls_of
+
+    names = [name for name in ccls_of(runtime) if name != "mpi"]
+    return sorted(names, key=lambda name: name != _NATIVE_CCL.get(runtime))
 
 
 def _roots(text: str, ranks: int) -> list[int]:
@@ -291,7 +335,7 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
     begin_bytes = size_of("-b", flags.begin)
-    end_bytes = size_of("-e", flags.end or _DEFAULT_END[runtime])
+    end_bytes = size_of("-e", flags.end or _DEFAULT_END.get(runtime, _DEFAULT_END_OF_ACCELERATORS))
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
     factor = usual_factor if flags.factor is None else flags.factor

@@ -157,6 +157,13 @@ class Flags(LibraryFlags):
         help="Collective library, or several with commas: nccl, shm, mpi, torch:gloo, bridge, … "
         "[the devices' own].",
     )
+    allow_unverified: bool = option(
+        WHERE,
+        "--allow-unverified",
+        default=False,
+        is_flag=True,
+        help="Use a library of whose interface too little is known to rely on it.",
+    )
     islands: str = option(
         WHERE,
         "--islands",

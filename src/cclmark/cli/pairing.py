@@ -14,6 +14,7 @@ from cclmark.cli.measuring import (
     pick_devices,
     settings_of,
     sweep_of,
+    warnings_of,
 )
 from cclmark.cli.output import Output
 from cclmark.cli.pair_options import PairFlags
@@ -59,7 +60,9 @@ def measure_pairs(flags: PairFlags) -> int:
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
-        raise UsageError("pairs are measured with nccl and shm, not with mpi or through torch")
+        raise UsageError(
+            "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
+        )
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(
@@ -77,6 +80,7 @@ def measure_pairs(flags: PairFlags) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
         in_pairs=True,
+        warnings=warnings_of(sweep.ccls),
     )
     return record(
         request,

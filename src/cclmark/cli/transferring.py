@@ -36,7 +36,8 @@ from cclmark.report.transfer_table import TransferTable
 from cclmark.results.schema import Settings, TransferResult
 from cclmark.run import locate
 
-_DEFAULT_SIZE = {"cuda": "512M", "acl": "512M", "host": "16M"}
+_DEFAULT_SIZE = {"host": "16M"}
+_DEFAULT_SIZE_OF_ACCELERATORS = "512M"
 _PCCL_ELEMENTS = 8  # of a random size, where PCCL's users give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
@@ -298,7 +299,7 @@ def _settings(flags: TransferFlags, runtime: str) -> Settings:
     elif flags.elements is not None:
         begin_bytes = flags.elements * ELEMENT_BYTES
     else:
-        begin_bytes = parse_size(_DEFAULT_SIZE[runtime])
+        begin_bytes = parse_size(_DEFAULT_SIZE.get(runtime, _DEFAULT_SIZE_OF_ACCELERATORS))
     return Settings(
         begin_bytes=begin_bytes,
         end_bytes=size_of("--end", flags.end) if flags.end else begin_bytes,

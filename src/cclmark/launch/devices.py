@@ -9,11 +9,22 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 
-RUNTIMES = ("cuda", "acl", "host")
+RUNTIMES = ("cuda", "acl", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
+# Those that are looked for when none is named, best first: whose devices they are, and the device
+# nodes that say that there are some.
+_ACCELERATORS = {
+    "cuda": ("NVIDIA", "nvidia[0-9]*"),
+    "acl": ("Ascend", "davinci[0-9]*"),
+    "hip": ("AMD", "kfd"),
+    "maca": ("MetaX", "mxcd*"),
+    "musa": ("Moore Threads", "mtgpu*"),
+    "tops": ("Enflame", "gcu[0-9]*"),
+}
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
-_ASCEND_VARIABLE = "CCLMARK_ASCENDCL_LIBRARY"
+# Where it is not the runtime's own name.
+_VARIABLES = {"acl": "CCLMARK_ASCENDCL_LIBRARY"}
 
 
 @dataclass(frozen=True)
@@ -97,41 +108,36 @@ def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceC
 
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
     """The runtime to take when none is named, and the notice that goes with it."""
-    faults: dict[str, MissingError] = {}
-    for runtime, vendor, expected in (
-        ("cuda", "NVIDIA", _cuda_expected),
-        ("acl", "Ascend", _ascend_expected),
-    ):
+    failures: dict[str, MissingError] = {}
+    for runtime in _ACCELERATORS:
+        expected = _expected(runtime)
         try:
             # CUDA's devices may be there without a node of their own.
-            if (runtime == "cuda" or expected()) and probe(runtime) > 0:
+            if (runtime == "cuda" or expected) and probe(runtime) > 0:
                 return runtime, ""
         except MissingError as error:
-            if expected():
-                faults[vendor] = error
-    for vendor, fault in faults.items():
-        if insists:
-            raise fault
-        reason = str(fault).splitlines()[0].rstrip(".")
-        return "host", (
-            f"the {vendor} devices of this machine cannot be used: {reason}. The host is measured "
-            "instead; 'cclmark info' says more"
-        )
-    return "host", ""
+            if expected:
+                failures[runtime] = error
+    if not failures:
+        return "host", ""
+    runtime, failure = next(iter(failures.items()))
+    if insists:
+        raise failure
+    reason = str(failure).splitlines()[0].rstrip(".")
+    return "host", (
+        f"the {_ACCELERATORS[runtime][0]} devices of this machine cannot be used: {reason}. The "
+        "host is measured instead; 'cclmark info' says more"
+    )
 
 
-def _cuda_expected() -> bool:
-    """Whether something says that there are CUDA devices, so that their absence is a fault."""
-    if os.environ.get(_CUDA_VARIABLE):
+def _expected(runtime: str) -> bool:
+    """Whether something says that there are such devices, so that their absence is a fault."""
+    if os.environ.get(_VARIABLES.get(runtime, f"CCLMARK_{runtime.upper()}_LIBRARY")):
         return True
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
-    return bool(_cuda_nodes()) and not hidden
-
-
-def _ascend_expected() -> bool:
-    """The same of Ascend devices."""
-    nodes = Path("/dev").glob("davinci[0-9]*")
-    return bool(os.environ.get(_ASCEND_VARIABLE)) or any(nodes)
+    if runtime == "cuda":
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+        return bool(_cuda_nodes()) and not hidden
+    return any(Path("/dev").glob(_ACCELERATORS[runtime][1]))
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
@@ -189,7 +195,7 @@ def quick_cuda_count() -> int | None:
 
 
 def _cuda_nodes() -> list[Path]:
-    return list(Path("/dev").glob("nvidia[0-9]*"))
+    return list(Path("/dev").glob(_ACCELERATORS["cuda"][1]))
 
 
 def _cuda_driver_loads() -> bool:

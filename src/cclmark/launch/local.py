@@ -53,6 +53,7 @@ class Request:
     is measured between every two; ``pending`` are the indices of those still to be measured, none
     for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
     that starts the ranks, where they are MPI's; none where this process starts them itself.
+    ``warnings``: what the user should know of what was asked for.
     """
 
     devices: DeviceChoice
@@ -67,6 +68,7 @@ class Request:
     checks: Sequence[Check] = ()
     modules: Sequence[str] = ()
     mpirun: str = ""
+    warnings: Sequence[str] = ()
 
     @property
     def things(self) -> Sequence[Thing]:
@@ -174,8 +176,9 @@ class LocalLaunch:
             for job in jobs:
                 start_rank(job, self._ranks)
         self._machine = describe_machine()
-        if self._request.devices.notice:
-            self._listener.notice(self._request.devices.notice)
+        for text in (self._request.devices.notice, *self._request.warnings):
+            if text:
+                self._listener.notice(text)
         self._notice_neighbours()
         while len(self._finished) < self._size:
             self._hear(server, _POLL_S)

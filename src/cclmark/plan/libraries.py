@@ -6,6 +6,7 @@ from cclmark.errors import UsageError
 
 BRIDGE = "bridge"
 _TORCH = "torch:"
+_THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
@@ -13,18 +14,43 @@ VERIFIED = {
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI",
+    "rccl": _THROUGH_FAKE,
+    "maca-mccl": _THROUGH_FAKE,
+    "musa-mccl": _THROUGH_FAKE,
+    "eccl": _THROUGH_FAKE,
+    "ixccl": _THROUGH_FAKE,
+    "duccl": _THROUGH_FAKE,
+    "pccl": _THROUGH_FAKE,
     BRIDGE: "measured on hardware: hosts, x86-64; devices through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",
 }
-UNVERIFIED = "unverified"
+# Libraries whose interface was not found in public: what is taken for granted of each.
+ASSUMED = {
+    "sunrise-pccl": "that it numbers element types and reductions as NCCL does, that an id has "
+    "128 bytes",
+}
+# Names that several vendors gave to their libraries, by the runtime that tells which is meant.
+_SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}
 _TORCH_RUNTIMES = ("cuda", "host")
 _USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
+
+
+def verified(name: str) -> str:
+    """On what the library was tried, and what is assumed of one of which too little is known."""
+    if name in ASSUMED:
+        return f"unverified: assumed is {ASSUMED[name]}"
+    return VERIFIED.get(name, "unverified")
 
 
 def torch_backend_of(name: str) -> str | None:
     """The backend of torch.distributed in ``torch:BACKEND``, None for a library of the engine's."""
     return name.removeprefix(_TORCH) if name.startswith(_TORCH) else None
+
+
+def meant_by(name: str, runtime: str) -> str:
+    """The library that ``name`` means on devices of ``runtime``: vendors share some names."""
+    return _SHARED_NAMES.get(name, {}).get(runtime, name)
 
 
 def usual_runtime(backend: str) -> str | None:

@@ -44,13 +44,34 @@ def inventory_text(
             lines.append(f"    lacks  {', '.join(map(plain, library.missing))}")
     if nvrtc_path:
         lines.append(f"  NVRTC (compiles kernels)  {plain(nvrtc_path)}")
+    absent = [name for name, reason in unavailable.items() if _just_not_installed(name, reason)]
     if unavailable:
         lines += ["", "Not available"]
         for name, reason in unavailable.items():
+            if name in absent:
+                continue
             first, *others = reason.splitlines()
             lines.append(f"  {name}: {plain(first)}")
             lines += [f"    {plain(other.strip())}" for other in others]
+    if absent:
+        lines.append(f"  not installed: {', '.join(map(plain, absent))}")
+        lines.append("    'cclmark info --json' says where they were looked for.")
     return "\n".join(lines)
+
+
+def _just_not_installed(name: str, reason: str) -> bool:
+    """Whether all that is to be said of a vendor's library is that it is nowhere, as on most
+    machines. One file alone is one that somebody named: that is told in full, as NVIDIA's are.
+    """
+    first, *others = reason.splitlines()
+    tried = [line for line in others if not line.strip().startswith("Set ")]
+    return (
+        name not in ("nccl", "NVRTC", "runtime cuda")
+        and first.endswith("was not found.")
+        and len(tried) == 1
+        and "," in tried[0].partition(":")[0]
+        and tried[0].endswith("No such file or directory")
+    )
 
 
 def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
-from cclmark.plan.libraries import BRIDGE, UNVERIFIED, VERIFIED, in_place_only, usual_runtime
+from cclmark.plan.libraries import BRIDGE, in_place_only, usual_runtime, verified
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.results.schema import CclReport
 from cclmark.run.probe import open_found
@@ -20,14 +20,14 @@ def _bridge() -> CclReport:
     return CclReport(
         name=BRIDGE,
         runtimes=["any"],
-        verified=VERIFIED[BRIDGE],
+        verified=verified(BRIDGE),
         path="built in",
         routes={operation: "by island and between islands" for operation in COLLECTIVES},
     )
 
 
 def _native(name: str, runtimes: list[str], ccl_path: str) -> CclReport:
-    report = CclReport(name, runtimes, VERIFIED.get(name, UNVERIFIED))
+    report = CclReport(name, runtimes, verified(name))
     try:
         info = open_found(name, ccl_path).info
     except (engine.EngineError, MissingError) as error:
@@ -58,7 +58,7 @@ def _torch() -> list[CclReport]:
             CclReport(
                 name=name,
                 runtimes=[usual_runtime(backend) or "any"],
-                verified=VERIFIED.get(name, UNVERIFIED),
+                verified=verified(name),
                 version=description.version,
                 path=description.path,
                 routes={operation: route_of(operation) for operation in COLLECTIVES},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from cclmark import _engine as engine
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
@@ -38,16 +40,37 @@ class NativeLibrary:
         return join_with_id(self.ccl, rank, device, rank.team, key)
 
 
+class _Offer(msgspec.Struct):
+    """What the rank that makes a communicator's id tells those that it is for."""
+
+    rank: int
+    version: str
+    path: str
+    identity: bytes
+
+
 def join_with_id(
     ccl: engine.Ccl, rank: Rank, device: engine.Device, team: engine.Team, key: str
 ) -> engine.Communicator:
-    """Joins the ranks of ``team``: its first makes an id, and the launcher hands it on."""
+    """Joins the ranks of ``team``: its first makes an id, and the launcher hands it on.
+
+    Raises MissingError where that rank has another version of the library than this one: to join
+    it may hang, and the library would not say why.
+    """
+    own = ccl.info
     if team.rank == 0:
-        identity = ccl.make_id(team.size)
-        rank.client.put(key, identity)
+        offer = _Offer(rank.job.rank, own.version, own.path, ccl.make_id(team.size))
+        rank.client.put(key, msgspec.msgpack.encode(offer))
     else:
-        identity = rank.client.get(key, rank.job.settings.timeout_s)
-    return ccl.join(device, identity, team)
+        sent = rank.client.get(key, rank.job.settings.timeout_s)
+        offer = msgspec.msgpack.decode(sent, type=_Offer)
+    if offer.version != own.version:
+        raise engine.MissingError(
+            f"rank {rank.job.rank} loaded {own.name} {own.version} from {own.path}, rank "
+            f"{offer.rank} {offer.version} from {offer.path}: mixed versions hang or crash. Give "
+            "all ranks the same with --ccl-path"
+        )
+    return ccl.join(device, offer.identity, team)
 
 
 def open_library(name: str, job: Job) -> Library:

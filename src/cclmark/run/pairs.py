@@ -16,6 +16,7 @@ from cclmark.analysis.pairs import disturbance
 from cclmark.plan.inject import Injection
 from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
 from cclmark.results.schema import CaseResult
+from cclmark.run.libraries import join_with_id
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -123,12 +124,7 @@ class PairsRunner:
         rank.group = rank.team.group(job.team_fd, list(pair), slot)
         rank.enter("communicator creation")
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
-        if job.rank == pair[0]:
-            identity = self._ccl.make_id(2)
-            rank.client.put(key, identity)
-        else:
-            identity = rank.client.get(key, job.settings.timeout_s)
-        communicator = self._ccl.join(self._device, identity, rank.group)
+        communicator = join_with_id(self._ccl, rank, self._device, rank.group, key)
         session = engine.Session(self._device, rank.group, communicator)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")

@@ -41,6 +41,11 @@ def known_ccls() -> list[str]:
     return [name for name, _ in engine.known_ccls()]
 
 
+def ccls_of(runtime: str) -> list[str]:
+    """The names of the libraries that work on devices of ``runtime``."""
+    return [name for name, runtimes in engine.known_ccls() if runtime in runtimes]
+
+
 def open_found(name: str, ccl_path: str) -> engine.Ccl:
     """A library of the table where this machine has it. ``ccl_path``: a file of NCCL's kind.
 

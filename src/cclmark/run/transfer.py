@@ -39,8 +39,9 @@ _FAR_ENDS = {
 }
 _SAMPLE_S = 5e-3  # of copies behind each other: what begins and ends them is nothing to it
 _MOST_COPIES = 200  # all of them wait behind the gate, and a stream holds only so many
-_CHASE_ACCESSES = {"cuda": 1024, "acl": 1024, "host": 1 << 18}
-_PING_PONG_ROUNDS = {"cuda": 1000, "acl": 1000, "host": 500}
+# On accelerators, and on the host.
+_CHASE_ACCESSES, _CHASE_ACCESSES_OF_HOST = 1024, 1 << 18
+_PING_PONG_ROUNDS, _PING_PONG_ROUNDS_OF_HOST = 1000, 500
 _LATENCY_SAMPLES = 5
 _KEPT_FREE = 0.02
 _LEAST_IN_ONE_LAUNCH = 64 << 20  # bytes; smaller data might come out of caches near the kernel
@@ -290,17 +291,17 @@ class TransferRunner:
     def _measure_access(self, transfer: Transfer, result: TransferResult) -> None:
         self._enter("timing", 0)
         limit_s = self._settings.timeout_s / 2
+        on_host = self._runtime == "host"
         start, end = transfer.flows[0]
         times_s = []
         for _ in range(_LATENCY_SAMPLES):
             if transfer.method == "chase":
                 runner = transfer.runner((start, end))
                 owner = start if runner == end else end
-                time_s = self._transfers.chase(
-                    runner, owner, _CHASE_ACCESSES[self._runtime], limit_s
-                )
+                accesses = _CHASE_ACCESSES_OF_HOST if on_host else _CHASE_ACCESSES
+                time_s = self._transfers.chase(runner, owner, accesses, limit_s)
             else:
-                rounds = _PING_PONG_ROUNDS[self._runtime]
+                rounds = _PING_PONG_ROUNDS_OF_HOST if on_host else _PING_PONG_ROUNDS
                 time_s = self._transfers.ping_pong(start, end, rounds, limit_s)
             if math.isnan(time_s):
                 result.status = "timeout"

@@ -41,6 +41,14 @@ constexpr bool is_fp8(Dtype dtype) {
   return dtype == Dtype::fp8e4m3 || dtype == Dtype::fp8e5m2;
 }
 
+/// The type that a caller's number stands for in this library; an operation refuses what is none.
+constexpr Dtype dtype_of(int number) {
+#ifdef CCLMARK_FAKE_WITHOUT_FP8
+  if (number > static_cast<int>(Dtype::bfloat16)) return static_cast<Dtype>(-1);
+#endif
+  return static_cast<Dtype>(number);
+}
+
 enum class Reduction : int { sum, prod, max, min, avg };
 constexpr int kReductionCount = 5;
 
@@ -63,5 +71,4 @@ inline void require(bool met, Result otherwise, const char* text) {
 
 /// The version that the library claims to be, as 10000 × major + 100 × minor + patch.
 int version();
-
 }  // namespace fake_nccl

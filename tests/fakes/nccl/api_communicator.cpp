@@ -11,6 +11,16 @@
 namespace fake_nccl {
 namespace {
 
+constexpr unsigned long long kNoDevice = 1ull << 32;
+
+unsigned long long device_or_none() {
+  try {
+    return static_cast<unsigned long long>(Runtime::instance().current_device());
+  } catch (const Failure&) {
+    return kNoDevice + 1;
+  }
+}
+
 void store(void** target, std::shared_ptr<Communicator> communicator) {
   *target = communicator == nullptr ? nullptr : communicators().add(std::move(communicator));
 }
@@ -25,8 +35,13 @@ std::shared_ptr<Communicator> end_communicator(void* handle) {
 }  // namespace
 
 int version() {
+  using fake_common::environment_number;
+  // A rank is not known yet when the version is asked for: its device is.
+  if (environment_number("CCLMARK_FAKE_ODD_DEVICE", kNoDevice, 0) == device_or_none()) {
+    return static_cast<int>(environment_number("CCLMARK_FAKE_ODD_VERSION", 1));
+  }
   return static_cast<int>(
-      fake_common::environment_number("CCLMARK_FAKE_NCCL_VERSION", CCLMARK_FAKE_DEFAULT_VERSION));
+      environment_number("CCLMARK_FAKE_NCCL_VERSION", CCLMARK_FAKE_DEFAULT_VERSION));
 }
 
 FAKE_API int ncclGetVersion(int* number) {

@@ -1,11 +1,17 @@
 // The operations that every version has. Numbers from the caller become enumerators here and are
 // checked by prepare().
 
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "nccl/enqueue.hpp"
 
 namespace fake_nccl {
 namespace {
+
+/// By how much this library's numbers are others than its callers think, as if a table were wrong.
+int shift(const char* setting) {
+  return static_cast<int>(fake_common::environment_number(setting, 0, 0));
+}
 
 Operation make(Kind kind, const void* send, void* receive, size_t count, int dtype) {
   Operation operation;
@@ -13,14 +19,14 @@ Operation make(Kind kind, const void* send, void* receive, size_t count, int dty
   operation.send = static_cast<const std::byte*>(send);
   operation.receive = static_cast<std::byte*>(receive);
   operation.count = count;
-  operation.dtype = static_cast<Dtype>(dtype);
+  operation.dtype = dtype_of(dtype + shift("CCLMARK_FAKE_SHIFT_DTYPES"));
   return operation;
 }
 
 Operation make_reduction(Kind kind, const void* send, void* receive, size_t count, int dtype,
                          int reduction, int root) {
   Operation operation = make(kind, send, receive, count, dtype);
-  operation.reduction = static_cast<Reduction>(reduction);
+  operation.reduction = static_cast<Reduction>(reduction + shift("CCLMARK_FAKE_SHIFT_REDUCTIONS"));
   operation.root = root;
   return operation;
 }

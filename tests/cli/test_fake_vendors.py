@@ -1,0 +1,469 @@
+"""Vendors' libraries and runtimes of NCCL's and CUDA's shape, through fakes that move real data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES
+
+BUILD = Path(__file__).parents[2] / "build" / "tests"
+LONE_RANK = Path(__file__).parents[1] / "fakes" / "lone_rank.py"
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A fake library, the fake runtime that it works on, and where the environment names both."""
+
+    ccl: str
+    runtime: str
+    directory: str
+    ccl_file: str
+    runtime_file: str
+    version: str
+
+    @property
+    def ccl_variable(self) -> str:
+        return f"CCLMARK_{self.ccl.upper().replace('-', '_')}_LIBRARY"
+
+    @property
+    def runtime_variable(self) -> str:
+        return f"CCLMARK_{self.runtime.upper()}_LIBRARY"
+
+
+VENDORS = {
+    vendor.ccl: vendor
+    for vendor in (
+        Vendor("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.24.7"),
+        Vendor("maca-mccl", "maca", "maca", "libmccl.so", "libmcruntime.so", "2.16.5"),
+        Vendor("musa-mccl", "musa", "musa", "libmccl.so.2", "libmusart.so", "2.11.4"),
+        Vendor("eccl", "tops", "tops", "libeccl.so", "libtopsrt.so", "3.1.0"),
+        Vendor("ixccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
+        Vendor("duccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
+        Vendor("pccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
+        Vendor("sunrise-pccl", "tang", "tang", "libpccl.so", "libtangrt_shared.so", "1.1.0"),
+    )
+}
+RCCL, MACA, MUSA, ECCL = (VENDORS[name] for name in ("rccl", "maca-mccl", "musa-mccl", "eccl"))
+SHIM, SUNRISE = VENDORS["ixccl"], VENDORS["sunrise-pccl"]
+VERIFIED = [vendor for vendor in VENDORS.values() if vendor is not SUNRISE]
+# One of each build of the fakes: the three vendors of the shim differ in their names.
+SHAPES = (RCCL, MACA, MUSA, ECCL, SHIM)
+
+Environment = Callable[..., dict[str, str]]
+
+
+def by_name(vendor: Vendor) -> str:
+    return vendor.ccl
+
+
+def built(directory: str, file: str) -> Path:
+    """Where the fakes of a vendor are. Fails when they are not built."""
+    build = Path(os.environ.get("CCLMARK_TEST_BUILD", BUILD))
+    for path in build.rglob(f"{directory}/{file}"):
+        return path.parent
+    pytest.fail(f"there is no {directory}/{file} below {build}: make engine-test")
+
+
+@pytest.fixture(scope="session")
+def env_of(tmp_path_factory) -> Environment:
+    """The environment in which a vendor's fakes are found."""
+    cache = tmp_path_factory.mktemp("kernels")
+
+    def env(vendor: Vendor, *, ccl: Path | None = None, **extra: str) -> dict[str, str]:
+        directory = built(vendor.directory, vendor.runtime_file)
+        return {
+            vendor.runtime_variable: str(directory / vendor.runtime_file),
+            vendor.ccl_variable: str(ccl or directory / vendor.ccl_file),
+            "CCLMARK_CACHE_DIR": str(cache),
+            **extra,
+        }
+
+    return env
+
+
+def file_of(env: dict[str, str], vendor: Vendor) -> Path:
+    return Path(env[vendor.ccl_variable])
+
+
+def measure(cclmark, vendor: Vendor, *arguments: str, env: dict[str, str], code: int = 0):
+    return cclmark(
+        *arguments,
+        *("--devices", f"{vendor.runtime}:0-2", "--ccl", vendor.ccl, "-n", "2", "-w", "1"),
+        env=env,
+        code=code,
+    )
+
+
+@pytest.mark.parametrize("vendor", VERIFIED, ids=by_name)
+class TestEveryVendor:
+    """What all of them do, on three ranks."""
+
+    def test_all_operations_are_right_and_checked(self, cclmark, env_of, vendor) -> None:
+        run = measure(cclmark, vendor, "collectives", "-b", "96", "-e", "6K", env=env_of(vendor))
+        journal = run.journal
+        assert {result.case.operation for result in journal.results} == set(COLLECTIVES)
+        for result in journal.results:
+            assert result.status == "ok", result
+            if result.case.operation != "barrier":
+                assert result.verification.where == "host"
+        (library,) = journal.header.libraries
+        assert (library.name, library.version) == (vendor.ccl, vendor.version)
+        assert Path(library.path).name == vendor.ccl_file
+        assert [device.index for device in journal.header.devices] == [0, 1, 2]
+        for device in journal.header.devices:
+            assert device.runtime == vendor.runtime
+            assert device.name.startswith("CCLMark Fake ")
+            assert Path(device.runtime_path).name == vendor.runtime_file
+        assert f"kernels are compiled for CUDA only, not for {vendor.runtime}" in run.err
+
+    def test_corrupt_data_is_caught(self, cclmark, env_of, vendor) -> None:
+        env = env_of(vendor, CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
+        run = measure(cclmark, vendor, "all_reduce", "-b", "1K", "-e", "1K", env=env, code=1)
+        for result in run.journal.results:
+            assert result.status == "wrong"
+            (finding,) = result.verification.findings
+            assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 7)
+
+    def test_a_failing_call_is_named_with_the_vendors_words(self, cclmark, env_of, vendor) -> None:
+        env = env_of(vendor, CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
+        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=4)
+        assert "AllReduce failed: internal error" in run.err
+        assert "injected failure of AllReduce on rank 1" in run.err
+
+    def test_ranks_with_different_versions_do_not_join(self, cclmark, env_of, vendor) -> None:
+        env = env_of(vendor, CCLMARK_FAKE_ODD_DEVICE="1", CCLMARK_FAKE_ODD_VERSION="22001")
+        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
+        assert f"rank 1 loaded {vendor.ccl} 2.20.1 from " in run.err
+        assert f"rank 0 {vendor.version} from " in run.err
+        assert "mixed versions hang or crash" in run.err
+
+
+@pytest.mark.parametrize("vendor", SHAPES, ids=by_name)
+class TestTypesAndReductions:
+    """The numbers in the tables, seen in data: every type and reduction that a vendor says."""
+
+    def test_all_of_them(self, cclmark, env_of, vendor) -> None:
+        run = measure(
+            cclmark,
+            vendor,
+            *("all_reduce", "-b", "384", "-e", "384", "-d", "all", "-o", "all"),
+            *("--placement", "out-of-place"),
+            env=env_of(vendor),
+        )
+        status = {(one.case.dtype, one.case.reduction): one for one in run.journal.results}
+        fp8 = {key for key in status if key[0].startswith("fp8")}
+        for key, result in status.items():
+            if vendor is not RCCL and key in fp8:
+                assert result.status == "skipped"
+                assert f"{vendor.ccl} {vendor.version} has no {key[0]}" in result.reason
+            else:
+                assert result.status == "ok", (key, result.reason)
+        assert len(status) - len(fp8) >= 40
+
+    @pytest.mark.parametrize(
+        ("shift", "arguments"),
+        [
+            # max becomes min, float16 becomes bfloat16: of one size, so only the data tell.
+            ("REDUCTIONS=1", ("-o", "max")),
+            ("DTYPES=3", ("-d", "float16")),
+        ],
+    )
+    def test_a_wrong_table_is_caught(self, cclmark, env_of, vendor, shift, arguments) -> None:
+        setting, _, value = shift.partition("=")
+        env = env_of(vendor, **{f"CCLMARK_FAKE_SHIFT_{setting}": value})
+        run = measure(
+            cclmark, vendor, "all_reduce", "-b", "1K", "-e", "1K", *arguments, env=env, code=1
+        )
+        for result in run.journal.results:
+            assert result.status == "wrong"
+            assert {finding.rank for finding in result.verification.findings} == {0, 1, 2}
+
+    def test_a_number_that_is_none_is_refused_by_the_library(self, cclmark, env_of, vendor) -> None:
+        env = env_of(vendor, CCLMARK_FAKE_SHIFT_DTYPES="12")
+        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=4)
+        assert "invalid argument" in run.err
+        assert "the data type is not one" in run.err
+
+
+class TestWhatDiffers:
+    """Spellings, signatures and abilities."""
+
+    ROUTES = {
+        "rccl": {"alltoall": "native", "alltoallv": "native", "gather": "native"},
+        "maca-mccl": {"alltoall": "native", "alltoallv": "native", "gather": "native"},
+        "eccl": {"alltoall": "native", "alltoallv": "native", "scatter": "native"},
+        "musa-mccl": dict.fromkeys(("alltoall", "alltoallv", "gather"), "grouped send/recv"),
+        "ixccl": dict.fromkeys(("alltoall", "alltoallv", "scatter"), "grouped send/recv"),
+    }
+
+    @pytest.mark.parametrize("vendor", SHAPES, ids=by_name)
+    def test_what_is_native(self, cclmark, env_of, vendor) -> None:
+        run = cclmark("info", "--ccls", "--json", env=env_of(vendor))
+        reports = {report["name"]: report for report in json.loads(run.out)["ccls"]}
+        report = reports[vendor.ccl]
+        assert report["reason"] == ""
+        assert (report["version"], report["id_bytes"]) == (vendor.version, 128)
+        assert report["runtimes"] == [vendor.runtime]
+        assert report["verified"] == "measured through a fake, never on hardware"
+        assert report["routes"] | self.ROUTES[vendor.ccl] == report["routes"]
+        assert reports["sunrise-pccl"]["reason"].startswith("sunrise-pccl was not found")
+
+    def test_parts_of_different_sizes(self, cclmark, env_of) -> None:
+        for vendor in (RCCL, ECCL):
+            run = measure(
+                cclmark,
+                vendor,
+                *("alltoallv", "--pattern", "skew:4", "-b", "6K", "-e", "6K"),
+                env=env_of(vendor),
+            )
+            assert {result.status for result in run.journal.results} == {"ok"}
+            assert all("native" in result.route for result in run.journal.results)
+
+    def test_a_device_without_event_times_is_timed_by_the_host(self, cclmark, env_of) -> None:
+        clocks = {}
+        for vendor in (RCCL, MUSA):
+            run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env_of(vendor))
+            (clocks[vendor.ccl],) = {result.summary.clock for result in run.journal.results}
+        assert clocks == {"rccl": "device", "musa-mccl": "host"}
+
+    def test_graphs_where_the_runtime_has_them(self, cclmark, env_of) -> None:
+        arguments = ("all_reduce", "-b", "64", "-e", "64", "--timing", "graph")
+        run = measure(cclmark, RCCL, *arguments, env=env_of(RCCL))
+        assert {result.status for result in run.journal.results} == {"ok"}
+        run = measure(cclmark, MUSA, *arguments, env=env_of(MUSA), code=3)
+        for result in run.journal.results:
+            assert result.status == "skipped"
+            assert "musa's runtime replays no graphs" in result.reason
+
+    def test_pairs(self, cclmark, env_of) -> None:
+        run = cclmark(
+            *("pairs", "--devices", "maca:0-2", "-b", "64", "-e", "64", "-n", "2", "-w", "1"),
+            *("--only", "all_reduce"),
+            env=env_of(MACA),
+        )
+        assert len(run.journal.results) == 3
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    def test_pairs_name_different_versions(self, cclmark, env_of) -> None:
+        env = env_of(RCCL, CCLMARK_FAKE_ODD_DEVICE="2", CCLMARK_FAKE_ODD_VERSION="22001")
+        run = cclmark("pairs", "--devices", "hip:0,2", "-e", "64", env=env, code=3)
+        assert "rank 1 loaded rccl 2.20.1 from " in run.err
+
+
+class TestBridge:
+    """Devices of several vendors as one group, each with its own library."""
+
+    def test_between_vendors(self, cclmark, env_of) -> None:
+        run = cclmark(
+            *("collectives", "--devices", "hip:0-1+musa:0-1", "--ccl", "bridge"),
+            *("-b", "6K", "-e", "6K", "-n", "2", "-w", "1"),
+            env=env_of(RCCL) | env_of(MUSA),
+        )
+        named = [library.name for library in run.journal.header.libraries]
+        assert {"bridge", "rccl"} <= set(named)
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    def test_an_unverified_library_is_not_used_unasked(self, cclmark, env_of) -> None:
+        arguments = ("all_reduce", "--devices", "hip:0-1+tang:0-1", "--ccl", "bridge", "-e", "64")
+        run = cclmark(*arguments, env=env_of(RCCL) | env_of(SUNRISE), code=3)
+        assert "--allow-unverified" in run.err
+
+
+class TestTransfers:
+    """Copies between devices, by the copy engine: there are no kernels."""
+
+    @pytest.mark.parametrize("processes", ("0", "1"), ids=("one process", "a process each"))
+    def test_of_hip(self, cclmark, env_of, processes) -> None:
+        run = cclmark(
+            *("p2p", "--devices", "hip:0,1", "-b", "64K", "-p", "uniBw,latency", "-m", processes),
+            env=env_of(RCCL),
+        )
+        measured = [one for one in run.journal.transfers if one.transfer.engine == "CE"]
+        assert [one.status for one in measured] == ["ok"] * 4
+        for result in run.journal.transfers:
+            if result not in measured:
+                assert result.status == "skipped"
+                assert "kernels are compiled for CUDA only, not for hip" in result.reason
+
+    def test_of_a_runtime_that_cannot_hold_a_stream_up(self, cclmark, env_of) -> None:
+        arguments = ("p2p", "--devices", "maca:0,1", "-b", "64K", "-p", "uniBw", "--engine", "CE")
+        run = cclmark(*arguments, env=env_of(MACA), code=3)
+        results = run.journal.transfers
+        assert len(results) == 2
+        for result in results:
+            assert result.status == "skipped"
+            assert "this runtime has no mcStreamWaitValue32" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("runtime", "file", "copy", "order", "timed"),
+    [
+        ("cnrt", "libcnrt.so", "cnrtMemcpyAsync_V2", "stream,1", True),
+        ("hip", "libamdhip64.so.6", "hipMemcpyAsync", "3,stream", True),
+        ("musa", "libmusart.so", "musaMemcpyAsync", "3,stream", False),
+    ],
+)
+def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
+    """A runtime without a library of its own, and two with one, seen from a session."""
+    path = built(runtime, file) / file
+    environment = {**os.environ, f"CCLMARK_{runtime.upper()}_LIBRARY": str(path)}
+    run = subprocess.run(
+        [sys.executable, str(LONE_RANK), runtime, copy, order],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert (found["devices"], found["pci_bus_id"]) == (4, "0000:02:00.0")
+    assert found["name"].startswith("CCLMark Fake ")
+    assert found["memory_bytes"] == 1 << 30
+    assert 0 < found["free_bytes"] < found["memory_bytes"]
+    assert found["reach"] is True
+    assert f"not for {runtime}" in found["checked_on_host"]
+    assert "out of" in found["too much"]
+    for place in ("out of place", "in place"):
+        result = found[place]
+        assert (result["wrong"], result["caught"]) == ([0], [1])
+        if timed:
+            # One operation is one copy: the events' unit is right when both clocks tell alike.
+            assert 0 < result["device_s"] < 3 * result["host_s"]
+            assert result["device_s"] > result["host_s"] / 300
+        else:
+            assert result["device_s"] is None
+    assert found["in place"]["route"] == "copy aside, then a copy for alltoall"
+
+
+class TestChoice:
+    """Which library and which devices are taken."""
+
+    def test_the_devices_bring_their_library(self, cclmark, env_of) -> None:
+        for vendor in (RCCL, MACA, MUSA, ECCL):
+            run = cclmark("all_reduce", "-e", "64", "-g", "2", "-n", "1", env=env_of(vendor))
+            header = run.journal.header
+            assert [library.name for library in header.libraries] == [vendor.ccl]
+            assert {device.runtime for device in header.devices} == {vendor.runtime}
+
+    def test_one_name_for_both_mccls(self, cclmark, env_of) -> None:
+        for vendor in (MACA, MUSA):
+            arguments = ("--devices", vendor.runtime, "--ccl", "mccl", "-e", "64", "-n", "1")
+            run = cclmark("all_reduce", *arguments, env=env_of(vendor))
+            assert [library.name for library in run.journal.header.libraries] == [vendor.ccl]
+
+    def test_devices_with_several_libraries_want_a_name(self, cclmark, env_of) -> None:
+        run = cclmark("all_reduce", "--devices", "cudart", "-e", "64", env=env_of(SHIM), code=2)
+        assert "say --ccl (ixccl, duccl, pccl)" in run.err
+
+    def test_a_library_of_other_devices_is_refused(self, cclmark, env_of) -> None:
+        arguments = ("--devices", "hip", "--ccl", "nccl", "-e", "64")
+        run = cclmark("all_reduce", *arguments, env=env_of(RCCL), code=2)
+        assert "nccl works on cuda devices, not on hip" in run.err
+
+    def test_a_runtime_without_devices(self, cclmark, env_of) -> None:
+        env = env_of(RCCL, CCLMARK_FAKE_DEVICES="0")
+        run = cclmark("all_reduce", "--devices", "hip", "-e", "64", env=env, code=3)
+        assert "the runtime hip sees no device" in run.err
+
+    def test_broken_devices_are_said_when_the_host_takes_their_place(
+        self, cclmark, tmp_path: Path
+    ) -> None:
+        nothing = {"CCLMARK_HIP_LIBRARY": str(tmp_path / "libamdhip64.so.6")}
+        run = cclmark("all_reduce", "-e", "64", "-n", "1", env=nothing)
+        assert "the AMD devices of this machine cannot be used" in run.err
+        run = cclmark("all_reduce", "-g", "2", "-e", "64", env=nothing, code=3)
+        assert "AMD's runtime (libamdhip64) was not found" in run.err
+
+
+class TestTheWrongLibrary:
+    """Files of the right name and the wrong kind."""
+
+    @pytest.mark.parametrize(
+        ("wanted", "given", "words"),
+        [
+            (MACA, MUSA, "is Moore Threads' MCCL, not MetaX's MCCL: it has mcclCommMuDevice"),
+            (MUSA, MACA, "is MetaX's MCCL, not Moore Threads' MCCL: it has mcclCommMcDevice"),
+            (RCCL, SHIM, "is not AMD's RCCL: it has no ncclAllToAllv; it may be NVIDIA's NCCL"),
+        ],
+        ids=("musa's for maca", "maca's for musa", "nccl's for rccl"),
+    )
+    def test_another_vendors(self, cclmark, env_of, wanted, given, words) -> None:
+        file = file_of(env_of(given), given)
+        env = env_of(wanted, ccl=file)
+        run = measure(cclmark, wanted, "all_reduce", "-e", "64", env=env, code=3)
+        assert str(file) in run.err
+        assert words in run.err
+        assert f"--ccl-path or {wanted.ccl_variable}" in run.err
+
+    @pytest.mark.parametrize("vendor", (MACA, ECCL), ids=by_name)
+    def test_one_without_its_functions(self, cclmark, env_of, vendor) -> None:
+        runtime = Path(env_of(vendor)[vendor.runtime_variable])
+        env = env_of(vendor, ccl=runtime)
+        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
+        if vendor is MACA:
+            assert "is not MetaX's MCCL: it has no mcclCommMcDevice" in run.err
+        else:
+            assert "has no symbol ecclGetVersion" in run.err
+
+    def test_a_runtime_without_its_functions(self, cclmark, env_of) -> None:
+        env = env_of(RCCL)
+        env[RCCL.runtime_variable] = env[RCCL.ccl_variable]
+        run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
+        assert "has no symbol hipGetDeviceCount" in run.err
+
+    def test_a_second_copy_of_the_runtime(self, cclmark, env_of, tmp_path: Path) -> None:
+        env = env_of(RCCL)
+        copy = shutil.copy(env[RCCL.runtime_variable], tmp_path / "libamdhip64.so.5")
+        env["LD_PRELOAD"] = str(copy)
+        run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
+        assert "two files of one runtime are loaded" in run.err
+        assert f"Set CCLMARK_HIP_LIBRARY={copy}" in run.err
+
+    def test_one_that_is_too_old(self, cclmark, env_of) -> None:
+        env = env_of(MACA, CCLMARK_FAKE_NCCL_VERSION="20605")
+        run = measure(cclmark, MACA, "all_reduce", "-e", "64", env=env, code=3)
+        assert "is version 2.6.5; 2.7 or newer is needed" in run.err
+
+
+class TestUnverified:
+    """A library of whose interface too little is known."""
+
+    def test_it_is_not_used_unasked(self, cclmark, env_of) -> None:
+        run = measure(cclmark, SUNRISE, "all_reduce", "-e", "64", env=env_of(SUNRISE), code=3)
+        assert "it numbers element types and reductions as NCCL does" in run.err
+        assert "--allow-unverified" in run.err
+        assert not run.written()
+
+    def test_nor_as_the_devices_own(self, cclmark, env_of) -> None:
+        run = cclmark("all_reduce", "--devices", "tang", env=env_of(SUNRISE), code=3)
+        assert "--allow-unverified" in run.err
+
+    def test_it_is_measured_with_a_warning(self, cclmark, env_of) -> None:
+        run = measure(
+            cclmark,
+            SUNRISE,
+            *("all_reduce", "-b", "64", "-e", "64", "--allow-unverified"),
+            env=env_of(SUNRISE),
+        )
+        said = "sunrise-pccl is unverified: assumed is that it numbers"
+        assert said in run.err
+        assert any(said in notice for notice in run.journal.header.notices)
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    def test_what_is_assumed_is_listed(self, cclmark, env_of) -> None:
+        run = cclmark("info", "--ccls", "--json", env=env_of(SUNRISE))
+        reports = {report["name"]: report for report in json.loads(run.out)["ccls"]}
+        verified = reports["sunrise-pccl"]["verified"]
+        assert verified.startswith("unverified")
+        assert "an id has 128 bytes" in verified

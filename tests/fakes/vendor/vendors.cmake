@@ -1,0 +1,78 @@
+# Runtimes and collective libraries of other vendors than NVIDIA, as shims: each is what it differs
+# in, over objects that are compiled once for all.
+
+function(fake_core target)
+  add_library(${target} OBJECT ${ARGN})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+endfunction()
+
+fake_core(fake_runtime_core ${runtime_core}
+  cuda/api_copy.cpp cuda/api_device.cpp cuda/api_host.cpp cuda/api_ipc.cpp cuda/api_memory.cpp cuda/api_peer.cpp
+  cuda/api_stream.cpp)
+set(movers ${ccl_core})
+list(REMOVE_ITEM movers nccl/runtime.cpp)
+fake_core(fake_ccl_core ${movers})
+
+# fake_runtime(<vendor> <file name without "lib"> <source> <definitions>...): lib/<vendor>/
+function(fake_runtime vendor file source)
+  set(target fake_${vendor}_runtime)
+  fake_library(${target} ${FAKES_DIR}/${vendor} ${file}
+    vendor/${source} $<TARGET_OBJECTS:fake_runtime_core>)
+  target_compile_definitions(${target} PRIVATE ${ARGN})
+  # The driver's own functions stay inside.
+  set(map ${CMAKE_CURRENT_SOURCE_DIR}/vendor/exports.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+endfunction()
+
+# fake_ccl(<target> <directory below lib/> <file name without "lib"> <prefix> <variable of the
+#   runtime> <file of the runtime> <definitions>...)
+function(fake_ccl target directory file prefix variable runtime)
+  fake_library(${target} ${FAKES_DIR}/${directory} ${file}
+    nccl/runtime.cpp nccl/api_communicator.cpp nccl/api_operations.cpp vendor/ccl_extras.cpp
+    $<TARGET_OBJECTS:fake_ccl_core>)
+  if(NOT prefix STREQUAL nccl)
+    target_compile_options(${target} PRIVATE
+      -include ${CMAKE_CURRENT_SOURCE_DIR}/vendor/rename.hpp)
+  endif()
+  target_compile_definitions(${target} PRIVATE FAKE_CCL_PREFIX=${prefix}
+    CCLMARK_FAKE_RUNTIME_VARIABLE="${variable}" CCLMARK_FAKE_RUNTIME_NAME="${runtime}" ${ARGN})
+endfunction()
+
+fake_runtime(hip amdhip64.so.6 runtime.cpp VENDOR=hip VENDOR_DEVICE="MI" VENDOR_VERSION=60342131
+  VENDOR_ALLOCATE_HOST=HostMalloc VENDOR_RELEASE_HOST=HostFree VENDOR_CACHE_ATTRIBUTE=19
+  VENDOR_WAITS_FOR_VALUES)
+fake_ccl(fake_rccl hip rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
+  CCLMARK_FAKE_DEFAULT_VERSION=22407 FAKE_CCL_LIKE_RCCL)
+
+fake_runtime(maca mcruntime.so runtime.cpp VENDOR=mc VENDOR_DEVICE="C500" VENDOR_VERSION=3070
+  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost)
+fake_ccl(fake_maca_mccl maca mccl.so mccl CCLMARK_MACA_LIBRARY libmcruntime.so
+  CCLMARK_FAKE_DEFAULT_VERSION=21605 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_LIKE_RCCL
+  FAKE_CCL_MARK=CommMcDevice)
+
+# A number of its own for "not ready", no times of events, no graphs.
+fake_runtime(musa musart.so runtime.cpp VENDOR=musa VENDOR_DEVICE="S5000" VENDOR_VERSION=4030
+  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost VENDOR_NOT_READY=34
+  VENDOR_WITHOUT_EVENT_TIMES VENDOR_WITHOUT_GRAPHS)
+fake_ccl(fake_musa_mccl musa mccl.so.2 mccl CCLMARK_MUSA_LIBRARY libmusart.so
+  CCLMARK_FAKE_DEFAULT_VERSION=21104 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_MARK=CommMuDevice)
+
+fake_runtime(tops topsrt.so runtime.cpp VENDOR=tops VENDOR_DEVICE="S60" VENDOR_VERSION=304
+  VENDOR_ALLOCATE_HOST=HostMalloc VENDOR_RELEASE_HOST=HostFree VENDOR_IPC_FLAGS=0)
+fake_ccl(fake_eccl tops eccl.so eccl CCLMARK_TOPS_LIBRARY libtopsrt.so
+  CCLMARK_FAKE_DEFAULT_VERSION=30100 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_LIKE_ECCL)
+
+fake_runtime(cudart cudart.so runtime.cpp VENDOR=cuda VENDOR_DEVICE="BI" VENDOR_VERSION=10020
+  VENDOR_ALLOCATE_HOST=HostAlloc VENDOR_RELEASE_HOST=FreeHost)
+fake_ccl(fake_shim_nccl cudart nccl.so nccl CCLMARK_CUDART_LIBRARY libcudart.so
+  CCLMARK_FAKE_DEFAULT_VERSION=21805 CCLMARK_FAKE_WITHOUT_FP8)
+
+fake_runtime(tang tangrt_shared.so runtime.cpp VENDOR=tang VENDOR_DEVICE="S2" VENDOR_VERSION=1
+  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost)
+fake_ccl(fake_sunrise_pccl tang pccl.so pccl CCLMARK_TANG_LIBRARY libtangrt_shared.so
+  CCLMARK_FAKE_DEFAULT_VERSION=10100 CCLMARK_FAKE_WITHOUT_FP8)
+
+# Without a library here; its queues and notifiers are those of a runtime that is not CUDA's.
+fake_runtime(cnrt cnrt.so cambricon.cpp)
