@@ -230,8 +230,10 @@ def aware(mpi, fake_cuda, tmp_path):
     source, library = tmp_path / "aware.cpp", tmp_path / "libmpi-aware.so"
     source.write_text('extern "C" int MPIX_Query_cuda_support() { return 1; }\n')
     subprocess.run(
-        ["c++", "-shared", "-fPIC", "-o", library, source, "-Wl,--no-as-needed", real]
-        + [f"-Wl,-rpath,{real.parent}"],
+        [
+            *("c++", "-shared", "-fPIC", "-o", library, source, "-Wl,--no-as-needed", real),
+            f"-Wl,-rpath,{real.parent}",
+        ],
         check=True,
     )
     return {**mpi, **fake_cuda.env(), "CCLMARK_MPI_LIBRARY": str(library)}

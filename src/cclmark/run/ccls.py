@@ -22,7 +22,7 @@ def _bridge() -> CclReport:
         runtimes=["any"],
         verified=verified(BRIDGE),
         path="built in",
-        routes={operation: "by island and between islands" for operation in COLLECTIVES},
+        routes=dict.fromkeys(COLLECTIVES, "by island and between islands"),
     )
 
 
