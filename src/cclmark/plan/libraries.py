@@ -21,6 +21,7 @@ VERIFIED = {
     "ixccl": _THROUGH_FAKE,
     "duccl": _THROUGH_FAKE,
     "pccl": _THROUGH_FAKE,
+    "cncl": _THROUGH_FAKE,
     BRIDGE: "measured on hardware: hosts, x86-64; devices through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",
@@ -29,6 +30,8 @@ VERIFIED = {
 ASSUMED = {
     "sunrise-pccl": "that it numbers element types and reductions as NCCL does, that an id has "
     "128 bytes",
+    "bkcl": "the numbers of its element types and reductions (in the order in which programs name "
+    "them), that an id has at most 4096 bytes, that its functions have C's names",
 }
 # Names that several vendors gave to their libraries, by the runtime that tells which is meant.
 _SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}
