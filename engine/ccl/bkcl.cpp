@@ -116,9 +116,10 @@ class Bkcl {
   void group_start() const { require(group_start_(), "group_start"); }
   void group_end() const { require(group_end_(), "group_end"); }
 
-  bool has(Collective collective) const {
-    if (collective == Collective::alltoall) return alltoall_ != nullptr;
-    return collective == Collective::alltoallv && alltoallv_ != nullptr;
+  const char* own_route(Collective collective) const {
+    bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||
+                  (collective == Collective::alltoallv && alltoallv_ != nullptr);
+    return native ? "native" : nullptr;
   }
 
   std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {

@@ -75,12 +75,12 @@ struct Seat {
 /// How an operation is done by a library of this kind: natively, or what it is composed of.
 template <typename Functions>
 const char* grouped_route(const Functions& api, Collective collective) {
+  if (const char* own = api.own_route(collective)) return own;
   switch (collective) {
     case Collective::alltoall:
     case Collective::alltoallv:
     case Collective::gather:
     case Collective::scatter:
-      return api.has(collective) ? "native" : "grouped send/recv";
     case Collective::sendrecv:
       return "grouped send/recv";
     case Collective::ping_pong:
@@ -92,12 +92,29 @@ const char* grouped_route(const Functions& api, Collective collective) {
   }
 }
 
+/// What each rank sends to each other in an exchange, as of an alltoallv.
+inline std::vector<size_t> matrix_of(const Operation& op, int ranks) {
+  if (op.collective == Collective::alltoallv) return op.matrix;
+  std::vector<size_t> matrix;
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      bool moves = op.collective == Collective::alltoall ||
+                   (op.collective == Collective::gather && to == op.root) ||
+                   (op.collective == Collective::scatter && from == op.root) ||
+                   (op.collective == Collective::sendrecv && to == (from + 1) % ranks);
+      matrix.push_back(moves ? op.count : 0);
+    }
+  }
+  return matrix;
+}
+
 /// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
 /// where the library returns one:
 ///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv, group_start, group_end;
 ///   dtype, reduction: its numbers for those of an operation, or UnsupportedError;
-///   has, bind: which of alltoall, alltoallv, gather and scatter it does itself, and the call;
-///   join, leave, check: a communicator's beginning, end and failures behind our back.
+///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
+///   and the call that does it; join, leave, check: a communicator's beginning, end and failures
+///   behind our back.
 template <typename Functions>
 class GroupedCommunicator final : public Communicator {
  public:
@@ -113,7 +130,7 @@ class GroupedCommunicator final : public Communicator {
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     int dtype = api_.dtype(op.dtype);
     int reduction = info(op.collective).reduces ? api_.reduction(op.reduction) : 0;
-    if (api_.has(op.collective)) {
+    if (api_.own_route(op.collective) != nullptr) {
       return api_.bind(op, dtype, Seat{device_, rank_, size_, comm_, stream});
     }
     switch (op.collective) {
@@ -141,9 +158,8 @@ class GroupedCommunicator final : public Communicator {
       case Collective::alltoallv:
       case Collective::gather:
       case Collective::scatter:
-        return bind_exchange(op, dtype, stream);
       case Collective::sendrecv:
-        return bind_ring_shift(op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::ping_pong:
         return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
@@ -172,23 +188,9 @@ class GroupedCommunicator final : public Communicator {
   void check() override { api_.check(comm_); }
 
  private:
-  /// What each rank sends to each other, as of an alltoallv.
-  std::vector<size_t> matrix_of(const Operation& op) const {
-    if (op.collective == Collective::alltoallv) return op.matrix;
-    std::vector<size_t> matrix;
-    for (int from = 0; from < size_; ++from) {
-      for (int to = 0; to < size_; ++to) {
-        bool moves = op.collective == Collective::alltoall ||
-                     (op.collective == Collective::gather ? to : from) == op.root;
-        matrix.push_back(moves ? op.count : 0);
-      }
-    }
-    return matrix;
-  }
-
   /// Any exchange as one group of sends and receives, as users of such libraries write it.
   std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
-    op.matrix = matrix_of(op);
+    op.matrix = matrix_of(op, size_);
     return make_call([=, this, parts = UnevenParts(op, rank_, size_), width = size_bytes(op.dtype)](
                          const void* s, void* d) {
       auto from = static_cast<const std::byte*>(s);
@@ -205,17 +207,6 @@ class GroupedCommunicator final : public Communicator {
                     comm_, stream);
         }
       }
-      api_.group_end();
-    });
-  }
-
-  std::unique_ptr<Call> bind_ring_shift(const Operation& op, int dtype, void* stream) {
-    int right = (rank_ + 1) % size_;
-    int left = (rank_ + size_ - 1) % size_;
-    return make_call([=, this, count = op.count](const void* s, void* d) {
-      api_.group_start();
-      api_.send(s, count, dtype, right, comm_, stream);
-      api_.recv(d, count, dtype, left, comm_, stream);
       api_.group_end();
     });
   }

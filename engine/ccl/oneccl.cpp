@@ -51,8 +51,8 @@ class OneCcl {
     symbols_.require(reduce_, "Reduce");
     symbols_.require(send_, "Send");
     symbols_.require(recv_, "Recv");
-    symbols_.find(alltoall_, "AllToAll");
-    symbols_.find(alltoallv_, "AllToAllV");
+    symbols_.require(alltoall_, "AllToAll");
+    symbols_.require(alltoallv_, "AllToAllV");
     symbols_.find(scatter_, "Scatter");
     symbols_.find(get_last_error_, "GetLastError");
   }
@@ -131,31 +131,36 @@ class OneCcl {
   void group_start() const { require(group_start_(), "GroupStart", nullptr); }
   void group_end() const { require(group_end_(), "GroupEnd", nullptr); }
 
-  bool has(Collective collective) const {
+  /// Exchanges are not grouped: for each send and receive in a group the library writes errors into
+  /// its log, though it does them, and that would be part of the time.
+  const char* own_route(Collective collective) const {
     switch (collective) {
       case Collective::alltoall:
-        return alltoall_ != nullptr;
       case Collective::alltoallv:
-        return alltoallv_ != nullptr;
+        return "native";
       case Collective::scatter:
-        return scatter_ != nullptr;
+        return scatter_ != nullptr ? "native" : "alltoallv";
+      case Collective::gather:
+      case Collective::sendrecv:
+        return "alltoallv";
       default:
-        return false;
+        return nullptr;
     }
   }
 
-  std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
+  std::unique_ptr<Call> bind(Operation op, int dtype, const Seat& seat) const {
     Comm comm = seat.comm;
     if (op.collective == Collective::alltoall) {
       return make_call([=, this, count = op.count](const void* s, void* d) {
         require(alltoall_(s, d, count, dtype, comm, kNoStream), "AllToAll", comm);
       });
     }
-    if (op.collective == Collective::scatter) {
+    if (op.collective == Collective::scatter && scatter_ != nullptr) {
       return make_call([=, this, count = op.count, root = op.root](const void* s, void* d) {
         require(scatter_(s, d, count, dtype, root, comm, kNoStream), "Scatter", comm);
       });
     }
+    op.matrix = matrix_of(op, seat.ranks);
     return make_call(
         [=, this, parts = UnevenParts(op, seat.rank, seat.ranks)](const void* s, void* d) {
           require(alltoallv_(s, parts.send_counts.data(), d, parts.receive_counts.data(), dtype,
