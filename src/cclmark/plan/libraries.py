@@ -22,6 +22,7 @@ VERIFIED = {
     "duccl": _THROUGH_FAKE,
     "pccl": _THROUGH_FAKE,
     "cncl": _THROUGH_FAKE,
+    "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
     BRIDGE: "measured on hardware: hosts, x86-64; devices through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "checked on hardware (torch check): 4 × H200 with torch 2.11; not measured yet",

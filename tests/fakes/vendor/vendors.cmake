@@ -90,3 +90,6 @@ fake_shaped_ccl(fake_cncl cnrt cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY libcnrt.so
 fake_shaped_ccl(fake_cncl_old cnrt/old cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY libcnrt.so)
 
 fake_shaped_ccl(fake_bkcl cudart bkcl.so bkcl.cpp CCLMARK_CUDART_LIBRARY libcudart.so)
+
+fake_library(fake_oneccl ${FAKES_DIR}/host ccl.so.2
+  vendor/host_runtime.cpp vendor/oneccl.cpp $<TARGET_OBJECTS:fake_ccl_core>)
