@@ -18,7 +18,7 @@ const std::array<CclEntry, 13> kCcls = {{
     {"flagcx", {"cuda"}, open_flagcx},
     {"hccl", {"acl"}, open_hccl},
     {"shm", {"host"}, open_shm},
-    {"mpi", {"host"}, open_mpi},
+    {"mpi", {"host", "cuda"}, open_mpi},
 }};
 
 }  // namespace

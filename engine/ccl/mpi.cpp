@@ -163,13 +163,32 @@ std::string another_mpi(const Library& library) {
          "the other with CCLMARK_MPIRUN";
 }
 
+/// MPI knows of no streams: what the device still does on its stream has to be done before MPI
+/// looks at the memory.
+class AfterStream final : public Call {
+ public:
+  AfterStream(std::unique_ptr<Call> call, Device& device, const Team& team, void* stream)
+      : call_(std::move(call)), device_(device), team_(team), stream_(stream) {}
+  void prepare(const void* send, void* receive) override { call_->prepare(send, receive); }
+  void enqueue(const void* send, void* receive) override {
+    while (!device_.idle(stream_)) team_.check(-1);
+    call_->enqueue(send, receive);
+  }
+
+ private:
+  std::unique_ptr<Call> call_;
+  Device& device_;
+  const Team& team_;
+  void* stream_;
+};
+
 /// All processes that mpirun started. Calls return when this rank's part is done.
 template <typename Handle>
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Library& library, const Constants<Handle>& constants, Device& device,
                   const Team& team)
-      : mpi_(library), constants_(constants), device_(device), size_(team.size()) {
+      : mpi_(library), constants_(constants), device_(device), team_(team), size_(team.size()) {
     int provided = 0, size = 0;
     mpi_.check(mpi_.init_thread(nullptr, nullptr, constants_.funneled, &provided),
                "MPI_Init_thread");
@@ -184,7 +203,24 @@ class MpiCommunicator final : public Communicator {
 
   ~MpiCommunicator() override { mpi_.finalize(); }
 
-  std::unique_ptr<Call> bind(const Operation& op, void*) override {
+  std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
+    if (device_.synchronous()) return bind_call(op);
+    return std::make_unique<AfterStream>(bind_call(op), device_, team_, stream);
+  }
+
+  bool blocking() const override { return !device_.synchronous(); }
+
+  std::string route(const Operation&) const override { return "native"; }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
+    return device_.allocate(bytes);
+  }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+ private:
+  std::unique_ptr<Call> bind_call(const Operation& op) {
     switch (op.collective) {
       case Collective::all_reduce:
         return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
@@ -257,16 +293,6 @@ class MpiCommunicator final : public Communicator {
     throw Error("unknown collective");
   }
 
-  std::string route(const Operation&) const override { return "native"; }
-
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
-    return device_.allocate(bytes);
-  }
-  void enroll(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
-
- private:
   /// What is moved and not looked into: as words of its own width, or of 8 bytes where there are
   /// more of those than an int counts.
   struct Moved {
@@ -322,6 +348,7 @@ class MpiCommunicator final : public Communicator {
   Api<Handle> mpi_;
   Constants<Handle> constants_;
   Device& device_;
+  const Team& team_;
   Handle world_{};
   int rank_ = -1;
   int size_;
@@ -353,14 +380,19 @@ class MpiCcl final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
                                      Team& team) override {
-    if (!device.synchronous()) {
-      throw MissingError("MPI is measured between host devices only: --devices host");
-    }
     // Each would abort the process, or take it for the only one, under the other's mpirun.
     bool under_open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
     if (abi_ == (under_open_mpi ? Abi::mpich : Abi::open_mpi)) {
       throw MissingError(another_mpi(library_));
     }
+    std::unique_ptr<Communicator> joined = join_speaking(device, team);
+    // Asked only now: MPICH aborts who asks before MPI_Init.
+    if (!device.synchronous()) require_aware_of(device);
+    return joined;
+  }
+
+ private:
+  std::unique_ptr<Communicator> join_speaking(Device& device, const Team& team) const {
     switch (abi_) {
       case Abi::open_mpi:
         return std::make_unique<MpiCommunicator<void*>>(library_, open_mpi_constants(library_),
@@ -374,7 +406,6 @@ class MpiCcl final : public Ccl {
     throw Error("unknown binary interface of MPI");
   }
 
- private:
   static std::vector<std::string> candidates(const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
     if (const char* chosen = std::getenv(kVariable)) return {chosen};
@@ -390,6 +421,20 @@ class MpiCcl final : public Ccl {
     if (ask != nullptr && ask(&major, &minor) == 0 && major > 0) return Abi::standard;
     bool exports = library.optional<char>("ompi_mpi_comm_world") != nullptr;
     return exports ? Abi::open_mpi : Abi::mpich;
+  }
+
+  /// Raises MissingError unless the library says that it takes buffers on such devices: one that
+  /// does not would read them as the host's, and crash.
+  void require_aware_of(const Device& device) const {
+    const std::string& runtime = device.info().runtime;
+    std::string query = "MPIX_Query_" + runtime + "_support";
+    auto ask = library_.optional<int()>(query.c_str());
+    if (ask != nullptr && ask() == 1) return;
+    throw MissingError(
+        library_.path() +
+        (ask != nullptr ? " was built without support for " : " does not say that it supports ") +
+        "buffers on " + runtime + " devices (" + query +
+        "): take one that was built with it, or --devices host");
   }
 
   /// "Open MPI v5.0.11, package: …" and "MPICH Version:      5.0.2\n…" without what comes after.

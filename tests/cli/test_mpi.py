@@ -215,3 +215,52 @@ def test_the_wheels_are_what_they_seem():
         mpirun = environment(name)["CCLMARK_MPIRUN"]
         done = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=True)
         assert word in done.stdout
+
+
+@pytest.fixture
+def aware(mpi, fake_cuda, tmp_path):
+    """An MPI that says that it takes buffers on CUDA devices, whose memory is the host's here."""
+    libraries = Path(mpi["CCLMARK_MPIRUN"]).parents[1] / "lib"
+    real = next(
+        file
+        for name in ("libmpi.so.40", "libmpi.so.12")
+        for file in (libraries / name, *libraries.rglob(name))
+        if file.is_file()
+    )
+    source, library = tmp_path / "aware.cpp", tmp_path / "libmpi-aware.so"
+    source.write_text('extern "C" int MPIX_Query_cuda_support() { return 1; }\n')
+    subprocess.run(
+        [
+            *("c++", "-shared", "-fPIC", "-o", library, source, "-Wl,--no-as-needed", real),
+            f"-Wl,-rpath,{real.parent}",
+        ],
+        check=True,
+    )
+    return {**mpi, **fake_cuda.env(), "CCLMARK_MPI_LIBRARY": str(library)}
+
+
+def test_buffers_on_devices_where_the_mpi_takes_them(cclmark, aware):
+    run = cclmark(
+        *("collectives", "--ccl", "nccl,mpi", "-g", "2", "-b", "4K", "-e", "64K", "-f", "16"),
+        *("-n", "2", "-w", "1"),
+        env=aware,
+    )
+    of_mpi = [result for result in run.journal.results if result.case.ccl == "mpi"]
+    assert {result.case.operation for result in of_mpi} == set(COLLECTIVES)
+    for result in of_mpi:
+        if result.status == "skipped":
+            assert "in place" in result.reason
+            continue
+        assert result.status == "ok"
+        # MPI works inside its calls: the device's events say nothing about them.
+        assert not any(time for row in result.samples.device_s for time in row)
+    assert {device.runtime for device in run.journal.header.devices} == {"cuda"}
+
+
+def test_an_mpi_that_is_not_aware_of_devices_is_refused(cclmark, mpi, fake_cuda):
+    run = cclmark(
+        *("all_reduce", "--ccl", "mpi", "-g", "2", "-e", "1K"),
+        env={**mpi, **fake_cuda.env()},
+        code=3,
+    )
+    assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
-from cclmark.plan.libraries import in_place_only, usual_runtime, verified
+from cclmark.plan.libraries import BRIDGE, in_place_only, usual_runtime, verified
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.results.schema import CclReport
 from cclmark.run.probe import open_found
@@ -13,7 +13,17 @@ from cclmark.run.probe import open_found
 def report_ccls(ccl_path: str) -> list[CclReport]:
     """Every library of the table, then torch's backends. ``ccl_path``: a file of NCCL's kind."""
     reports = [_native(name, runtimes, ccl_path) for name, runtimes in engine.known_ccls()]
-    return reports + _torch()
+    return [*reports, _bridge(), *_torch()]
+
+
+def _bridge() -> CclReport:
+    return CclReport(
+        name=BRIDGE,
+        runtimes=["any"],
+        verified=verified(BRIDGE),
+        path="built in",
+        routes=dict.fromkeys(COLLECTIVES, "by island and between islands"),
+    )
 
 
 def _native(name: str, runtimes: list[str], ccl_path: str) -> CclReport:
