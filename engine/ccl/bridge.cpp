@@ -49,7 +49,9 @@ constexpr size_t kDirectSlotBytes = size_t{16} << 20;
 constexpr size_t kHostSlotBytes = size_t{4} << 20;
 /// From here on copies have streams of their own: before, less is won than it takes for streams to
 /// wait for each other.
-constexpr size_t kApartBytes = size_t{1} << 20;
+constexpr size_t kApartBytes = size_t{4} << 20;
+/// Up to here a kernel copies, from there on a copy engine.
+constexpr size_t kKernelBytes = size_t{512} << 10;
 constexpr size_t kLine = 64;
 constexpr size_t kPage = 4096;
 constexpr size_t kVector = 16;
@@ -139,6 +141,7 @@ class Bridge final : public Communicator {
   void publish(const Step& step, size_t number, const Run& now);
   void take(const Step& step, size_t number, const Run& now);
   void reduce(const Take& piece, const std::byte* other, const Run& now, void* stream);
+  void copy(std::byte* to, const std::byte* from, size_t bytes, void* stream);
 
   Device& device_;
   Team& team_;
@@ -168,7 +171,8 @@ class Bridge final : public Communicator {
   uint32_t published_ = 0;
   std::vector<uint32_t> seen_;  ///< what each rank has published, as far as steps were taken
 
-  const Kernel* kernel_ = nullptr;
+  const Kernel* reduces_ = nullptr;
+  const Kernel* copies_ = nullptr;  ///< nullptr where copies of the runtime's own will do
   std::unique_ptr<Device> host_reduces_;
 };
 
@@ -191,10 +195,11 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
   open_blocks();
   prove_streams();
   try {
-    kernel_ = &device_.kernel("cclmark_reduce");
+    reduces_ = &device_.kernel("cclmark_reduce");
+    if (direct_ && !device_.synchronous()) copies_ = &device_.kernel("cclmark_take");
   } catch (const MissingError&) {
     host_reduces_ = open_host_device(0);
-    kernel_ = &host_reduces_->kernel("cclmark_reduce");
+    reduces_ = &host_reduces_->kernel("cclmark_reduce");
   }
   for (size_t i = 0; on_streams_ && i < 1 + kTakers; ++i) streams_.emplace_back(device_);
   for (size_t i = 0; on_streams_ && i < 1 + kSlots; ++i) events_.emplace_back(device_);
@@ -242,12 +247,14 @@ void Bridge::choose_way(bool through_host) {
     direct_ = everybody(opened);
   }
   slot_bytes_ = direct_ ? kDirectSlotBytes : kHostSlotBytes;
+  if (!direct_ || !device_.synchronous()) {
+    landings_ = Buffer(device_, kTakers * landing_bytes());
+  }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {
     own_slots_ = Buffer(device_, kSlots * slot_bytes_);
     slots_ = own_slots_.data();
-    landings_ = Buffer(device_, kTakers * landing_bytes());
   }
 }
 
@@ -359,7 +366,7 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
       }
     }
     if (step.bytes > 0 && source != shared) {
-      device_.copy_async(shared, source, step.bytes, stream);
+      copy(shared, source, step.bytes, stream);
     }
     tell(rank_, ready_flag(), sequence, stream);
   }
@@ -377,7 +384,9 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
 void Bridge::take(const Step& step, size_t number, const Run& now) {
   for (int publisher : step.publishers) ++seen_[static_cast<size_t>(publisher)];
   void* stream = now.in[number % kTakers];
-  bool lands = step.reduces && !direct_;
+  // A kernel that reads another device's memory is done soonest with little; a copy engine is
+  // faster with much.
+  bool lands = step.reduces && (!direct_ || now.apart);
   // The streams take turns with the landings too: what is reduced from one is done before it is
   // written to again.
   std::byte* landing = landings_.data() + number % kTakers * landing_bytes();
@@ -399,7 +408,7 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
     } else if (step.reduces) {
       reduce(piece, from, now, stream);
     } else {
-      device_.copy_async(now.receive + piece.to, from, piece.bytes, stream);
+      copy(now.receive + piece.to, from, piece.bytes, stream);
     }
     if (last) tell(piece.source, taken_flag(rank_, sequence), sequence, stream);
     if (lands) {
@@ -411,6 +420,18 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
     join(now.main, stream);
     step.finish(now.receive);
   }
+}
+
+void Bridge::copy(std::byte* to, const std::byte* from, size_t bytes, void* stream) {
+  if (copies_ == nullptr || bytes > kKernelBytes) {
+    device_.copy_async(to, from, bytes, stream);
+    return;
+  }
+  ReduceArguments arguments{};
+  arguments.out = reinterpret_cast<unsigned char*>(to);
+  arguments.b = reinterpret_cast<const unsigned char*>(from);
+  arguments.count = bytes;
+  device_.launch(*copies_, &arguments, (bytes + kVector - 1) / kVector, stream);
 }
 
 /// Adds what another island has to what this one has.
@@ -433,7 +454,7 @@ void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, v
   arguments.reduction = static_cast<int>(averages ? Reduction::sum : now.op.reduction);
   arguments.divisor = averages && piece.last ? static_cast<unsigned>(map_.ranks()) : 1;
   if (host_reduces_ == nullptr) {
-    device_.launch(*kernel_, &arguments, (piece.bytes + kVector - 1) / kVector, stream);
+    device_.launch(*reduces_, &arguments, (piece.bytes + kVector - 1) / kVector, stream);
     return;
   }
   wait_until_idle(stream);
@@ -443,7 +464,7 @@ void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, v
   arguments.out = reinterpret_cast<unsigned char*>(one.data());
   arguments.a = bytes_of(one.data());
   arguments.b = bytes_of(two.data());
-  host_reduces_->launch(*kernel_, &arguments, 0, nullptr);
+  host_reduces_->launch(*reduces_, &arguments, 0, nullptr);
   device_.copy_from_host(now.receive + piece.to, one.data(), piece.bytes);
 }
 

@@ -125,9 +125,10 @@ class Planner {
   bool is_last(int island) const {
     return island == (mine_ == islands_ - 1 ? islands_ - 2 : islands_ - 1);
   }
+  bool is_first(int island) const { return island == (mine_ == 0 ? 1 : 0); }
   /// What the first other island's part is added to; the next ones' are added to the result.
   Take::Own own_for(int island) const {
-    if (island != (mine_ == 0 ? 1 : 0)) return Take::Own::output;
+    if (!is_first(island)) return Take::Own::output;
     return alone_ ? Take::Own::input : Take::Own::slot;
   }
 
@@ -295,6 +296,10 @@ class Planner {
   /// Reduces within the island what belongs to ranks of others, each to the rank that serves it.
   void add_reductions(Step& step, const std::vector<int>& served, size_t at, size_t count,
                       size_t stretch) {
+    if (alone_ && served.size() == 1) {
+      step.from = (static_cast<size_t>(served[0]) * op_.count + at) * width_;
+      return;
+    }
     struct Part {
       CallPointer call;
       size_t from, to;
@@ -371,16 +376,15 @@ class Planner {
       size_t offset = at * width_, bytes = count * width_;
       bool at_home = mine_ == home;
       int leader = at_home ? op_.root : leader_of(mine_);
-      CallPointer call = alone_ ? nullptr : of_island(Collective::reduce, count, index_of(leader));
-      step.work = [=, copy = copy_, scratch = site_.scratch](const std::byte* s, std::byte* r,
-                                                             std::byte* slot) {
-        std::byte* into = at_home ? r + offset : slot != nullptr ? slot : scratch;
-        if (call != nullptr) {
+      if (alone_) {
+        step.from = offset;  // the root adds to its input
+      } else {
+        step.work = [=, call = of_island(Collective::reduce, count, index_of(leader)),
+                     scratch = site_.scratch](const std::byte* s, std::byte* r, std::byte* slot) {
+          std::byte* into = at_home ? r + offset : slot != nullptr ? slot : scratch;
           call->enqueue(s + offset, into);
-        } else {
-          copy(into, s + offset, bytes);
-        }
-      };
+        };
+      }
       step.reduces = true;
       step.bytes = bytes;
       step.publishes = !at_home && rank_ == leader;
@@ -389,8 +393,10 @@ class Planner {
         if (island == home) continue;
         step.publishers.push_back(leader_of(island));
         if (rank_ != op_.root) continue;
-        step.takes.push_back(
-            {leader_of(island), 0, bytes, offset, Take::Own::output, at * width_, is_last(island)});
+        bool to_input = alone_ && is_first(island);
+        step.takes.push_back({leader_of(island), 0, bytes, offset,
+                              to_input ? Take::Own::input : Take::Own::output, offset,
+                              is_last(island)});
       }
     });
   }

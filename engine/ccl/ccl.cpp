@@ -15,12 +15,14 @@ const std::array<CclEntry, 16> kCcls = {{
     {"duccl", {"cudart"}, open_nccl_family},
     {"pccl", {"cudart"}, open_nccl_family},
     {"sunrise-pccl", {"tang"}, open_nccl_family},
-    {"flagcx", {"cuda"}, open_flagcx},
+    {"flagcx",
+     {"cuda", "hip", "maca", "musa", "tops", "cnrt", "tang", "acl", "cudart"},
+     open_flagcx},
     {"hccl", {"acl"}, open_hccl},
     {"cncl", {"cnrt"}, open_cncl},
     {"bkcl", {"cudart"}, open_bkcl},
     {"shm", {"host"}, open_shm},
-    {"mpi", {"host", "cuda"}, open_mpi},
+    {"mpi", {"host", "cuda", "hip"}, open_mpi},
     {"oneccl", {"host"}, open_oneccl},
 }};
 

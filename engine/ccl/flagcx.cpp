@@ -59,14 +59,20 @@ constexpr std::array<const char*, 10> kResults = {"success",
                                                   "not supported"};
 
 /// What a build for one vendor calls it, and the runtime of that vendor here.
-constexpr std::array<std::array<std::string_view, 2>, 8> kVendors = {{{"NVIDIA", "cuda"},
-                                                                      {"AMD", "hip"},
-                                                                      {"METAX", "maca"},
-                                                                      {"MUSA", "musa"},
-                                                                      {"ENFLAME", "tops"},
-                                                                      {"MLU", "cnrt"},
-                                                                      {"KUNLUNXIN", "xpu"},
-                                                                      {"ASCEND", "acl"}}};
+constexpr std::array<std::array<std::string_view, 2>, 12> kVendors = {{
+    {"NVIDIA", "cuda"},
+    {"AMD", "hip"},
+    {"METAX", "maca"},
+    {"MUSA", "musa"},
+    {"ENFLAME", "tops"},
+    {"MLU", "cnrt"},
+    {"SUNRISE", "tang"},
+    {"ASCEND", "acl"},
+    {"ILUVATAR_COREX", "cudart"},
+    {"DU", "cudart"},
+    {"PPU", "cudart"},
+    {"KUNLUNXIN", "cudart"},
+}};
 
 class Api {
  public:

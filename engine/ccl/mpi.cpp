@@ -427,7 +427,7 @@ class MpiCcl final : public Ccl {
   /// does not would read them as the host's, and crash.
   void require_aware_of(const Device& device) const {
     const std::string& runtime = device.info().runtime;
-    std::string query = "MPIX_Query_" + runtime + "_support";
+    std::string query = "MPIX_Query_" + (runtime == "hip" ? "rocm" : runtime) + "_support";
     auto ask = library_.optional<int()>(query.c_str());
     if (ask != nullptr && ask() == 1) return;
     throw MissingError(

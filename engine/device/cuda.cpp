@@ -513,7 +513,8 @@ class CudaDevice final : public Device {
   /// where devices are measured in pairs, reductions only between islands.
   static const char* source_of(std::string_view kernel) {
     if (kernel == "cclmark_fill" || kernel == "cclmark_verify") return "pattern";
-    return kernel == "cclmark_reduce" ? "reduce" : "transfer";
+    if (kernel == "cclmark_reduce" || kernel == "cclmark_take") return "reduce";
+    return "transfer";
   }
 
   /// A file of the cache may be damaged: then the kernels are compiled again.

@@ -57,6 +57,7 @@ const Kernel kKernels[] = {
     entry<cclmark_fill, PatternArguments>("cclmark_fill"),
     entry<cclmark_verify, PatternArguments>("cclmark_verify"),
     entry<cclmark_reduce, ReduceArguments>("cclmark_reduce"),
+    entry<cclmark_take, ReduceArguments>("cclmark_take"),
     entry<cclmark_copy_cache, CopyArguments>("cclmark_copy_cache"),
     entry<cclmark_copy_nc, CopyArguments>("cclmark_copy_nc"),
     entry<cclmark_copy_bulk, CopyArguments>("cclmark_copy_bulk"),

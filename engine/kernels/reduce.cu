@@ -152,6 +152,19 @@ CCLMARK_DEVICE void reduce_as(const ReduceArguments& a) {
   }
 }
 
+/// A copy of `b`: for little, a kernel is done before a copy engine has begun.
+CCLMARK_KERNEL(cclmark_take, ReduceArguments) {
+  const unsigned long long stride = CCLMARK_ITEM_STRIDE;
+  bool whole = (((unsigned long long)a.out | (unsigned long long)a.b) & 15u) == 0;
+  unsigned long long vectors = whole ? a.count / 16 : 0;
+  for (unsigned long long i = CCLMARK_FIRST_ITEM; i < vectors; i += stride) {
+    ((Vector*)a.out)[i] = ((const Vector*)a.b)[i];
+  }
+  for (unsigned long long i = vectors * 16 + CCLMARK_FIRST_ITEM; i < a.count; i += stride) {
+    a.out[i] = a.b[i];
+  }
+}
+
 CCLMARK_KERNEL(cclmark_reduce, ReduceArguments) {
   switch (a.dtype) {
     case 0:

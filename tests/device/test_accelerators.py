@@ -158,3 +158,38 @@ def test_ctrl_c_ends_everything(tmp_path):
     assert process.returncode == 130
     assert all(gone(pid) for pid in pids)
     assert read_journal(journal).footer.exit_code == 130
+
+
+@pytest.mark.parametrize("way", [[], ["--through-host"]], ids=["direct", "through-host"])
+def test_islands_give_what_one_library_would(tmp_path, way):
+    flags = ["--ccl", "bridge", "-b", "1K", "-e", "64M", "-f", "256", "--islands", "0,1", "-g", "2"]
+    done, journal = cclmark(tmp_path, "collectives", *flags, *way)
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+    expected = "through pinned host memory" if way else "direct peer copies"
+    assert all(result.route.endswith(expected) for result in journal.results)
+
+
+def test_islands_reduce_every_type(tmp_path):
+    flags = ["--ccl", "bridge", "-b", "2M", "-e", "2M", "--islands", "0,1", "-g", "2"]
+    done, journal = cclmark(tmp_path, "all_reduce", *flags, "-d", "all", "-o", "all")
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+    assert len(journal.results) == 12 * 5 * 2
+
+
+def test_devices_beside_processors_are_one_group(tmp_path):
+    flags = ["--ccl", "bridge", "--devices", "cuda:0+host:2", "-b", "1K", "-e", "4M", "-f", "64"]
+    done, journal = cclmark(tmp_path, "collectives", *flags)
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+
+
+def test_flagcx_is_right(tmp_path):
+    if "CCLMARK_FLAGCX_LIBRARY" not in os.environ:
+        pytest.skip("CCLMARK_FLAGCX_LIBRARY names no FlagCX")
+    flags = ["--ccl", "flagcx", "-b", "1K", "-e", "16M", "-f", "128"]
+    done, journal = cclmark(tmp_path, "collectives", *flags)
+    assert done.returncode == 0, done.stderr
+    assert {result.status for result in journal.results} == {"ok"}
+    assert len({result.case.operation for result in journal.results}) == 11

@@ -7,6 +7,7 @@ from cclmark.results.machine import (
     kept_environment,
     parse_processor_list,
     processors_near,
+    spread_over_cores,
 )
 
 
@@ -61,3 +62,13 @@ def test_files_that_are_no_journals_are_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UsageError):
         read_journal(path)
+
+
+def test_ranks_take_one_processor_of_every_core_first(tmp_path):
+    for processor, siblings in {0: "0-1", 1: "0-1", 2: "2,6", 3: "3", 6: "2,6"}.items():
+        topology = tmp_path / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(siblings + "\n")
+    assert spread_over_cores({0, 1, 2, 3, 6}, tmp_path) == [0, 2, 3, 1, 6]
+    assert spread_over_cores({1, 6}, tmp_path) == [1, 6]  # alone on their cores
+    assert spread_over_cores({4, 9}, tmp_path) == [4, 9]  # the system does not say

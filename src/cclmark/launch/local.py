@@ -25,7 +25,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Board, Status
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice, Thing
 from cclmark.rendezvous.server import Server
-from cclmark.results.machine import complete_from_nvml, describe_machine
+from cclmark.results.machine import complete_from_nvml, describe_machine, spread_over_cores
 from cclmark.results.schema import (
     DeviceDescription,
     LibraryDescription,
@@ -220,7 +220,7 @@ class LocalLaunch:
 
     def _jobs(self, server: Server) -> list[Job]:
         request = self._request
-        processors = sorted(os.sched_getaffinity(0))
+        processors = spread_over_cores(os.sched_getaffinity(0))
         on_host = set(request.devices.runtimes) == {"host"}
         oversubscribed = self._size > len(processors)
         if on_host and oversubscribed:

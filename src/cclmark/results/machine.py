@@ -153,6 +153,23 @@ def processors_near(pci_bus_id: str) -> set[int]:
         return set()
 
 
+def spread_over_cores(
+    processors: Iterable[int], root: Path = Path("/sys/devices/system/cpu")
+) -> list[int]:
+    """``processors`` in the order in which ranks take them: one of every core, then the next ones.
+
+    Two ranks on one core share its units and its cache: their times say little.
+    """
+    order = []
+    for processor in sorted(processors):
+        path = root / f"cpu{processor}" / "topology" / "thread_siblings_list"
+        siblings: set[int] = set()
+        with suppress(OSError, ValueError):
+            siblings = parse_processor_list(path.read_text()).intersection(processors)
+        order.append((sum(one < processor for one in siblings), processor))
+    return [processor for _, processor in sorted(order)]
+
+
 def far_processors(pci_bus_id: str) -> set[int]:
     """The processors of other NUMA nodes than a PCI device's, empty when there are none."""
     near = processors_near(pci_bus_id)

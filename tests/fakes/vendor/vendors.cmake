@@ -1,24 +1,11 @@
 # Runtimes and collective libraries of other vendors than NVIDIA, as shims: each is what it differs
 # in, over objects that are compiled once for all.
 
-function(fake_core target)
-  add_library(${target} OBJECT ${ARGN})
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
-endfunction()
-
-fake_core(fake_runtime_core ${runtime_core}
-  cuda/api_copy.cpp cuda/api_device.cpp cuda/api_host.cpp cuda/api_ipc.cpp cuda/api_memory.cpp cuda/api_peer.cpp
-  cuda/api_stream.cpp)
-set(movers ${ccl_core})
-list(REMOVE_ITEM movers nccl/runtime.cpp)
-fake_core(fake_ccl_core ${movers})
-
 # fake_runtime(<vendor> <file name without "lib"> <source> <definitions>...): lib/<vendor>/
 function(fake_runtime vendor file source)
   set(target fake_${vendor}_runtime)
   fake_library(${target} ${FAKES_DIR}/${vendor} ${file}
-    vendor/${source} $<TARGET_OBJECTS:fake_runtime_core>)
+    vendor/${source} ${runtime_core} $<TARGET_OBJECTS:fake_driver_core>)
   target_compile_definitions(${target} PRIVATE ${ARGN})
   # The driver's own functions stay inside.
   set(map ${CMAKE_CURRENT_SOURCE_DIR}/vendor/exports.map)
@@ -30,8 +17,7 @@ endfunction()
 #   runtime> <file of the runtime> <definitions>...)
 function(fake_ccl target directory file prefix variable runtime)
   fake_library(${target} ${FAKES_DIR}/${directory} ${file}
-    nccl/runtime.cpp nccl/api_communicator.cpp nccl/api_operations.cpp vendor/ccl_extras.cpp
-    $<TARGET_OBJECTS:fake_ccl_core>)
+    ${ccl_core} nccl/api_communicator.cpp nccl/api_operations.cpp vendor/ccl_extras.cpp)
   if(NOT prefix STREQUAL nccl)
     target_compile_options(${target} PRIVATE
       -include ${CMAKE_CURRENT_SOURCE_DIR}/vendor/rename.hpp)
