@@ -1,4 +1,4 @@
-"""Libraries whose interface is not NCCL's (CNCL, XCCL, oneCCL), through fakes that move real data."""
+"""Libraries whose interface is not NCCL's: CNCL, XCCL and oneCCL, through fakes that move data."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ fake_ccl(fake_sunrise_pccl tang pccl.so pccl CCLMARK_TANG_LIBRARY libtangrt_shar
 #   runtime> <file of the runtime> <definitions>...): one whose interface is not NCCL's
 function(fake_shaped_ccl target directory file source variable runtime)
   fake_library(${target} ${FAKES_DIR}/${directory} ${file}
-    nccl/runtime.cpp vendor/${source} $<TARGET_OBJECTS:fake_ccl_core>)
+    ${ccl_core} vendor/${source})
   target_compile_definitions(${target} PRIVATE CCLMARK_FAKE_RUNTIME_VARIABLE="${variable}"
     CCLMARK_FAKE_RUNTIME_NAME="${runtime}" ${ARGN})
 endfunction()
