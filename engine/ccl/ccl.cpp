@@ -5,7 +5,7 @@
 namespace cclmark {
 namespace {
 
-const std::array<CclEntry, 13> kCcls = {{
+const std::array<CclEntry, 16> kCcls = {{
     {"nccl", {"cuda"}, open_nccl_family},
     {"rccl", {"hip"}, open_nccl_family},
     {"maca-mccl", {"maca"}, open_nccl_family},
@@ -19,8 +19,11 @@ const std::array<CclEntry, 13> kCcls = {{
      {"cuda", "hip", "maca", "musa", "tops", "cnrt", "tang", "acl", "cudart"},
      open_flagcx},
     {"hccl", {"acl"}, open_hccl},
+    {"cncl", {"cnrt"}, open_cncl},
+    {"bkcl", {"cudart"}, open_bkcl},
     {"shm", {"host"}, open_shm},
     {"mpi", {"host", "cuda", "hip"}, open_mpi},
+    {"oneccl", {"host"}, open_oneccl},
 }};
 
 }  // namespace

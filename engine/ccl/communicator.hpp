@@ -114,10 +114,13 @@ std::span<const CclEntry> known_ccls();
 /// Raises MissingError with what was tried, Error for a name that is not in the table.
 std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
 
+std::unique_ptr<Ccl> open_bkcl(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_cncl(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_flagcx(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_hccl(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
+std::unique_ptr<Ccl> open_oneccl(std::string_view name, const CclPlaces& places);
 
 }  // namespace cclmark

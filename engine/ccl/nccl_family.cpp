@@ -1,12 +1,12 @@
 // Every library that speaks NCCL's interface: one table row each, one implementation for all.
 
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
 #include "ccl/call_of.hpp"
 #include "ccl/communicator.hpp"
+#include "ccl/one_runtime.hpp"
 #include "collective/table.hpp"
 #include "core/library.hpp"
 
@@ -665,23 +665,11 @@ class NcclLibrary final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      Team& team) override {
-    require_one_runtime(device.info());
+    require_one_runtime(device.info(), info_.path);
     return std::make_unique<NcclCommunicator>(api_, device, id, team);
   }
 
  private:
-  /// A library that brings another copy of the runtime than the one that drives the devices cannot
-  /// use their streams and memory, and dies of them. NVIDIA's driver exists once on a machine.
-  void require_one_runtime(const DeviceInfo& device) const {
-    std::string other = device.runtime == "cuda" ? "" : twin_of(device.library_path);
-    if (other.empty()) return;
-    std::string variable = "CCLMARK_" + device.runtime + "_LIBRARY";
-    for (char& letter : variable) letter = static_cast<char>(std::toupper(letter));
-    throw MissingError("two files of one runtime are loaded: the devices are driven through " +
-                       device.library_path + ", and " + info_.path + " may use " + other +
-                       ". Set " + variable + "=" + other);
-  }
-
   Api api_;
   CclInfo info_;
 };

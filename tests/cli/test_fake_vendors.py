@@ -364,7 +364,7 @@ class TestChoice:
 
     def test_devices_with_several_libraries_want_a_name(self, cclmark, env_of) -> None:
         run = cclmark("all_reduce", "--devices", "cudart", "-e", "64", env=env_of(SHIM), code=2)
-        assert "say --ccl (ixccl, duccl, pccl, flagcx)" in run.err
+        assert "say --ccl (ixccl, duccl, pccl, flagcx, bkcl)" in run.err
 
     def test_a_library_of_other_devices_is_refused(self, cclmark, env_of) -> None:
         arguments = ("--devices", "hip", "--ccl", "nccl", "-e", "64")

@@ -68,8 +68,9 @@ def test_the_first_accelerators_that_there_are_get_taken(monkeypatch):
 
     assert choose_devices("", None, only("musa")).runtime == "musa"
     assert choose_devices("", None, only("tops", "hip")).runtime == "hip"
+    assert choose_devices("", None, only("cnrt", "tang")).runtime == "cnrt"
     # What only goes by another's name has to be asked for.
-    assert choose_devices("", None, only("cudart", "cnrt", "tang")).runtime == "host"
+    assert choose_devices("", None, only("cudart", "tang")).runtime == "host"
 
 
 def test_a_runtime_that_somebody_named_is_missed(monkeypatch):

@@ -40,6 +40,7 @@ _NATIVE_CCL = {
     "maca": "maca-mccl",
     "musa": "musa-mccl",
     "tops": "eccl",
+    "cnrt": "cncl",
     "tang": "sunrise-pccl",
     "host": "shm",
 }

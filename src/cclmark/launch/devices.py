@@ -19,6 +19,7 @@ _ACCELERATORS = {
     "maca": ("MetaX", "mxcd*"),
     "musa": ("Moore Threads", "mtgpu*"),
     "tops": ("Enflame", "gcu[0-9]*"),
+    "cnrt": ("Cambricon", "cambricon_dev[0-9]*"),
 }
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8

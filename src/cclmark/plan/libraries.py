@@ -13,8 +13,8 @@ VERIFIED = {
     "flagcx": "measured on hardware: 2 × H200 with FlagCX 0.13; others through a fake",
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
-    "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; 2 × H200 "
-    "with Open MPI 4.1 built for CUDA",
+    "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; "
+    "2 × H200 with Open MPI 4.1 built for CUDA",
     "rccl": _THROUGH_FAKE,
     "maca-mccl": _THROUGH_FAKE,
     "musa-mccl": _THROUGH_FAKE,
@@ -22,6 +22,8 @@ VERIFIED = {
     "ixccl": _THROUGH_FAKE,
     "duccl": _THROUGH_FAKE,
     "pccl": _THROUGH_FAKE,
+    "cncl": _THROUGH_FAKE,
+    "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
     BRIDGE: "measured on hardware: 2 × H200, hosts, one beside the other; others through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "measured on hardware: 4 × H200 with torch 2.11",
@@ -30,6 +32,8 @@ VERIFIED = {
 ASSUMED = {
     "sunrise-pccl": "that it numbers element types and reductions as NCCL does, that an id has "
     "128 bytes",
+    "bkcl": "the numbers of its element types and reductions (in the order in which programs name "
+    "them), that an id has at most 4096 bytes, that its functions have C's names",
 }
 # Names that several vendors gave to their libraries, by the runtime that tells which is meant.
 _SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}

@@ -15,6 +15,7 @@ from cclmark.results.schema import DeviceDescription, Link, Machine
 # Variables that change what a communication library does. Never the whole environment.
 _KEPT_PREFIXES = (
     *("MCCL_", "ECCL_", "PCCL_", "HIP_", "ROCR_", "HSA_", "MACA_", "MUSA_", "TOPS_"),
+    *("CNCL_", "CNRT_", "MLU_", "BKCL_", "XPU_", "CCL_", "FI_", "I_MPI_"),
     *("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "ASCEND_"),
     *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "MPICH_"),
 )

@@ -25,6 +25,8 @@ _MPI_LIBRARIES = {
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
 _WHEEL_FILES = {
     "nccl": ("nvidia/nccl/lib/libnccl.so.2",),
+    # Its wheel is laid out for the environment, not for a package.
+    "oneccl": ("../../libccl.so.2",),
     "nvrtc": (
         "nvidia/cu13/lib/libnvrtc.so.13",
         "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",

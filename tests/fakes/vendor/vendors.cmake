@@ -60,5 +60,22 @@ fake_runtime(tang tangrt_shared.so runtime.cpp VENDOR=tang VENDOR_DEVICE="S2" VE
 fake_ccl(fake_sunrise_pccl tang pccl.so pccl CCLMARK_TANG_LIBRARY libtangrt_shared.so
   CCLMARK_FAKE_DEFAULT_VERSION=10100 CCLMARK_FAKE_WITHOUT_FP8)
 
-# Without a library here; its queues and notifiers are those of a runtime that is not CUDA's.
+# fake_shaped_ccl(<target> <directory below lib/> <file name without "lib"> <source> <variable of the
+#   runtime> <file of the runtime> <definitions>...): one whose interface is not NCCL's
+function(fake_shaped_ccl target directory file source variable runtime)
+  fake_library(${target} ${FAKES_DIR}/${directory} ${file}
+    ${ccl_core} vendor/${source})
+  target_compile_definitions(${target} PRIVATE CCLMARK_FAKE_RUNTIME_VARIABLE="${variable}"
+    CCLMARK_FAKE_RUNTIME_NAME="${runtime}" ${ARGN})
+endfunction()
+
+# Its queues and notifiers are those of a runtime that is not CUDA's.
 fake_runtime(cnrt cnrt.so cambricon.cpp)
+fake_shaped_ccl(fake_cncl cnrt cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY libcnrt.so
+  CCLMARK_FAKE_RECENT)
+fake_shaped_ccl(fake_cncl_old cnrt/old cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY libcnrt.so)
+
+fake_shaped_ccl(fake_bkcl cudart bkcl.so bkcl.cpp CCLMARK_CUDART_LIBRARY libcudart.so)
+
+fake_library(fake_oneccl ${FAKES_DIR}/host ccl.so.2
+  vendor/host_runtime.cpp vendor/oneccl.cpp $<TARGET_OBJECTS:fake_ccl_core>)

@@ -1,0 +1,182 @@
+// XCCL, Kunlunxin's collective library, whose functions are called bkcl: the communicator comes
+// first, and then each function has an order of its own. Its header is not public: what is not seen
+// in programs that call it is assumed, see ASSUMED in src/cclmark/plan/libraries.py.
+
+#include <array>
+
+#include "ccl/grouped.hpp"
+
+namespace cclmark {
+namespace {
+
+constexpr const char* kVariable = "CCLMARK_BKCL_LIBRARY";
+/// The library takes ids by pointer and knows their size, which is less than this.
+constexpr size_t kRoomForId = 4096;
+
+using Comm = void*;
+using Result = int;
+
+constexpr int kUnavailable = -1;
+
+/// By Dtype: uint8, int32, int64, float16, float32, float64, bfloat16 from 0 on.
+constexpr std::array<int, kDtypes.size()> kTypes = {
+    kUnavailable, 0, 1, kUnavailable, 2, kUnavailable, 3, 4, 5, 6, kUnavailable, kUnavailable};
+/// By Reduction: add, product, min, max from 0 on.
+constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 3, 2, kUnavailable};
+
+class Bkcl {
+ public:
+  static constexpr const char* kName = "bkcl";
+
+  explicit Bkcl(const CclPlaces& places)
+      : symbols_("Kunlunxin's XCCL", places, kVariable,
+                 {"libbkcl.so", "/usr/local/xccl/so/libbkcl.so"}, "bkcl_") {
+    symbols_.require(get_unique_id_, "get_unique_id");
+    symbols_.require(init_rank_, "init_rank");
+    symbols_.require(destroy_context_, "destroy_context");
+    symbols_.require(group_start_, "group_start");
+    symbols_.require(group_end_, "group_end");
+    symbols_.require(all_reduce_, "all_reduce");
+    symbols_.require(all_gather_, "all_gather");
+    symbols_.require(reduce_scatter_, "reduce_scatter");
+    symbols_.require(broadcast_, "broadcast");
+    symbols_.require(reduce_, "reduce");
+    symbols_.require(send_, "send");
+    symbols_.require(recv_, "recv");
+    symbols_.find(alltoall_, "all_to_all");
+    symbols_.find(alltoallv_, "all_to_all_v");
+  }
+
+  void describe(CclInfo& info) const {
+    info.version = "unknown";
+    symbols_.describe(info);
+    info.id_bytes = kRoomForId;
+    for (size_t i = 0; i < kDtypes.size(); ++i) {
+      if (kTypes[i] != kUnavailable) info.dtypes.emplace_back(kDtypes[i].name);
+    }
+    info.reduced_dtypes = info.dtypes;
+    info.reductions = {"sum", "prod", "max", "min"};
+  }
+
+  std::vector<uint8_t> make_id() const {
+    std::vector<uint8_t> id(kRoomForId, 0);
+    require(get_unique_id_(id.data()), "get_unique_id");
+    return id;
+  }
+
+  Comm join(Device&, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    std::vector<uint8_t> id(bytes.begin(), bytes.end());
+    Comm comm = nullptr;
+    require(init_rank_(&comm, rank, ranks, id.data()), "init_rank");
+    return comm;
+  }
+  void leave(Comm comm) const noexcept { destroy_context_(comm); }
+  void check(Comm) const {}
+
+  int dtype(Dtype dtype) const {
+    int value = kTypes[static_cast<size_t>(dtype)];
+    if (value == kUnavailable) throw UnsupportedError("XCCL has no " + std::string(name(dtype)));
+    return value;
+  }
+  int reduction(Reduction reduction) const {
+    int value = kOperations[static_cast<size_t>(reduction)];
+    if (value == kUnavailable) {
+      throw UnsupportedError("the number of XCCL's reduction " + std::string(name(reduction)) +
+                             " is not known");
+    }
+    return value;
+  }
+
+  void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                  void* stream) const {
+    require(all_reduce_(comm, from, to, count, dtype, op, stream), "all_reduce");
+  }
+  void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
+                  void* stream) const {
+    require(all_gather_(comm, from, count, to, dtype, stream), "all_gather");
+  }
+  void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                      void* stream) const {
+    require(reduce_scatter_(comm, from, to, count, dtype, op, stream), "reduce_scatter");
+  }
+  void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
+                 void* stream) const {
+    require(broadcast_(comm, from, to, count, dtype, root, stream), "broadcast");
+  }
+  void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
+              void* stream) const {
+    require(reduce_(comm, from, to, count, dtype, op, root, stream), "reduce");
+  }
+  void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(send_(comm, from, count, peer, dtype, stream), "send");
+  }
+  void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(recv_(comm, to, count, peer, dtype, stream), "recv");
+  }
+  void group_start() const { require(group_start_(), "group_start"); }
+  void group_end() const { require(group_end_(), "group_end"); }
+
+  const char* own_route(Collective collective) const {
+    bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||
+                  (collective == Collective::alltoallv && alltoallv_ != nullptr);
+    return native ? "native" : nullptr;
+  }
+
+  std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
+    if (op.collective == Collective::alltoallv) return bind_alltoallv(op, dtype, seat);
+    return make_call([=, this, count = op.count](const void* s, void* d) {
+      require(alltoall_(seat.comm, s, count, d, dtype, seat.stream), "all_to_all");
+    });
+  }
+
+ private:
+  /// The library reads counts and offsets in memory of the device.
+  std::unique_ptr<Call> bind_alltoallv(const Operation& op, int dtype, const Seat& seat) const {
+    UnevenParts parts(op, seat.rank, seat.ranks);
+    Buffer table(seat.device, 4 * parts.send_counts.size() * sizeof(size_t));
+    std::array<size_t*, 4> rows;
+    const std::array<const std::vector<size_t>*, 4> values = {
+        &parts.send_counts, &parts.send_offsets, &parts.receive_counts, &parts.receive_offsets};
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = reinterpret_cast<size_t*>(table.data()) + i * parts.send_counts.size();
+      seat.device.copy_from_host(rows[i], values[i]->data(), values[i]->size() * sizeof(size_t));
+    }
+    return make_call([=, this, owned = std::move(table)](const void* s, void* d) {
+      require(alltoallv_(seat.comm, s, rows[0], rows[1], dtype, d, rows[2], rows[3], dtype,
+                         seat.stream),
+              "all_to_all_v");
+    });
+  }
+
+  /// No function that puts a code into words is known.
+  void require(Result code, const char* call) const {
+    if (code == 0) [[likely]]
+      return;
+    throw Error(Error::describe(symbols_.prefix() + call, code, ""));
+  }
+
+  Symbols symbols_;
+  Result (*get_unique_id_)(void*);
+  Result (*init_rank_)(Comm*, int, int, void*);
+  Result (*destroy_context_)(Comm);
+  Result (*group_start_)();
+  Result (*group_end_)();
+  Result (*all_reduce_)(Comm, const void*, void*, size_t, int, int, void*);
+  Result (*all_gather_)(Comm, const void*, size_t, void*, int, void*);
+  Result (*reduce_scatter_)(Comm, const void*, void*, size_t, int, int, void*);
+  Result (*broadcast_)(Comm, const void*, void*, size_t, int, int, void*);
+  Result (*reduce_)(Comm, const void*, void*, size_t, int, int, int, void*);
+  Result (*send_)(Comm, const void*, size_t, int, int, void*);
+  Result (*recv_)(Comm, void*, size_t, int, int, void*);
+  Result (*alltoall_)(Comm, const void*, size_t, void*, int, void*);
+  Result (*alltoallv_)(Comm, const void*, const size_t*, const size_t*, int, void*, const size_t*,
+                       const size_t*, int, void*);
+};
+
+}  // namespace
+
+std::unique_ptr<Ccl> open_bkcl(std::string_view, const CclPlaces& places) {
+  return std::make_unique<GroupedLibrary<Bkcl>>(places);
+}
+
+}  // namespace cclmark

@@ -1,0 +1,270 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ccl/call_of.hpp"
+#include "ccl/communicator.hpp"
+#include "ccl/one_runtime.hpp"
+#include "collective/table.hpp"
+#include "core/library.hpp"
+
+// What libraries have in common that work as NCCL does (calls on a stream, and groups in which
+// sends and receives do not wait for each other) and have another interface: a file of each says
+// what that is, and here is how operations are made of it.
+
+namespace cclmark {
+
+/// A file of functions that begin with `prefix`, and which of the optional ones it has.
+class Symbols {
+ public:
+  /// `variable` names the environment variable that chooses another file.
+  Symbols(const std::string& what, const CclPlaces& places, const char* variable,
+          std::vector<std::string> files, std::string prefix)
+      : library_(Library::open(what, candidates(places, variable, std::move(files)),
+                               places.chosen.empty() ? variable : "")),
+        prefix_(std::move(prefix)) {}
+
+  template <typename R, typename... Arguments>
+  void require(R (*&function)(Arguments...), const char* name) const {
+    function = library_.require<R(Arguments...)>((prefix_ + name).c_str());
+  }
+
+  template <typename R, typename... Arguments>
+  void find(R (*&function)(Arguments...), const char* name) {
+    function = library_.optional<R(Arguments...)>((prefix_ + name).c_str());
+    (function != nullptr ? present_ : absent_).emplace_back(name);
+  }
+
+  const std::string& prefix() const { return prefix_; }
+
+  void describe(CclInfo& info) const {
+    info.path = library_.path();
+    info.capabilities = present_;
+    info.missing = absent_;
+  }
+
+ private:
+  static std::vector<std::string> candidates(const CclPlaces& places, const char* variable,
+                                             std::vector<std::string> files) {
+    if (!places.chosen.empty()) return {places.chosen};
+    if (const char* chosen = std::getenv(variable)) return {chosen};
+    files.insert(files.begin(), places.wheels.begin(), places.wheels.end());
+    return files;
+  }
+
+  Library library_;
+  std::string prefix_;
+  std::vector<std::string> present_, absent_;
+};
+
+/// What a function of its own needs besides its buffers.
+struct Seat {
+  Device& device;
+  int rank;
+  int ranks;
+  void* comm;
+  void* stream;
+};
+
+/// How an operation is done by a library of this kind: natively, or what it is composed of.
+template <typename Functions>
+const char* grouped_route(const Functions& api, Collective collective) {
+  if (const char* own = api.own_route(collective)) return own;
+  switch (collective) {
+    case Collective::alltoall:
+    case Collective::alltoallv:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::sendrecv:
+      return "grouped send/recv";
+    case Collective::ping_pong:
+      return "send and recv in turn";
+    case Collective::barrier:
+      return "all_reduce of 4 bytes";
+    default:
+      return "native";
+  }
+}
+
+/// What each rank sends to each other in an exchange, as of an alltoallv.
+inline std::vector<size_t> matrix_of(const Operation& op, int ranks) {
+  if (op.collective == Collective::alltoallv) return op.matrix;
+  std::vector<size_t> matrix;
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      bool moves = op.collective == Collective::alltoall ||
+                   (op.collective == Collective::gather && to == op.root) ||
+                   (op.collective == Collective::scatter && from == op.root) ||
+                   (op.collective == Collective::sendrecv && to == (from + 1) % ranks);
+      matrix.push_back(moves ? op.count : 0);
+    }
+  }
+  return matrix;
+}
+
+/// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
+/// where the library returns one:
+///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv, group_start, group_end;
+///   dtype, reduction: its numbers for those of an operation, or UnsupportedError;
+///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
+///   and the call that does it; join, leave, check: a communicator's beginning, end and failures
+///   behind our back.
+template <typename Functions>
+class GroupedCommunicator final : public Communicator {
+ public:
+  GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id, Team& team)
+      : api_(api),
+        device_(device),
+        rank_(team.rank()),
+        size_(team.size()),
+        comm_(api.join(device, id, rank_, size_)) {}
+
+  ~GroupedCommunicator() override { api_.leave(comm_); }
+
+  std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
+    int dtype = api_.dtype(op.dtype);
+    int reduction = info(op.collective).reduces ? api_.reduction(op.reduction) : 0;
+    if (api_.own_route(op.collective) != nullptr) {
+      return api_.bind(op, dtype, Seat{device_, rank_, size_, comm_, stream});
+    }
+    switch (op.collective) {
+      case Collective::all_reduce:
+        return make_call([=, this](const void* s, void* d) {
+          api_.all_reduce(s, d, op.count, dtype, reduction, comm_, stream);
+        });
+      case Collective::all_gather:
+        return make_call([=, this](const void* s, void* d) {
+          api_.all_gather(s, d, op.count, dtype, comm_, stream);
+        });
+      case Collective::reduce_scatter:
+        return make_call([=, this](const void* s, void* d) {
+          api_.reduce_scatter(s, d, op.count, dtype, reduction, comm_, stream);
+        });
+      case Collective::broadcast:
+        return make_call([=, this](const void* s, void* d) {
+          api_.broadcast(s, d, op.count, dtype, op.root, comm_, stream);
+        });
+      case Collective::reduce:
+        return make_call([=, this](const void* s, void* d) {
+          api_.reduce(s, d, op.count, dtype, reduction, op.root, comm_, stream);
+        });
+      case Collective::alltoall:
+      case Collective::alltoallv:
+      case Collective::gather:
+      case Collective::scatter:
+      case Collective::sendrecv:
+        return bind_exchange(op, dtype, stream);
+      case Collective::ping_pong:
+        return bind_ping_pong(op, dtype, stream);
+      case Collective::barrier:
+        return bind_barrier(stream);
+    }
+    throw Error("unknown collective");
+  }
+
+  std::string route(const Operation& op) const override {
+    return grouped_route(api_, op.collective);
+  }
+
+  void begin_group() override { api_.group_start(); }
+  void end_group() override { api_.group_end(); }
+
+  void* allocate(size_t bytes, Registration registration) override {
+    if (registration != Registration::none) {
+      throw UnsupportedError("buffers are not registered with " + std::string(Functions::kName) +
+                             " here: --register none");
+    }
+    return device_.allocate(bytes);
+  }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  void check() override { api_.check(comm_); }
+
+ private:
+  /// Any exchange as one group of sends and receives, as users of such libraries write it.
+  std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
+    op.matrix = matrix_of(op, size_);
+    return make_call([=, this, parts = UnevenParts(op, rank_, size_), width = size_bytes(op.dtype)](
+                         const void* s, void* d) {
+      auto from = static_cast<const std::byte*>(s);
+      auto to = static_cast<std::byte*>(d);
+      api_.group_start();
+      for (int peer = 0; peer < size_; ++peer) {
+        auto i = static_cast<size_t>(peer);
+        if (parts.send_counts[i] > 0) {
+          api_.send(from + parts.send_offsets[i] * width, parts.send_counts[i], dtype, peer, comm_,
+                    stream);
+        }
+        if (parts.receive_counts[i] > 0) {
+          api_.recv(to + parts.receive_offsets[i] * width, parts.receive_counts[i], dtype, peer,
+                    comm_, stream);
+        }
+      }
+      api_.group_end();
+    });
+  }
+
+  /// There and back: each rank's second call waits on its stream for the first.
+  std::unique_ptr<Call> bind_ping_pong(const Operation& op, int dtype, void* stream) {
+    require_two_ranks(size_);
+    return make_call([=, this, count = op.count, peer = 1 - rank_](const void* s, void* d) {
+      if (rank_ == 0) api_.send(s, count, dtype, peer, comm_, stream);
+      api_.recv(d, count, dtype, peer, comm_, stream);
+      if (rank_ != 0) api_.send(s, count, dtype, peer, comm_, stream);
+    });
+  }
+
+  std::unique_ptr<Call> bind_barrier(void* stream) {
+    if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
+    int dtype = api_.dtype(Dtype::float32);
+    int sum = api_.reduction(Reduction::sum);
+    void* word = barrier_memory_.data();
+    return make_call([=, this](const void*, void*) {
+      api_.all_reduce(word, word, 1, dtype, sum, comm_, stream);
+    });
+  }
+
+  const Functions& api_;
+  Device& device_;
+  int rank_;
+  int size_;
+  void* comm_;
+  Buffer barrier_memory_;
+};
+
+/// Besides what GroupedCommunicator wants of them, `Functions` have describe (version, sizes,
+/// types) and make_id.
+template <typename Functions>
+class GroupedLibrary final : public Ccl {
+ public:
+  explicit GroupedLibrary(const CclPlaces& places) : api_(places) {
+    info_.name = Functions::kName;
+    api_.describe(info_);
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      info_.routes.emplace_back(kCollectives[i], grouped_route(api_, static_cast<Collective>(i)));
+    }
+  }
+
+  const CclInfo& info() const override { return info_; }
+  std::vector<uint8_t> make_id(int) override { return api_.make_id(); }
+
+  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
+                                     Team& team) override {
+    require_one_runtime(device.info(), info_.path);
+    if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
+    return std::make_unique<GroupedCommunicator<Functions>>(api_, device, id, team);
+  }
+
+ private:
+  Functions api_;
+  CclInfo info_;
+};
+
+}  // namespace cclmark

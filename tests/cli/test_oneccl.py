@@ -1,0 +1,57 @@
+"""Intel's own oneCCL between processes of this host.
+
+`make build/oneccl/lib/libccl.so.2` installs it; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.operations import COLLECTIVES
+
+LIBRARY = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
+SHORT = ("-n", "1", "-w", "1", "--ccl", "oneccl")
+
+
+@pytest.fixture
+def env() -> dict[str, str]:
+    if not LIBRARY.is_file():
+        pytest.skip(f"{LIBRARY} is not there")
+    return {"CCLMARK_ONECCL_LIBRARY": str(LIBRARY), "CCL_PLUGIN": "ONECCL_LEGACY_CPU"}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_all_operations_are_right(cclmark, env, ranks) -> None:
+    arguments = ("--devices", f"host:{ranks}", "-b", "96", "-e", "6K", "-f", "64")
+    run = cclmark("collectives", *arguments, *SHORT, env=env)
+    assert {result.case.operation for result in run.journal.results} == set(COLLECTIVES)
+    assert {result.status for result in run.journal.results} == {"ok"}
+    [library] = run.journal.header.libraries
+    assert library.name == "oneccl"
+    assert library.version.startswith("202")
+    assert run.journal.header.environment["CCL_PLUGIN"] == "ONECCL_LEGACY_CPU"
+
+
+def test_every_type_and_reduction(cclmark, env) -> None:
+    arguments = ("--devices", "host:2", "-b", "384", "-e", "384", "-d", "all", "-o", "all")
+    placement = ("--placement", "out-of-place")
+    run = cclmark("all_reduce", *arguments, *placement, *SHORT, env=env)
+    status = {(one.case.dtype, one.case.reduction): one.status for one in run.journal.results}
+    for (dtype, reduction), found in status.items():
+        has_it = not dtype.startswith("fp8") and reduction != "avg"
+        assert found == ("ok" if has_it else "skipped"), (dtype, reduction)
+
+
+def test_roots_and_parts_of_different_sizes(cclmark, env) -> None:
+    only = ("--only", "broadcast,reduce,gather,scatter,alltoallv", "--pattern", "skew:4")
+    arguments = ("--devices", "host:3", "--root", "all", "-b", "6K", "-e", "6K")
+    run = cclmark("collectives", *only, *arguments, *SHORT, env=env)
+    assert {result.status for result in run.journal.results} == {"ok"}
+
+
+def test_pairs(cclmark, env) -> None:
+    arguments = ("--devices", "host:2", "-b", "64", "-e", "64", "--only", "ping_pong,sendrecv")
+    run = cclmark("pairs", *arguments, *SHORT, env=env)
+    assert {result.status for result in run.journal.results} == {"ok"}
