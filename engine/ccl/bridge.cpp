@@ -42,13 +42,13 @@ constexpr size_t kSlots = 4;
 constexpr size_t kAhead = 2;
 /// Streams that take in turns, so that what flags cost on one is hidden behind copies on the other.
 constexpr size_t kTakers = 2;
-/// Large enough that what every step costs besides is little, small enough that what goes out of a
-/// device and what comes in overlap soon: a link between devices is some seven times as fast as one
-/// to the host.
-constexpr size_t kDirectSlotBytes = size_t{16} << 20;
+/// Large enough that what every step costs besides is little (on two H200, some 20 us), small
+/// enough that what goes out of a device and what comes in overlap soon: a link between devices is
+/// some seven times as fast as one to the host.
+constexpr size_t kDirectSlotBytes = size_t{32} << 20;
 constexpr size_t kHostSlotBytes = size_t{4} << 20;
-/// From here on copies have streams of their own: before, less is won than it takes for streams to
-/// wait for each other.
+/// From here on operations of several steps have streams of their own for what goes out and what
+/// comes in. For less, streams would wait for each other for longer than they could work at once.
 constexpr size_t kApartBytes = size_t{4} << 20;
 /// Up to here a kernel copies, from there on a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
@@ -247,12 +247,10 @@ void Bridge::choose_way(bool through_host) {
     direct_ = everybody(opened);
   }
   slot_bytes_ = direct_ ? kDirectSlotBytes : kHostSlotBytes;
-  if (!direct_ || !device_.synchronous()) {
-    landings_ = Buffer(device_, kTakers * landing_bytes());
-  }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {
+    landings_ = Buffer(device_, kTakers * landing_bytes());
     own_slots_ = Buffer(device_, kSlots * slot_bytes_);
     slots_ = own_slots_.data();
   }
@@ -384,9 +382,7 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
 void Bridge::take(const Step& step, size_t number, const Run& now) {
   for (int publisher : step.publishers) ++seen_[static_cast<size_t>(publisher)];
   void* stream = now.in[number % kTakers];
-  // A kernel that reads another device's memory is done soonest with little; a copy engine is
-  // faster with much.
-  bool lands = step.reduces && (!direct_ || now.apart);
+  bool lands = step.reduces && !direct_;
   // The streams take turns with the landings too: what is reduced from one is done before it is
   // written to again.
   std::byte* landing = landings_.data() + number % kTakers * landing_bytes();
@@ -489,12 +485,13 @@ class BridgeCall final : public Call {
         steps_(plan_between_islands({bridge.device_, bridge.island_, bridge.map_, bridge.rank_,
                                      bridge.slot_bytes_, bridge.slots_, stream},
                                     op)) {
-    size_t bytes = 0;
+    size_t bytes = 0, steps = 0;
     for (const Step& step : steps_) {
       if (step.publishes) bytes += step.bytes;
       for (const Take& piece : step.takes) bytes += piece.bytes;
+      steps += step.publishes || !step.takes.empty();
     }
-    apart_ = bridge.on_streams_ && bytes > kApartBytes;
+    apart_ = bridge.on_streams_ && steps > 1 && bytes > kApartBytes;
   }
 
   void enqueue(const void* send, void* receive) override {
