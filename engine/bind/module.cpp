@@ -199,7 +199,8 @@ NB_MODULE(_engine, m) {
           "device"_a, "id"_a, "team"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
           nb::keep_alive<0, 4>());
 
-  nb::class_<Communicator>(m, "Communicator");
+  nb::class_<Communicator>(m, "Communicator")
+      .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "adapt",
       [](nb::object adapter, Device& device) -> std::unique_ptr<Communicator> {

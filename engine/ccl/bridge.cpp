@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #include "ccl/bridge_plan.hpp"
@@ -52,9 +53,8 @@ constexpr size_t kHostSlotBytes = size_t{4} << 20;
 constexpr size_t kApartBytes = size_t{4} << 20;
 /// Up to here a kernel copies, from there on a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
-constexpr size_t kLine = 64;
-constexpr size_t kPage = 4096;
-constexpr size_t kVector = 16;
+constexpr size_t kLineBytes = 64;
+constexpr size_t kPageBytes = 4096;
 
 double number_of(std::string_view runtime) {
   uint32_t hash = 2166136261u;
@@ -62,18 +62,25 @@ double number_of(std::string_view runtime) {
   return hash;
 }
 
-/// Memory of this host that all ranks map: flags, then slots.
+/// Memory of this host that ranks map: flags, then slots.
 struct HostBlock {
+  HostBlock() = default;
+  HostBlock(const HostBlock&) = delete;
+  HostBlock& operator=(const HostBlock&) = delete;
+  ~HostBlock() {
+    if (pinned_by != nullptr) pinned_by->unpin(base);
+    if (base != nullptr) munmap(base, bytes);
+  }
+
   std::byte* base = nullptr;
   std::byte* for_device = nullptr;  ///< where the device finds it
   size_t bytes = 0;
-  bool pinned = false;
+  Device* pinned_by = nullptr;
 };
 
 class Bridge final : public Communicator {
  public:
   Bridge(Device& device, Team& team, const Islands& islands, Communicator* own);
-  ~Bridge() override;
 
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
 
@@ -93,6 +100,7 @@ class Bridge final : public Communicator {
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   bool blocking() const override {
+    if (island_ != nullptr && island_->blocking()) return true;
     return !device_.synchronous() && (!on_streams_ || host_reduces_ != nullptr);
   }
   /// The flags count on with every call, and a graph would repeat the same numbers.
@@ -101,6 +109,8 @@ class Bridge final : public Communicator {
   void check() override {
     if (island_ != nullptr) island_->check();
   }
+
+  void leave() override { blocks_.leave(); }
 
  private:
   friend class BridgeCall;
@@ -112,13 +122,15 @@ class Bridge final : public Communicator {
   HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
   static size_t ready_flag() { return 0; }
   static size_t taken_flag(int reader, uint32_t sequence) {
-    return kLine * (1 + static_cast<size_t>(reader)) + sequence % kSlots * sizeof(uint32_t);
+    return kLineBytes * (1 + static_cast<size_t>(reader)) + sequence % kSlots * sizeof(uint32_t);
   }
-  size_t flag_bytes() const { return (taken_flag(map_.ranks(), 0) + kPage - 1) / kPage * kPage; }
+  size_t flag_bytes() const {
+    return (taken_flag(map_.ranks(), 0) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  }
   size_t place(uint32_t sequence) const { return sequence % kSlots * slot_bytes_; }
   /// What is taken in one step, each piece beginning at a whole vector.
   size_t landing_bytes() const {
-    return (slot_bytes_ + kPage) * static_cast<size_t>(map_.islands() - 1);
+    return (slot_bytes_ + kPageBytes) * static_cast<size_t>(map_.islands() - 1);
   }
   bool abroad(int rank) const { return map_.island_of(rank) != mine_; }
 
@@ -206,13 +218,6 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
   team_.barrier();
 }
 
-Bridge::~Bridge() {
-  for (HostBlock& block : hosts_) {
-    if (block.pinned) device_.unpin(block.base);
-    if (block.base != nullptr) munmap(block.base, block.bytes);
-  }
-}
-
 /// Peer copies, where every device reaches those of all other islands and may open their memory.
 void Bridge::choose_way(bool through_host) {
   const DeviceInfo& device = device_.info();
@@ -245,6 +250,7 @@ void Bridge::choose_way(bool through_host) {
       }
     }
     direct_ = everybody(opened);
+    if (!direct_) blocks_.leave();
   }
   slot_bytes_ = direct_ ? kDirectSlotBytes : kHostSlotBytes;
   if (direct_) {
@@ -262,10 +268,11 @@ void Bridge::open_blocks() {
   // Released when everybody has it mapped; what is mapped stays.
   std::unique_ptr<Device> memory = open_host_device(0);
   Buffer own(*memory, bytes);
+  // Touched here first: the pages shall lie near their owner.
+  std::memset(own.data(), 0, bytes);
   HostAllocation allocation = find_host_allocation(own.data());
   std::vector<double> all =
       team_.gather(std::array<double, 2>{double(getpid()), double(allocation.fd)});
-  std::string refused;
   for (int peer = 0; peer < map_.ranks(); ++peer) {
     if (peer != rank_ && !abroad(peer)) continue;
     auto at = static_cast<size_t>(peer) * 2;
@@ -277,7 +284,7 @@ void Bridge::open_blocks() {
     if (device_.synchronous()) continue;
     try {
       block.for_device = static_cast<std::byte*>(device_.pin(block.base, bytes));
-      block.pinned = true;
+      block.pinned_by = &device_;
     } catch (const UnsupportedError&) {
       // Copies work with memory that is not pinned too; flags are the host's then.
     }
@@ -287,7 +294,10 @@ void Bridge::open_blocks() {
 
 /// Whether streams wait for flags and set them, tried on a flag that nobody else uses.
 void Bridge::prove_streams() {
-  if (device_.synchronous() || !host(rank_).pinned) return;
+  auto usable = [&](const HostBlock& block) {
+    return block.base == nullptr || block.pinned_by != nullptr;
+  };
+  if (device_.synchronous() || !std::ranges::all_of(hosts_, usable)) return;
   Stream stream(device_);
   Event event(device_);
   auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + taken_flag(rank_, 0));
@@ -296,8 +306,8 @@ void Bridge::prove_streams() {
     device_.wait_for_flag(flag, 1, stream.get());
     device_.record(event.get(), stream.get());
     device_.wait_for_event(event.get(), stream.get());
-  } catch (const UnsupportedError&) {
-    return;
+  } catch (const Error&) {
+    return;  // vendors have many codes for what they do not have
   }
   wait_until_idle(stream.get());
   on_streams_ = true;
@@ -370,12 +380,9 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
   }
   // What is taken in this step is added to what was made here, or written over what was read here.
   if (now.apart && step.reduces) {
-    void* event = events_[1 + number % kSlots].get();
-    if (!step.work) {
-      device_.record(event, now.out);
-    } else {
-      device_.record(event, now.main);
-    }
+    // An earlier step may have put on the main stream what this one adds to.
+    if (!step.work) join(now.out, now.main);
+    device_.record(events_[1 + number % kSlots].get(), step.work ? now.main : now.out);
   }
 }
 
@@ -409,7 +416,7 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
     if (last) tell(piece.source, taken_flag(rank_, sequence), sequence, stream);
     if (lands) {
       reduce(piece, landing, now, stream);
-      landing += (piece.bytes + kVector - 1) / kVector * kVector;
+      landing += (piece.bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
     }
   }
   if (step.finish) {
@@ -427,7 +434,7 @@ void Bridge::copy(std::byte* to, const std::byte* from, size_t bytes, void* stre
   arguments.out = reinterpret_cast<unsigned char*>(to);
   arguments.b = reinterpret_cast<const unsigned char*>(from);
   arguments.count = bytes;
-  device_.launch(*copies_, &arguments, (bytes + kVector - 1) / kVector, stream);
+  device_.launch(*copies_, &arguments, (bytes + kVectorBytes - 1) / kVectorBytes, stream);
 }
 
 /// Adds what another island has to what this one has.
@@ -450,7 +457,7 @@ void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, v
   arguments.reduction = static_cast<int>(averages ? Reduction::sum : now.op.reduction);
   arguments.divisor = averages && piece.last ? static_cast<unsigned>(map_.ranks()) : 1;
   if (host_reduces_ == nullptr) {
-    device_.launch(*reduces_, &arguments, (piece.bytes + kVector - 1) / kVector, stream);
+    device_.launch(*reduces_, &arguments, (piece.bytes + kVectorBytes - 1) / kVectorBytes, stream);
     return;
   }
   wait_until_idle(stream);
@@ -496,13 +503,18 @@ class BridgeCall final : public Call {
 
   void enqueue(const void* send, void* receive) override {
     auto stream = [&](size_t i) { return apart_ ? bridge_.streams_[i].get() : stream_; };
-    bridge_.run(steps_, {op_,
-                         static_cast<const std::byte*>(send),
-                         static_cast<std::byte*>(receive),
-                         stream_,
-                         stream(0),
-                         {stream(1), stream(2)},
-                         apart_});
+    try {
+      bridge_.run(steps_, {op_,
+                           static_cast<const std::byte*>(send),
+                           static_cast<std::byte*>(receive),
+                           stream_,
+                           stream(0),
+                           {stream(1), stream(2)},
+                           apart_});
+    } catch (const UnsupportedError& error) {
+      // Other ranks are under way with it: the case cannot be skipped any more.
+      throw Error(std::string("in an island: ") + error.what());
+    }
   }
 
  private:
@@ -513,8 +525,22 @@ class BridgeCall final : public Call {
   bool apart_;
 };
 
+/// What one island's library cannot do is left out by all.
 std::unique_ptr<Call> Bridge::bind(const Operation& operation, void* stream) {
-  return std::make_unique<BridgeCall>(*this, operation, stream);
+  std::unique_ptr<Call> call;
+  std::string reason;
+  try {
+    call = std::make_unique<BridgeCall>(*this, operation, stream);
+  } catch (const UnsupportedError& error) {
+    reason = error.what();
+  }
+  std::vector<double> bound = team_.gather(std::array<double, 1>{call != nullptr ? 1.0 : 0.0});
+  auto refused = std::ranges::find(bound, 0.0);
+  if (refused == bound.end()) return call;
+  if (reason.empty()) {
+    reason = "the library of rank " + std::to_string(refused - bound.begin()) + " cannot do it";
+  }
+  throw UnsupportedError(reason);
 }
 
 }  // namespace

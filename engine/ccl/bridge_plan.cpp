@@ -15,7 +15,6 @@ namespace {
 /// Up to here every rank takes whole results of the other islands: the time of a second operation
 /// within the island is more than what is saved by taking less.
 constexpr size_t kWholeBytes = size_t{256} << 10;
-constexpr size_t kVector = 16;
 
 /// A copy within the device, unless it would be onto itself.
 struct Copier {
@@ -139,14 +138,25 @@ class Planner {
   }
   /// So that stretches begin at whole vectors.
   size_t whole_vectors(size_t elements) const {
-    size_t per_vector = kVector / width_;
+    size_t per_vector = kVectorBytes / width_;
     return std::max(elements / per_vector * per_vector, per_vector);
   }
 
+  /// Likewise, of what the ranks of every island can share out evenly; none where that is more than
+  /// there is room for, as with many islands of unlike sizes.
+  size_t whole_units(size_t elements) const {
+    size_t unit = evenly_ * kVectorBytes / width_;
+    return elements / unit * unit;
+  }
+  /// How many elements ranks share out, in stretches of at most `most`.
+  size_t shared_elements(size_t most) const {
+    if (most == 0 || op_.count * width_ <= kWholeBytes) return 0;
+    return op_.count / evenly_ * evenly_;
+  }
+
   void plan_all_reduce() {
-    size_t shared = op_.count * width_ <= kWholeBytes ? 0 : op_.count / evenly_ * evenly_;
-    size_t unit = evenly_ * kVector / width_;
-    size_t most = room_ * fewest_ / unit * unit;
+    size_t most = whole_units(room_ * fewest_);
+    size_t shared = shared_elements(most);
     in_stretches(shared, most, [&](size_t at, size_t count) { add_shared(at, count); });
     in_stretches(op_.count - shared, whole_vectors(room_),
                  [&](size_t at, size_t count) { add_whole(shared + at, count); });
@@ -201,6 +211,8 @@ class Planner {
         call->enqueue(s + offset, slot);
       };
     }
+    // Also where nobody reads it, as in an island with more ranks than the others have: the slot is
+    // where this rank adds to. The next step comes when this one's streams are joined.
     step.publishes = step.reduces = true;
     step.bytes = bytes;
     everybody_publishes(step);
@@ -320,9 +332,7 @@ class Planner {
         for (const Part& part : parts) copy(into + part.to, s + part.from, bytes);
         return;
       }
-      site.island->begin_group();
       for (const Part& part : parts) part.call->enqueue(s + part.from, into + part.to);
-      site.island->end_group();
     };
   }
 
@@ -333,15 +343,19 @@ class Planner {
       add_inner(
           [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) { copy(r, s, bytes); });
     } else if (mine_ == home) {
-      add_inner([call = of_island(Collective::broadcast, op_.count, index_of(op_.root))](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r); });
+      // In place: some libraries have no other broadcast.
+      add_inner([=, call = of_island(Collective::broadcast, op_.count, index_of(op_.root)),
+                 own = rank_ == op_.root,
+                 copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        if (own) copy(r, s, bytes);
+        call->enqueue(r, r);
+      });
     } else {
       add();
     }
-    size_t shared = bytes <= kWholeBytes ? 0 : op_.count / evenly_ * evenly_;
-    size_t unit = evenly_ * kVector / width_;
-    in_stretches(shared, room_ / unit * unit,
-                 [&](size_t at, size_t count) { add_root_stretch(at, count, true); });
+    size_t most = whole_units(room_);
+    size_t shared = shared_elements(most);
+    in_stretches(shared, most, [&](size_t at, size_t count) { add_root_stretch(at, count, true); });
     in_stretches(op_.count - shared, whole_vectors(room_),
                  [&](size_t at, size_t count) { add_root_stretch(shared + at, count, false); });
   }

@@ -10,6 +10,9 @@
 
 namespace cclmark {
 
+/// What kernels move at a time, where both ends begin at a multiple of it.
+inline constexpr size_t kVectorBytes = 16;
+
 /// How the ranks of a group lie in islands: ranks in a row, numbered from 0.
 class IslandMap {
  public:

@@ -72,6 +72,9 @@ class Communicator {
   /// Whether calls can be captured in a graph and replayed.
   virtual bool capturable() const { return !blocking(); }
 
+  /// To be called by all ranks when they are done with it.
+  virtual void leave() {}
+
   /// Raises Error when the library failed behind our back; looked at while waiting.
   virtual void check() {}
 };

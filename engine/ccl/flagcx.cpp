@@ -179,6 +179,10 @@ class FlagcxCommunicator final : public Communicator {
     device_.activate();
     api_.check(handle_->set_device(device_.info().index), "DeviceHandle.setDevice", nullptr);
     api_.check(api_.comm_init_rank(&comm_, size_, &unique_id, rank_), "CommInitRank", nullptr);
+  }
+
+  /// Asks what only a communicator knows: apart from its making, which would leak it.
+  void look() {
     int homogeneous = 1;
     api_.check(api_.is_homo_comm(comm_, &homogeneous), "IsHomoComm", comm_);
     mixed_ = homogeneous == 0;
@@ -368,7 +372,9 @@ class FlagcxLibrary final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      Team& team) override {
-    return std::make_unique<FlagcxCommunicator>(api_, device, id, team);
+    auto joined = std::make_unique<FlagcxCommunicator>(api_, device, id, team);
+    joined->look();
+    return joined;
   }
 
  private:

@@ -427,8 +427,12 @@ class MpiCcl final : public Ccl {
   /// does not would read them as the host's, and crash.
   void require_aware_of(const Device& device) const {
     const std::string& runtime = device.info().runtime;
-    std::string query = "MPIX_Query_" + (runtime == "hip" ? "rocm" : runtime) + "_support";
+    std::string query = "MPIX_Query_" + runtime + "_support";
     auto ask = library_.optional<int()>(query.c_str());
+    if (ask == nullptr && runtime == "hip") {
+      query = "MPIX_Query_rocm_support";  // as Open MPI calls it
+      ask = library_.optional<int()>(query.c_str());
+    }
     if (ask != nullptr && ask() == 1) return;
     throw MissingError(
         library_.path() +

@@ -288,7 +288,8 @@ class Api {
   /// Several vendors ship libraries of one name whose functions have the same names and take
   /// handles of different runtimes.
   void refuse_other_vendors() const {
-    if (family.mark == nullptr || has(family)) return;
+    if (family.mark == nullptr) return refuse_marked_ones();
+    if (has(family)) return;
     std::string own = std::string(family.prefix) + family.mark;
     std::string what = " is not " + std::string(family.vendor) + ": it has no " + own;
     std::string_view known_as;
@@ -307,6 +308,17 @@ class Api {
     throw MissingError(library.path() + what + ". Choose another with --ccl-path or " +
                        family.variable +
                        (known_as.empty() ? "" : ", or --ccl " + std::string(known_as)));
+  }
+
+  /// For a vendor whose library has no function of its own to be known by.
+  void refuse_marked_ones() const {
+    for (const Family& other : kFamilies) {
+      if (other.prefix != family.prefix || other.mark == nullptr || !has(other)) continue;
+      throw MissingError(library.path() + " is " + std::string(other.vendor) + ", not " +
+                         family.vendor + ": it has " + std::string(other.prefix) + other.mark +
+                         ". Choose another with --ccl-path or " + family.variable + ", or --ccl " +
+                         std::string(other.name));
+    }
   }
 
   static std::vector<std::string> find(const Family& family, const CclPlaces& places) {

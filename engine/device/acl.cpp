@@ -388,8 +388,12 @@ class AclDevice final : public Device {
   const Kernel& kernel(const char*) override {
     throw MissingError("nothing here compiles kernels for Ascend devices");
   }
-  void launch(const Kernel&, void*, size_t, void*) override {}
-  void launch_grid(const Kernel&, void*, const Grid&, void*) override {}
+  void launch(const Kernel&, void*, size_t, void*) override {
+    throw MissingError("nothing here compiles kernels for Ascend devices");
+  }
+  void launch_grid(const Kernel&, void*, const Grid&, void*) override {
+    throw MissingError("nothing here compiles kernels for Ascend devices");
+  }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
     throw UnsupportedError(
         "a stream of the ACL runtime cannot wait for a word of host memory, so copies cannot be "

@@ -277,7 +277,11 @@ class CudaDevice final : public Device {
     CUresult code = cu_.register_host(memory, bytes, kHostRegisterPortable | kHostRegisterMapped);
     if (code != 0) throw UnsupportedError(cu_.describe("cuMemHostRegister", code));
     CUdeviceptr found = 0;
-    cu_.check(cu_.host_address(&found, memory, 0), "cuMemHostGetDevicePointer");
+    code = cu_.host_address(&found, memory, 0);
+    if (code != 0) {
+      unpin(memory);
+      throw UnsupportedError(cu_.describe("cuMemHostGetDevicePointer", code));
+    }
     return reinterpret_cast<void*>(found);
   }
   void unpin(void* memory) noexcept override { cu_.unregister_host(memory); }

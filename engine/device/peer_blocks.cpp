@@ -32,10 +32,14 @@ void PeerBlocks::release() noexcept {
   blocks_.clear();
 }
 
-void PeerBlocks::reserve(size_t bytes) {
+void PeerBlocks::leave() {
   close_others();
-  team_.barrier();  // nobody has the old memory open any more
+  team_.barrier();
   release();
+}
+
+void PeerBlocks::reserve(size_t bytes) {
+  leave();
   std::exception_ptr failure;
   double kind = kFine;
   try {

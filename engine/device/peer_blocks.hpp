@@ -27,6 +27,10 @@ class PeerBlocks {
   /// cannot share its own.
   void reserve(size_t bytes);
 
+  /// Gives all blocks back, once nobody has another's open: a driver may not free it before. A
+  /// collective call.
+  void leave();
+
   int devices() const { return own_count() * team_.size(); }
   bool owns(int device) const { return first_ <= device && device < first_ + own_count(); }
   Device& device(int number) const { return *own_[static_cast<size_t>(number - first_)]; }

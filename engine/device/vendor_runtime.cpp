@@ -372,7 +372,12 @@ class VendorDevice final : public Device {
       throw UnsupportedError(api_.describe("HostRegister", code));
     }
     void* address = nullptr;
-    api_.check(api_.device_pointer(&address, memory, 0), "HostGetDevicePointer");
+    code = api_.device_pointer(&address, memory, 0);
+    if (code != 0) {
+      unpin(memory);
+      api_.forget_error();
+      throw UnsupportedError(api_.describe("HostGetDevicePointer", code));
+    }
     return address;
   }
   void unpin(void* memory) noexcept override { api_.unregister_host(memory); }

@@ -66,6 +66,40 @@ def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
     assert len(all_right(run, DIRECT).results) == 60
 
 
+@pytest.mark.parametrize("islands", ["0-1,2-3", "0,1-3"])
+def test_messages_of_several_steps_are_right_on_devices(cclmark, env, islands):
+    run = cclmark(
+        *("collectives", "--only", "all_reduce,reduce_scatter,reduce,broadcast,all_gather"),
+        *("--ccl", "bridge", "-g", "4", "--islands", islands, "-b", "72M", "-e", "72M"),
+        *("--placement", "in-place", "-n", "1", "-w", "0"),
+        env=env,
+    )
+    all_right(run, DIRECT)
+
+
+def test_what_one_island_cannot_do_is_left_out_by_all(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1=nccl,2-3=flagcx"),
+        *("-d", "fp8e4m3,float32", "-b", "4K", "-e", "4K", *SHORT),
+        env=env,
+    )
+    outcomes = {(it.case.dtype, it.status, it.reason) for it in run.journal.results}
+    assert outcomes == {
+        ("fp8e4m3", "skipped", "the library of rank 2 cannot do it"),
+        ("float32", "ok", ""),
+    }
+
+
+def test_one_file_for_the_libraries_of_two_islands_is_refused(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1=nccl,2-3=flagcx"),
+        *("--ccl-path", "/x/libnccl.so.2"),
+        env=env,
+        code=2,
+    )
+    assert "nccl and flagcx are different libraries" in run.message
+
+
 def test_the_way_through_the_host_can_be_asked_for(cclmark, env):
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "--through-host"),
@@ -141,7 +175,7 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
     [
         (("--islands", "0-1,1-3"), "rank 1 is in an island before it already"),
         (("--islands", "0-1,3"), "the islands leave out rank 2"),
-        (("--islands", "0,1-2"), "the islands leave out rank 3 to 3"),
+        (("--islands", "0,1-2"), "the islands leave out the ranks from 3 on"),
         (("--islands", "0-1,2-4"), "the ranks are 0 to 3"),
         (("--islands", "2-3,0-1"), "the islands leave out rank 0"),
         (("--islands", "0-3"), "bridge takes two islands or more"),

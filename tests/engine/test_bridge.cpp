@@ -3,6 +3,9 @@
 #include <numeric>
 
 #include "ccl/bridge.hpp"
+#include "ccl/bridge_plan.hpp"
+#include "ccl/call_of.hpp"
+#include "lazy_device.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
 
@@ -10,9 +13,15 @@ using namespace cclmark;
 
 namespace {
 
+/// Which device ranks have: the host, or one whose streams are threads, of which one is behind.
+struct Streams {
+  bool lazy = false;
+  int slow = -1;
+};
+
 /// Islands of host ranks, each with the built-in library, and what every rank measures with.
 void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
-                const std::function<void(Session&, Team&)>& body) {
+                const std::function<void(Session&, Team&)>& body, Streams streams = {}) {
   std::unique_ptr<Ccl> ccl = open_ccl("shm", {});
   std::vector<std::vector<uint8_t>> ids(firsts.size());
   for (auto& id : ids) id = ccl->make_id(ranks);
@@ -22,16 +31,23 @@ void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
     int end = island + 1 < firsts.size() ? firsts[island + 1] : ranks;
     std::vector<int> members(static_cast<size_t>(end - firsts[island]));
     std::iota(members.begin(), members.end(), firsts[island]);
-    auto device = open_host_device(team.rank());
+    std::unique_ptr<Device> host = open_host_device(team.rank());
+    std::unique_ptr<Device> lazy;
+    if (streams.lazy) {
+      auto seed = static_cast<unsigned>(100 * team.rank() + 7);
+      lazy = std::make_unique<LazyDevice>(team.rank(), seed, streams.slow);
+    }
+    Device& device = lazy != nullptr ? *lazy : *host;
     auto first_slot = static_cast<size_t>(ranks + firsts[island]);
     std::unique_ptr<Team> inner = team.group(fd, members, first_slot);
     inner->expect_within(300, "a test");
     std::unique_ptr<Communicator> own;
-    if (members.size() > 1) own = ccl->join(*device, ids[island], *inner);
+    if (members.size() > 1) own = ccl->join(*host, ids[island], *inner);
+    if (own != nullptr && streams.lazy) own = std::make_unique<LazyCommunicator>(std::move(own));
     std::unique_ptr<Communicator> all =
-        join_islands(*device, team, {firsts, through_host}, own.get());
-    Session session(*device, team, *all);
-    session.reserve(size_t{64} << 20, size_t{64} << 20, Registration::none);
+        join_islands(device, team, {firsts, through_host}, own.get());
+    Session session(device, team, *all);
+    session.reserve(size_t{160} << 20, size_t{160} << 20, Registration::none);
     body(session, team);
   });
 }
@@ -40,7 +56,19 @@ struct Layout {
   std::vector<int> firsts;
   int ranks;
 };
-const Layout kLayouts[] = {{{0, 1}, 2}, {{0, 2}, 4}, {{0, 1, 3}, 5}, {{0, 4}, 6}, {{0, 1, 2}, 3}};
+const Layout kLayouts[] = {{{0, 1}, 2}, {{0, 2}, 4}, {{0, 1, 3}, 5}, {{0, 1, 2}, 3}};
+
+/// A library that is asked for nothing but its calls.
+class Idle final : public Communicator {
+ public:
+  std::unique_ptr<Call> bind(const Operation&, void*) override {
+    return make_call([](const void*, void*) {});
+  }
+  std::string route(const Operation&) const override { return "none"; }
+  void* allocate(size_t, Registration) override { return nullptr; }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void*, Registration) noexcept override {}
+};
 
 uint64_t wrong(const Verdict& verdict) {
   uint64_t sum = 0;
@@ -99,6 +127,53 @@ TEST_CASE("between islands messages may be larger than all slots together") {
       CHECK(wrong(session.verify({})) == 0);
     }
   });
+}
+
+TEST_CASE("between islands streams may be behind each other") {
+  // In the order of their making: one to try flags with, what goes out, two for what comes in, and
+  // the session's own.
+  constexpr int kNone = -1, kMain = 4;
+  for (int slow : {kNone, kMain}) {
+    for (const Layout& layout : {Layout{{0, 1}, 2}, Layout{{0, 1}, 3}}) {
+      bool through_host = (slow == kNone) == (layout.ranks == 2);
+      on_islands(layout.firsts, layout.ranks, through_host,
+                 [&](Session& session, Team&) {
+                   for (Collective collective :
+                        {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce,
+                         Collective::broadcast, Collective::all_gather, Collective::alltoall}) {
+                     Operation op;
+                     op.collective = collective;
+                     op.root = 1;
+                     // Several steps: more than a slot, on the way through the host and on the
+                     // other.
+                     op.count =
+                         (through_host ? 2'500'003 : 9'000'003) / static_cast<size_t>(layout.ranks);
+                     if (collective == Collective::all_reduce) op.count *= 2;
+                     for (bool in_place : {false, true}) {
+                       session.prepare(op, in_place, 7);
+                       session.run({Timing::throughput, 2});
+                       INFO(name(collective), " ", layout.ranks, " ", in_place, " ", slow);
+                       CHECK(wrong(session.verify({})) == 0);
+                     }
+                   }
+                 },
+                 {true, slow});
+    }
+  }
+}
+
+TEST_CASE("between many islands of unlike sizes nothing is shared out") {
+  // What islands of 5, 7, 8, 9, 11 and 13 ranks can all divide is more than a slot holds.
+  IslandMap map({0, 5, 12, 20, 29, 40}, 53);
+  auto device = open_host_device(0);
+  Idle island;
+  for (Collective collective : {Collective::all_reduce, Collective::broadcast}) {
+    Operation op;
+    op.collective = collective;
+    op.count = 4'000'003;
+    PlanSite site{*device, &island, map, 7, size_t{1} << 20, nullptr, nullptr};
+    CHECK(plan_between_islands(site, op).size() < 20);
+  }
 }
 
 TEST_CASE("between islands every type is reduced in every way") {

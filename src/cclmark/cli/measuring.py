@@ -63,7 +63,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
     settings.islands = _islands(flags, plan.ccls, devices)
     settings.through_host = flags.through_host
-    loaded = [*plan.ccls, *(island.ccl for island in settings.islands)]
+    loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -289,10 +289,23 @@ def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[I
     if devices.mixed and len(ccls) > 1:
         raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
-    islands = parse_islands(flags.islands, devices.runtimes, libraries)
-    for name in dict.fromkeys(island.ccl for island in islands):
+    natural = {runtime: runtime in _NATIVE_CCL for runtime in libraries}
+    islands = parse_islands(flags.islands, devices.runtimes, libraries, natural)
+    inner = _inner_libraries(islands)
+    for name in inner:
         _require_allowed(name, flags)
+    files = dict.fromkeys(name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
+    if flags.ccl_path and len(files) > 1:
+        raise UsageError(
+            f"--ccl-path names one file, and {' and '.join(files)} are different libraries: name "
+            "theirs by CCLMARK_NCCL_LIBRARY and the like"
+        )
     return islands
+
+
+def _inner_libraries(islands: Sequence[Island]) -> list[str]:
+    """What islands load: a rank that is alone in its own needs nothing."""
+    return list(dict.fromkeys(island.ccl for island in islands if island.last > island.first))
 
 
 def _libraries_of(runtime: str) -> list[str]:

@@ -28,12 +28,16 @@ class Island(msgspec.Struct, frozen=True):
 
 
 def parse_islands(
-    text: str, runtimes: Sequence[str], libraries: Mapping[str, Sequence[str]]
+    text: str,
+    runtimes: Sequence[str],
+    libraries: Mapping[str, Sequence[str]],
+    natural: Mapping[str, bool],
 ) -> list[Island]:
     """The islands of ``text``, such as ``0-1=nccl,2-3=shm``; without a name, the first that fits.
 
     ``runtimes``: of the ranks' devices. ``libraries``: those that may be named for the devices of a
-    runtime, the natural one first. An empty text makes an island of all ranks of each runtime.
+    runtime, ``natural``: whether the first of them goes with the devices. An empty text makes an
+    island of all ranks of each runtime.
     Raises UsageError for islands that overlap, are out of order, leave a rank out or mix runtimes,
     and for a library that does not work there.
     """
@@ -57,10 +61,17 @@ def parse_islands(
             raise UsageError(
                 f"the island {part!r}: on {kinds[0]} devices choose from {', '.join(allowed)}"
             )
+        if not ccl and not natural[kinds[0]] and last != first:
+            raise UsageError(
+                f"the island {part!r}: {kinds[0]} devices have several libraries, say which after "
+                f"=: {', '.join(allowed)}"
+            )
         islands.append(Island(int(first), int(last), ccl or allowed[0]))
     if islands[-1].last != len(runtimes) - 1:
-        left_out = f"{islands[-1].last + 1} to {len(runtimes) - 1}"
-        raise UsageError(f"the islands leave out rank {left_out}: every rank has to be in one")
+        raise UsageError(
+            f"the islands leave out the ranks from {islands[-1].last + 1} on, up to "
+            f"{len(runtimes) - 1}: every rank has to be in one"
+        )
     if len(islands) < 2:
         raise UsageError(
             "bridge takes two islands or more, and these ranks are one: see --islands, such as "

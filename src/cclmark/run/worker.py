@@ -204,6 +204,7 @@ class Worker:
         self.rank.case_index = -1
         self.rank.enter("shutdown")
         del runner, session
+        communicator.leave()
         del communicator
         self.rank.group = None
 
