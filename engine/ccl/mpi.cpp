@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kVariable = "CCLMARK_MPI_LIBRARY";
 constexpr size_t kLongestText = 8192;
+constexpr size_t kPageBytes = 4096;
 constexpr int kTag = 77;
 
 enum class Abi : uint8_t { open_mpi, mpich, standard };
@@ -214,10 +215,20 @@ class MpiCommunicator final : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
-    return device_.allocate(bytes);
+    if (!device_.synchronous()) return device_.allocate(bytes);
+    // As a program has it: what host devices allocate is shared memory, of other pages.
+    size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    void* memory = std::aligned_alloc(kPageBytes, whole);
+    if (memory == nullptr) {
+      throw OutOfMemoryError("there are no " + std::to_string(bytes) + " bytes of memory");
+    }
+    return memory;
   }
   void enroll(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+  void release(void* memory, Registration) noexcept override {
+    if (device_.synchronous()) return std::free(memory);
+    device_.release(memory);
+  }
 
  private:
   std::unique_ptr<Call> bind_call(const Operation& op) {

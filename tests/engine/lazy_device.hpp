@@ -154,7 +154,8 @@ class LazyDevice final : public Device {
   void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) override {
     auto kept = std::make_shared<std::array<std::byte, kMostArgumentBytes>>();
     std::memcpy(kept->data(), arguments, kept->size());
-    on(stream).push([=, this, &kernel] { host_->launch(kernel, kept->data(), items, host_.get()); });
+    on(stream).push(
+        [=, this, &kernel] { host_->launch(kernel, kept->data(), items, host_.get()); });
   }
   void launch_grid(const Kernel&, void*, const Grid&, void*) override { refuse(); }
 
