@@ -183,7 +183,10 @@ def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
     assert ended.code == 130
     results = ended.journal.results
     assert 2 <= len(results) < ended.journal.header.planned_cases
-    assert f"{len(results)} of {ended.journal.header.planned_cases} cases checked" in ended.out
+    # What the interruption fell into is in the journal already and may not be on the screen.
+    planned = ended.journal.header.planned_cases
+    counts = [f"{len(results) - late} of {planned} cases checked" for late in (0, 1)]
+    assert any(count in ended.out for count in counts)
     assert "all_reduce · shm" in ended.out
 
 
