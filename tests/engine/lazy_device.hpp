@@ -2,20 +2,28 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "ccl/communicator.hpp"
 
 namespace cclmark {
+namespace {
+
+#include "kernels/dialect.cu"
+#include "kernels/pattern.cu"
+#include "kernels/reduce.cu"
+
+}  // namespace
 
 /// Work in order on a thread of its own, begun late now and then: what is not made to wait for
 /// other streams overtakes them sooner or later.
@@ -150,10 +158,16 @@ class LazyDevice final : public Device {
   void launch_graph(void*, void*) override { refuse(); }
   void destroy_graph(void*) noexcept override {}
 
-  const Kernel& kernel(const char* name) override { return host_->kernel(name); }
+  const Kernel& kernel(const char* name) override {
+    const Kernel& found = host_->kernel(name);
+    bool of_pattern =
+        std::strcmp(name, "cclmark_fill") == 0 || std::strcmp(name, "cclmark_verify") == 0;
+    argument_bytes_[&found] = of_pattern ? sizeof(PatternArguments) : sizeof(ReduceArguments);
+    return found;
+  }
   void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) override {
-    auto kept = std::make_shared<std::array<std::byte, kMostArgumentBytes>>();
-    std::memcpy(kept->data(), arguments, kept->size());
+    auto first = static_cast<const std::byte*>(arguments);
+    auto kept = std::make_shared<std::vector<std::byte>>(first, first + argument_bytes_[&kernel]);
     on(stream).push(
         [=, this, &kernel] { host_->launch(kernel, kept->data(), items, host_.get()); });
   }
@@ -161,7 +175,6 @@ class LazyDevice final : public Device {
 
  private:
   using Event = std::shared_ptr<std::atomic<bool>>;
-  static constexpr size_t kMostArgumentBytes = 56;  // of the kernels that are launched here
 
   static LazyStream& on(void* stream) { return *static_cast<LazyStream*>(stream); }
   static Event& of(void* event) { return *static_cast<Event*>(event); }
@@ -172,6 +185,7 @@ class LazyDevice final : public Device {
   unsigned seed_;
   int slow_;
   int streams_ = 0;
+  std::map<const Kernel*, size_t> argument_bytes_;
 };
 
 /// A library of the host's, called when a lazy stream comes to it.
