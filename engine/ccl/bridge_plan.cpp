@@ -225,21 +225,28 @@ class Planner {
     });
   }
 
-  /// Something that only the island does, or that a rank which is alone there copies.
-  void add_inner(Step::Action action) { add().work = std::move(action); }
+  /// What an island does by itself, from one place of the input to one of the output; a rank that
+  /// is alone copies `bytes`, and ranks that have no part do nothing. `bind` gives the island's
+  /// call.
+  template <typename Bind>
+  void add_inner(bool takes_part, size_t from, size_t to, size_t bytes, Bind bind) {
+    Step& step = add();
+    if (!takes_part) return;
+    if (alone_) {
+      step.work = [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r + to, s + from, bytes);
+      };
+    } else {
+      step.work = [=, call = bind()](const std::byte* s, std::byte* r, std::byte*) {
+        call->enqueue(s + from, r + to);
+      };
+    }
+  }
 
   void plan_all_gather() {
     size_t bytes = op_.count * width_;
-    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
-    size_t own = static_cast<size_t>(rank_) * bytes;
-    if (alone_) {
-      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r + own, s, bytes);
-      });
-    } else {
-      add_inner([=, call = of_island(Collective::all_gather, op_.count)](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r + base); });
-    }
+    add_inner(true, 0, static_cast<size_t>(first_of(mine_)) * bytes, bytes,
+              [&] { return of_island(Collective::all_gather, op_.count); });
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.publishes = true;
@@ -270,15 +277,8 @@ class Planner {
 
   void plan_reduce_scatter() {
     size_t bytes = op_.count * width_;
-    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
-    if (alone_) {
-      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r, s + base, bytes);
-      });
-    } else {
-      add_inner([=, call = of_island(Collective::reduce_scatter, op_.count)](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + base, r); });
-    }
+    add_inner(true, static_cast<size_t>(first_of(mine_)) * bytes, 0, bytes,
+              [&] { return of_island(Collective::reduce_scatter, op_.count); });
     size_t most = 1;
     for (int rank = 0; rank < ranks_; ++rank) most = std::max(most, served_by(rank).size());
     size_t stretch = whole_vectors(room_ / most);
@@ -337,21 +337,19 @@ class Planner {
   }
 
   void plan_broadcast() {
-    int home = island_of(op_.root);
     size_t bytes = op_.count * width_;
-    if (mine_ == home && alone_) {
-      add_inner(
-          [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) { copy(r, s, bytes); });
-    } else if (mine_ == home) {
-      // In place: some libraries have no other broadcast.
-      add_inner([=, call = of_island(Collective::broadcast, op_.count, index_of(op_.root)),
-                 own = rank_ == op_.root,
-                 copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        if (own) copy(r, s, bytes);
-        call->enqueue(r, r);
-      });
-    } else {
-      add();
+    bool home = mine_ == island_of(op_.root);
+    // In place, from the root's output: some libraries have no other broadcast.
+    Step& first = add();
+    if (home && rank_ == op_.root) {
+      first.work = [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
+        copy(r, s, bytes);
+      };
+    }
+    Step& second = add();
+    if (home && !alone_) {
+      second.work = [call = of_island(Collective::broadcast, op_.count, index_of(op_.root))](
+                        const std::byte*, std::byte* r, std::byte*) { call->enqueue(r, r); };
     }
     size_t most = whole_units(room_);
     size_t shared = shared_elements(most);
@@ -425,19 +423,13 @@ class Planner {
     };
     int first = first_of(mine_), n = ranks_of(mine_);
     size_t out = before(rank_, first, true), in = before(first, rank_, false);
-    if (alone_) {
-      add_inner(
-          [=, copy = copy_, bytes = part(rank_, rank_) * width_](
-              const std::byte* s, std::byte* r, std::byte*) { copy(r + in, s + out, bytes); });
-    } else {
+    add_inner(true, out, in, part(rank_, rank_) * width_, [&] {
       std::vector<size_t> inner;
       for (int from = first; uneven && from < first + n; ++from) {
         for (int to = first; to < first + n; ++to) inner.push_back(part(from, to));
       }
-      add_inner(
-          [=, call = of_island(op_.collective, op_.count, 0, inner)](
-              const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + out, r + in); });
-    }
+      return of_island(op_.collective, op_.count, 0, inner);
+    });
     for (int turn = 1; turn < ranks_; ++turn) {
       auto target = [&](int from) { return (from + turn) % ranks_; };
       size_t longest = 0;
@@ -469,17 +461,8 @@ class Planner {
   void plan_gather() {
     int home = island_of(op_.root);
     size_t bytes = op_.count * width_;
-    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
-    if (mine_ == home && alone_) {
-      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r + base, s, bytes);
-      });
-    } else if (mine_ == home) {
-      add_inner([=, call = of_island(Collective::gather, op_.count, index_of(op_.root))](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r + base); });
-    } else {
-      add();
-    }
+    add_inner(mine_ == home, 0, static_cast<size_t>(first_of(mine_)) * bytes, bytes,
+              [&] { return of_island(Collective::gather, op_.count, index_of(op_.root)); });
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.from = at * width_;
@@ -498,17 +481,8 @@ class Planner {
   void plan_scatter() {
     int home = island_of(op_.root);
     size_t bytes = op_.count * width_;
-    size_t base = static_cast<size_t>(first_of(mine_)) * bytes;
-    if (mine_ == home && alone_) {
-      add_inner([=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r, s + base, bytes);
-      });
-    } else if (mine_ == home) {
-      add_inner([=, call = of_island(Collective::scatter, op_.count, index_of(op_.root))](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s + base, r); });
-    } else {
-      add();
-    }
+    add_inner(mine_ == home, static_cast<size_t>(first_of(mine_)) * bytes, 0, bytes,
+              [&] { return of_island(Collective::scatter, op_.count, index_of(op_.root)); });
     for (int to = 0; to < ranks_; ++to) {
       if (island_of(to) == home) continue;
       in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
@@ -524,15 +498,12 @@ class Planner {
   }
 
   void plan_ring_shift() {
-    int n = ranks_of(mine_);
-    if (!alone_) {
+    add_inner(true, 0, 0, 0, [&] {
+      int n = ranks_of(mine_);
       std::vector<size_t> chain(static_cast<size_t>(n) * static_cast<size_t>(n), 0);
       for (int i = 0; i + 1 < n; ++i) chain[static_cast<size_t>(i * n + i + 1)] = op_.count;
-      add_inner([call = of_island(Collective::alltoallv, op_.count, 0, chain)](
-                    const std::byte* s, std::byte* r, std::byte*) { call->enqueue(s, r); });
-    } else {
-      add();
-    }
+      return of_island(Collective::alltoallv, op_.count, 0, chain);
+    });
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.from = at * width_;
@@ -552,12 +523,7 @@ class Planner {
   }
 
   void plan_barrier() {
-    if (alone_) {
-      add();
-    } else {
-      add_inner([call = of_island(Collective::barrier, 0)](const std::byte* s, std::byte* r,
-                                                           std::byte*) { call->enqueue(s, r); });
-    }
+    add_inner(true, 0, 0, 0, [&] { return of_island(Collective::barrier, 0); });
     Step& step = add();
     step.work = [](const std::byte*, std::byte*, std::byte*) {};  // after what the island did
     step.publishes = true;

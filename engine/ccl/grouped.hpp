@@ -92,22 +92,6 @@ const char* grouped_route(const Functions& api, Collective collective) {
   }
 }
 
-/// What each rank sends to each other in an exchange, as of an alltoallv.
-inline std::vector<size_t> matrix_of(const Operation& op, int ranks) {
-  if (op.collective == Collective::alltoallv) return op.matrix;
-  std::vector<size_t> matrix;
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) {
-      bool moves = op.collective == Collective::alltoall ||
-                   (op.collective == Collective::gather && to == op.root) ||
-                   (op.collective == Collective::scatter && from == op.root) ||
-                   (op.collective == Collective::sendrecv && to == (from + 1) % ranks);
-      matrix.push_back(moves ? op.count : 0);
-    }
-  }
-  return matrix;
-}
-
 /// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
 /// where the library returns one:
 ///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv, group_start, group_end;

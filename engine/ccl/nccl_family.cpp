@@ -419,7 +419,7 @@ class NcclCommunicator final : public Communicator {
                        api_.family.exchanges.alltoall, comm_);
           });
         }
-        return bind_exchange(even_parts(op), op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::alltoallv:
         if (api_.exchanges_unevenly()) {
           return make_call(
@@ -428,14 +428,14 @@ class NcclCommunicator final : public Communicator {
                            api_.family.exchanges.alltoallv, comm_);
               });
         }
-        return bind_exchange(op.matrix, op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::gather:
         if (api_.gather != nullptr) {
           return make_call([=, this](const void* s, void* d) {
             api_.check(api_.gather(s, d, op.count, dtype, op.root, comm_, stream), "Gather", comm_);
           });
         }
-        return bind_exchange(root_column(op), op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::scatter:
         if (api_.scatter != nullptr) {
           return make_call([=, this](const void* s, void* d) {
@@ -443,7 +443,7 @@ class NcclCommunicator final : public Communicator {
                        comm_);
           });
         }
-        return bind_exchange(root_row(op), op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::sendrecv:
         return bind_ring_shift(op, dtype, stream);
       case Collective::ping_pong:
@@ -540,28 +540,9 @@ class NcclCommunicator final : public Communicator {
     return value;
   }
 
-  std::vector<size_t> even_parts(const Operation& op) const {
-    return std::vector<size_t>(static_cast<size_t>(size_) * static_cast<size_t>(size_), op.count);
-  }
-  std::vector<size_t> root_column(const Operation& op) const {
-    std::vector<size_t> matrix(static_cast<size_t>(size_) * static_cast<size_t>(size_), 0);
-    for (int from = 0; from < size_; ++from) {
-      matrix[static_cast<size_t>(from * size_ + op.root)] = op.count;
-    }
-    return matrix;
-  }
-  std::vector<size_t> root_row(const Operation& op) const {
-    std::vector<size_t> matrix(static_cast<size_t>(size_) * static_cast<size_t>(size_), 0);
-    for (int to = 0; to < size_; ++to) {
-      matrix[static_cast<size_t>(op.root * size_ + to)] = op.count;
-    }
-    return matrix;
-  }
-
   /// Any exchange as one group of sends and receives, as users of the library write it.
-  std::unique_ptr<Call> bind_exchange(std::vector<size_t> matrix, Operation op, int dtype,
-                                      void* stream) {
-    op.matrix = std::move(matrix);
+  std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
+    op.matrix = matrix_of(op, size_);
     UnevenParts parts(op, rank_, size_);
     size_t width = size_bytes(op.dtype);
     return make_call([=, this](const void* s, void* d) {
