@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -71,6 +72,7 @@ class _Obedience:
     def __init__(
         self, placement: Placement, join: Join, member: LocalMember, follower: Follower
     ) -> None:
+        self._placement = placement
         self._process = placement.process
         self._machine: Machine = join.host.machine
         self._token = join.token
@@ -97,6 +99,12 @@ class _Obedience:
                 if self._exit_code is None:
                     self._report()
                     if self._is_alone():
+                        if not self._placement.local:
+                            print(
+                                f"cclmark: process {self._process}: the first process is gone, or "
+                                "the network to it",
+                                file=sys.stderr,
+                            )
                         return EXIT_DIED
                     orders = self._follower.receive(_POLL_S)
             return self._exit_code

@@ -462,7 +462,6 @@ class LocalLaunch:
     def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
         crew = self._crew
-        lost = crew.lost()
         self._look(closely=True)
         stopped = {look.rank for look in self._looks.values() if look.stopped}
         for member in crew.members:
@@ -472,6 +471,8 @@ class LocalLaunch:
             self._hear(_POLL_S)
             self._look(closely=False)
         self._wait_for_description()
+        # One whose connection broke may be back by now: where others failed first, it is why.
+        lost = crew.lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
         message = diagnose(states, self._request.things)

@@ -14,6 +14,7 @@ LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"
 _SPECIAL_STEPS = 0xFFFFFFF0  # from here on Slurm numbers shells and the like, no tasks
 _MOST_PROCESSES = 1 << 20
+_OF_PODS = "PyTorchJob or the like"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _pods(env: _Environment) -> Placement | None:
     """One process in each pod, as PyTorchJob starts them. Where the pods run nobody says."""
     words = [env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", "")]
     return _placed(
-        "RANK and WORLD_SIZE",
+        _OF_PODS,
         env,
         ("RANK", "WORLD_SIZE", "", ""),
         words,
@@ -160,7 +161,7 @@ def find_placement(env: _Environment) -> Placement | None:
         f"{first.launcher} says process {first.process} of {first.processes}, {other.launcher} "
         f"{other.process} of {other.processes}: the first counts ({LAUNCHER_VARIABLE} chooses)"
         for other in found[1:]
-        if other.launcher != "RANK and WORLD_SIZE"
+        if other.launcher != _OF_PODS
         and (other.process, other.processes) != (first.process, first.processes)
     ]
     return replace(
