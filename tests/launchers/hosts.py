@@ -12,7 +12,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,17 +69,15 @@ class Host:
         )
 
     def processes(self) -> dict[int, str]:
-        """The command lines of the processes here by their number outside, without the first."""
+        """The command lines of all processes here by their number outside, zombies left out."""
         own = Path(f"/proc/{self.holder.pid}/ns/pid_for_children").readlink()
         found = {}
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
-                if not entry.name.isdigit() or (entry / "ns" / "pid").readlink() != own:
-                    continue
-                if int(entry.name) not in _children(self.holder.pid):
+                if entry.name.isdigit() and (entry / "ns" / "pid").readlink() == own:
                     words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
                     found[int(entry.name)] = words.decode(errors="replace").strip()
-        return found
+        return {pid: line for pid, line in found.items() if line}
 
 
 @dataclass(frozen=True)
@@ -87,10 +86,14 @@ class Hosts:
 
     first: Host
     second: Host
-    ssh: list[str]
+    agent: Path  # goes where an ssh goes: HOST COMMAND ...
 
     def __iter__(self) -> Iterator[Host]:
         return iter((self.first, self.second))
+
+    def processes(self) -> dict[int, str]:
+        """Those of both, by their number outside."""
+        return {**self.first.processes(), **self.second.processes()}
 
     def cut(self) -> None:
         """Takes the cable's carrier away at both ends."""
@@ -99,6 +102,18 @@ class Hosts:
     def mend(self) -> None:
         """Gives it back."""
         self._link("up")
+
+    def end_all_but(self, kept: Collection[int]) -> None:
+        """Kills whatever runs on them besides ``kept``."""
+
+        def none_left() -> bool:
+            left = [pid for pid in self.processes() if pid not in kept]
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not left
+
+        wait_until(none_left, "nothing runs on the hosts any more")
 
     def _link(self, state: str) -> None:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)
@@ -152,11 +167,7 @@ def two_hosts(directory: Path) -> Iterator[Hosts]:
             within = _network_of(host)
             _do(*within, "ip", "address", "add", f"{host.address}/24", "dev", DEVICE)
             _do(*within, "ip", "link", "set", DEVICE, "up")
-        ssh = _ssh(directory, made)
-        for host in made:
-            done = host.run(*ssh, "alpha" if host is second else "beta", "hostname")
-            assert done.returncode == 0, done.stderr
-        yield Hosts(first, second, ssh)
+        yield Hosts(first, second, _ssh(directory, made))
     finally:
         for host in made:
             host.holder.kill()
@@ -180,8 +191,8 @@ def _host(name: str, address: str, names: Path) -> Host:
     return Host(name, address, holder)
 
 
-def _ssh(directory: Path, hosts: Sequence[Host]) -> list[str]:
-    """Starts a server on each host; gives the client's command line."""
+def _ssh(directory: Path, hosts: Sequence[Host]) -> Path:
+    """Starts a server on each host; gives a client that knows the way."""
     key, known, options = (directory / name for name in ("key", "known_hosts", "ssh_config"))
     _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     server = directory / "sshd_config"
@@ -198,11 +209,23 @@ def _ssh(directory: Path, hosts: Sequence[Host]) -> list[str]:
     for host in hosts:
         started = host.run(shutil.which("sshd") or "sshd", "-f", server)
         assert started.returncode == 0, started.stderr
-    return ["ssh", "-F", str(options)]
+    agent = directory / "ssh"
+    agent.write_text(f'#!/bin/sh\nexec ssh -F {options} "$@"\n')
+    agent.chmod(0o755)
+    return agent
 
 
 def _network_of(host: Host) -> list[str]:
     return ["nsenter", f"--net=/proc/{host.holder.pid}/ns/net", "--"]
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    """Looks again and again until ``condition`` holds. TimeoutError when it never does."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"waited {timeout_s:g} s until {what}")
+        time.sleep(0.05)
 
 
 def _children(pid: int) -> list[int]:

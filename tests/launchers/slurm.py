@@ -10,15 +10,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hosts import Host, program_of
+from hosts import Host, program_of, wait_until
 
-_PATIENCE_S = 30.0
 CPUS_PER_NODE = 4
 _CONFIGURATION = """\
 ClusterName=cclmark
@@ -152,7 +150,7 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
                 f"--socket={directory}/munge.socket",
             )
         )
-        _wait_until((directory / "munge.socket").exists, "munged is up", directory)
+        wait_until((directory / "munge.socket").exists, "munged is up")
         daemons.enter_context(
             _daemon(directory, first.entrance, "slurmctld", "-D", "-f", str(configuration))
         )
@@ -169,7 +167,11 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
             told = cluster.run("sinfo", "--noheader", "--Node", "--format=%T")
             return told.stdout.split() == ["idle"] * len(nodes)
 
-        _wait_until(idle, f"{len(nodes)} nodes are idle", directory)
+        try:
+            wait_until(idle, f"{len(nodes)} nodes are idle")
+        except TimeoutError as error:
+            log = (directory / "daemons.log").read_text(errors="replace")
+            raise RuntimeError(f"Slurm: {error}:\n{log[-3000:]}") from None
         try:
             yield cluster
         finally:
@@ -182,7 +184,7 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
 def _daemon(directory: Path, entrance: Sequence[str], *command: str) -> Iterator[None]:
     with (directory / "daemons.log").open("ab") as log:
         process = subprocess.Popen(
-            [*entrance, *command],
+            [*entrance, "setpriv", "--pdeathsig", "KILL", *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -206,12 +208,3 @@ def _free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
-
-
-def _wait_until(condition: Callable[[], bool], what: str, directory: Path) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            log = (directory / "daemons.log").read_text(errors="replace")
-            raise RuntimeError(f"waited {_PATIENCE_S:g} s until {what}:\n{log[-3000:]}")
-        time.sleep(0.1)
