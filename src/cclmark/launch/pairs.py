@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.local import Listener, LocalLaunch, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import series_of
-from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Look
 from cclmark.results.schema import CaseResult, Result
 
 _KINDS = {"timeout": "timeout", "error": "died"}
@@ -88,5 +88,5 @@ class _Tally:
         if not self._started:
             self._listener.notice(text)
 
-    def progress(self, status: Status) -> None:
-        self._listener.progress(status)
+    def progress(self, look: Look) -> None:
+        self._listener.progress(look)

@@ -104,6 +104,19 @@ class Machine(msgspec.Struct, omit_defaults=True):
     vendor_driver: str = ""
 
 
+class HostDescription(msgspec.Struct, omit_defaults=True):
+    """One of the hosts of a run.
+
+    ``identity`` tells hosts apart that share a name, and namespaces of one machine;
+    ``environment`` is what libraries read. ``clock_ahead_s``: its time of day beside the first's.
+    """
+
+    machine: Machine
+    identity: str
+    environment: dict[str, str]
+    clock_ahead_s: float = 0.0
+
+
 class Settings(msgspec.Struct, omit_defaults=True):
     """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0."""
 
@@ -132,7 +145,11 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
-    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it."""
+    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
+
+    ``launcher``: what started the processes, empty where cclmark did. ``hosts``: all of them, none
+    where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
+    """
 
     schema_version: int
     cclmark_version: str
@@ -148,6 +165,8 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     run_id: str = ""
     relations: list[Relation] = []
     planned_cases: int = 0
+    launcher: str = ""
+    hosts: list[HostDescription] = []
 
 
 class Samples(msgspec.Struct):

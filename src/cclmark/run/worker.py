@@ -294,7 +294,7 @@ def main() -> None:
     except OSError as error:
         print(f"cclmark: this rank does not find its job: {error}", flush=True)
         os._exit(1)
-    worker = Worker(job, under_mpirun=len(sys.argv) > 1)
+    worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
     try:
         worker.run()
         worker.finish()
