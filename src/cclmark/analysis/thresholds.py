@@ -152,7 +152,8 @@ def _ran(command: SuiteCommand, attempts: Sequence[Attempt]) -> Verdict:
     """The worst that happened to any of the runs."""
     outcomes = [_outcome(command, attempt) for attempt in attempts]
     if len(attempts) < command.repeats:
-        outcomes.append(Verdict("ran", SKIPPED, f"interrupted after {len(attempts)} runs"))
+        after = f" after {len(attempts)} run{'s' * (len(attempts) > 1)}" if attempts else ""
+        outcomes.append(Verdict("ran", SKIPPED, f"interrupted{after}"))
     seriousness = {PASS: 0, SKIPPED: 1, FAIL: 2, ERROR: 3}
     return max(outcomes, key=lambda one: (seriousness[one.status], one.exit_code))
 
@@ -205,15 +206,17 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
 def _mistake(result: Result) -> str:
     if isinstance(result, CheckResult):
         return f"{result.check.describe()}: {result.reason}"
-    thing = result.case if isinstance(result, CaseResult) else result.transfer
+    thing, place = (
+        (result.case, "rank") if isinstance(result, CaseResult) else (result.transfer, "flow")
+    )
     findings = result.verification.findings if result.verification is not None else []
-    return "; ".join([thing.describe(), *(_found(finding) for finding in findings[:1])])
+    return ", ".join([thing.describe(), *(_found(finding, place) for finding in findings[:1])])
 
 
-def _found(finding: Finding) -> str:
+def _found(finding: Finding, place: str) -> str:
     return (
-        f"{finding.wrong} wrong, first at element {finding.first_element} of {finding.rank}: "
-        f"expected {finding.expected}, actual {finding.actual}"
+        f"{place} {finding.rank}: {finding.wrong} wrong, the first at element "
+        f"{finding.first_element}, expected {finding.expected}, actual {finding.actual}"
     )
 
 

@@ -30,6 +30,8 @@ from cclmark.report.suites import describe_suite, describe_suites
 from cclmark.report.verdicts import VerdictTable, verdict_markdown
 from cclmark.results.journal import Journal, read_journal
 
+_PREFIXES = ("cclmark: ", "Error: ")
+
 
 def run_suite(flags: SuiteFlags) -> int:
     """Runs the suite that the flags name and returns the exit code of its verdicts.
@@ -192,7 +194,12 @@ def _message(ended: Ended, journal: Journal | None) -> str:
         return journal.footer.message.splitlines()[0]
     lines = [line.strip() for line in ended.said.splitlines()]
     told = [line for line in lines if line and not line.startswith("cclmark: journal ")]
-    return told[-1].removeprefix("cclmark: ").removeprefix("Error: ") if told else ""
+    # The last message, which may have several lines: those before it are remarks.
+    begins = [number for number, line in enumerate(told) if line.startswith(_PREFIXES)]
+    words = " ".join(told[begins[-1] :] if begins else told[-1:])
+    for prefix in _PREFIXES:
+        words = words.removeprefix(prefix)
+    return words
 
 
 def _named_baseline(text: str) -> tuple[str, Path]:
