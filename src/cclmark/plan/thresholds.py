@@ -206,7 +206,9 @@ def in_key(key: str, parse: Callable[[V], T], value: V) -> T:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """A question after ``name``, if one of ``known`` is like it; else a full stop."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    names = list(known)
+    close = [one for one in names if len(name) > 1 and one.startswith(name)]
+    close = close or difflib.get_close_matches(name, names, n=1)
     return f": did you mean {close[0]!r}?" if close else "."
 
 
