@@ -210,6 +210,20 @@ def test_a_threshold_for_no_case_is_an_error_and_no_pass(selector):
     assert (verdict.status, verdict.exit_code) == ("error", 2)
 
 
+def test_each_of_what_a_threshold_names_must_have_been_measured():
+    pair = msgspec.structs.replace(CASE, pair=(0, 1))
+    for selector, words in (
+        ('dtype = ["float32", "int8"]', "with int8, that"),
+        ('pair = ["0-1", "1-2"]', "with pair 1-2, that"),
+    ):
+        threshold = f'{selector}\nbusbw_at_least = "1 B/s"'
+        verdict = verdict_on(threshold, journal(measured(case=pair)), run="pairs")
+        assert (verdict.status, verdict.exit_code) == ("error", 2)
+        assert words in verdict.reason
+        died = judge(command(threshold, "pairs"), [Attempt(4, journal(measured(case=pair)))], None)
+        assert [one.status for one in died] == ["error", "pass", "pass"]
+
+
 def test_sizes_are_meant_as_they_were_asked_for():
     # 1 MiB between three ranks is rounded down to parts of whole 16 bytes.
     case = Case("all_gather", "shm", 3, "float32", 1048560, 87380, False)

@@ -230,8 +230,9 @@ def _judge(
     fitting = [[point for point in points if point.fits(threshold)] for points in by_run]
     values = _values(threshold, fitting)
     chosen = {point.key: point for points in fitting for point in points}
-    if not chosen:
-        return _nothing_fits(verdict, ran)
+    absent = _absent(threshold, list(chosen.values()))
+    if not chosen or (absent and ran.status == PASS):
+        return _nothing_fits(verdict, absent, ran)
     if not values:
         return _nothing_measured(verdict, list(chosen.values()))
     known = {key: median(found) for key, found in _values(threshold, [reference]).items()}
@@ -261,13 +262,29 @@ def _values(threshold: Threshold, by_run: Sequence[Sequence[Point]]) -> dict[Has
     return values
 
 
-def _nothing_fits(verdict: Verdict, ran: Verdict) -> Verdict:
+def _absent(threshold: Threshold, points: Sequence[Point]) -> list[str]:
+    """What the threshold names in lists and no case has: that would be taken for tested."""
+    absent = [
+        str(value)
+        for name, values in threshold.where
+        for value in values
+        if all(getattr(point.thing, name) != value for point in points)
+    ]
+    return absent + [
+        f"pair {pair[0]}-{pair[1]}"
+        for pair in threshold.pairs
+        if all(pair not in point.pairs for point in points)
+    ]
+
+
+def _nothing_fits(verdict: Verdict, absent: Sequence[str], ran: Verdict) -> Verdict:
     """Of a command that ran to its end it is the suite's mistake: the test could never fail."""
     if ran.status != PASS:
         verdict.status, verdict.reason = SKIPPED, f"not measured: {ran.reason}"
         return verdict
     verdict.status, verdict.exit_code = ERROR, EXIT_USAGE
-    verdict.reason = "no case of the command is one that it is for: it could never fail"
+    what = f", with {' and '.join(absent)}," if absent else ""
+    verdict.reason = f"the command has no case{what} that this is for: it could never fail"
     return verdict
 
 
