@@ -15,6 +15,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError, Followed, RankError
 from cclmark.launch.placement import speaks
@@ -83,6 +84,7 @@ for _command in (
     *transfer_commands(),
     pairs_command(),
     torch_commands(),
+    suite_command(),
     info_command(),
 ):
     app.add_command(_command)

@@ -51,7 +51,7 @@ class Progress:
 
         What matters comes first: a terminal may be too narrow for all of it.
         """
-        words = [_clock(time.monotonic() - self._began_s)]
+        words = [clock(time.monotonic() - self._began_s)]
         text = look.phase
         if 0 <= look.case_index < len(self._cases):
             number = self._done + 1
@@ -73,7 +73,7 @@ class Progress:
         self._quiet_since_s = time.monotonic()
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """0:07, 12:34 or 1:02:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
