@@ -150,9 +150,9 @@ def test_ranks_that_hang_in_the_engine_say_where(hung):
     for rank in range(2):
         text = "\n".join(stacks[rank])
         assert "no stack" not in text
-        assert re.search(r"\b_engine\.", text), f"the call is not named: {text}"
+        assert re.search(r"^_engine\+0x", text, re.MULTILINE), f"the call is not named: {text}"
         assert re.search(r"^python: _batch \(cclmark/run/measure\.py:\d+\)$", text, re.MULTILINE)
-        assert "worker.py" not in text.splitlines()[-1] or "Worker" not in text
+        assert text.splitlines()[-1].startswith("python: run (cclmark/run/worker.py:")
         assert len(stacks[rank]) <= 15
     assert "nanosleep" in stacks[1][0], "rank 1 sleeps"
     assert is_alive(hung.pids[0])

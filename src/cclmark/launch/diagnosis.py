@@ -48,10 +48,13 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
         sentence = verdict({state.rank: state.status for state in states}, cases)
         lines += [f"  {sentence}"] if sentence else []
     stacks: dict[str, int] = {}
+    progress = _progress(culprit)
+    lines += [f"  {', '.join(progress)}"] if progress else []
     lines += _stack(culprit, stacks)
     for state in states:
         if state is not culprit:
-            lines.append(f"  {_name(state)}: {_where(state, cases)}{_remark(state)}")
+            place = ", ".join([_where(state, cases), *_progress(state)])
+            lines.append(f"  {_name(state)}: {place}{_remark(state)}")
             lines += _stack(state, stacks)
     return "\n".join(lines)
 
@@ -145,19 +148,24 @@ def _where(state: RankState, cases: Sequence[Thing]) -> str:
     place = status.phase
     if 0 <= status.case_index < len(cases):
         place += f" of {cases[status.case_index].describe()}"
-    if state.in_phase_s is not None:
-        place += f" for {state.in_phase_s:.1f} s"
-    if status.case_index >= 0 and status.operations is not None:
-        place += f", {_counts(status.operations)}"
     return place
 
 
+def _progress(state: RankState) -> list[str]:
+    """For how long it has been where it is, and how far it came: as far as that is known."""
+    parts = [] if state.in_phase_s is None else [f"for {state.in_phase_s:.1f} s"]
+    if state.status.case_index >= 0 and state.status.operations is not None:
+        parts.append(_counts(state.status.operations))
+    return parts
+
+
 def _counts(operations: Operations) -> str:
-    text = f"operations: {operations.entered} entered, {operations.complete} complete"
+    noun = "operation" if operations.entered == 1 else "operations"
+    text = f"{operations.entered} {noun} entered, {operations.complete} complete"
     in_batch = operations.entered - operations.before_batch
     if operations.before_batch > 0 and in_batch > 0:
         done = max(0, operations.complete - operations.before_batch)
-        text += f"; in this batch {in_batch} and {done}"
+        text += f" (in this batch {in_batch} and {done})"
     return text
 
 

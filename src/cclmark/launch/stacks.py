@@ -27,6 +27,7 @@ _MOST_KERNEL = 5
 _LONGEST = 100
 _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
 _PYTHON_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
+_EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3)\.so$")
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/")
 
 
@@ -43,7 +44,7 @@ class _Frame:
         if self.symbol:
             name, _, offset = self.symbol.rpartition("+")
             return f"{_readable(name)}+{offset} ({self.module})"
-        return f"{self.module or 'unknown code'}+{self.offset:#x}"
+        return f"{self.module}+{self.offset:#x}"
 
 
 @dataclass
@@ -136,16 +137,20 @@ class _Map:
         if place < 0 or pc >= self._places[place][0]:
             return None
         _, base, path = self._places[place]
-        return _Frame(Path(path).name, pc - base)
+        return _Frame(_module(path), pc - base)
 
 
 def _frame(line: str) -> _Frame:
     _, pc, path, offset, symbol = [*line.split("\t"), "", "", "", ""][:5]
-    return _Frame(Path(path).name, _number(offset or pc), symbol)
+    return _Frame(_module(path), _number(offset or pc), symbol)
+
+
+def _module(path: str) -> str:
+    return _EXTENSION.sub("", Path(path).name) or "unknown code"
 
 
 def _unnamed(pc: int, memory: _Map | None) -> _Frame:
-    return (memory.frame(pc) if memory is not None else None) or _Frame("", pc)
+    return (memory.frame(pc) if memory is not None else None) or _Frame(_module(""), pc)
 
 
 def _number(text: str) -> int:
@@ -171,7 +176,7 @@ def _native(frames: Sequence[_Frame]) -> list[str]:
             more += 1
             if more > 1:
                 lines.pop()
-            lines.append(f"  {more} more in {frame.module or 'unknown code'}")
+            lines.append(f"  {more} more in {frame.module}")
         nameless = frame.module if not frame.symbol else "-"
     return _at_most(_MOST_NATIVE, lines)
 
@@ -278,5 +283,7 @@ def _of_kernel(pid: int) -> list[str]:
     waits = _read(pid, "wchan").strip()
     if waits not in ("", "0"):
         lines.append(f"kernel: waits in {waits}")
+    if _state(pid) in _DUMB:
+        return lines  # how it was stopped is of no interest
     stack = [line.partition("] ")[2] for line in _read(pid, "stack").splitlines()]
     return [*lines, *_at_most(_MOST_KERNEL, [f"kernel: {line}" for line in stack if line])]

@@ -46,7 +46,7 @@ def test_native_frames_come_first_and_the_interpreters_own_are_left_out():
         "libnccl.so.2+0x5a30",
         "  2 more in libnccl.so.2",
         "ncclAllReduce+0x12 (libnccl.so.2)",
-        "_engine.cpython-311-x86_64-linux-gnu.so+0x77",
+        "_engine+0x77",
         "python: _batch (cclmark/run/measure.py:103)",
         "python: run (cclmark/run/worker.py:210)",
     ]
