@@ -132,7 +132,8 @@ void report_stack_on(int signal, int fd) {
   reported_to = fd;
   struct sigaction action{}, replaced{};
   action.sa_sigaction = report;
-  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  // On the thread's own stack: Python's for signals is a few KiB, which unwinding may overrun.
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigemptyset(&action.sa_mask);
   if (sigaction(signal, nullptr, &replaced) == 0) {
     if (replaced.sa_sigaction != report) before = replaced;

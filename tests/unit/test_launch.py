@@ -319,7 +319,7 @@ def test_a_rank_that_is_elsewhere_is_named_and_counts_are_not_compared():
 def test_where_no_place_has_the_most_ranks_each_is_named():
     here, there = {"phase": "shutdown", "case": -1}, {"phase": "finished", "case": -1}
     assert told(at(**here), at(**there), at(**there), at(**here)) == (
-        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are in finished"
+        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are finished"
     )
 
 

@@ -51,7 +51,7 @@ def _gather(statuses: Mapping[int, Status], where: Callable[[Status], str]) -> d
 def _place(status: Status, cases: Sequence[Thing]) -> str:
     if 0 <= status.case_index < len(cases):
         return f"in {status.phase} of {cases[status.case_index].describe()}"
-    return f"in {status.phase}"
+    return status.phase if status.phase == "finished" else f"in {status.phase}"
 
 
 def _apart(places: Mapping[str, list[int]]) -> str:
