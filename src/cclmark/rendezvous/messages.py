@@ -32,7 +32,8 @@ class Job(msgspec.Struct):
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
     ranks, and each is measured with every other rank; ``pending``: only those of these indices.
-    ``every_index``: of the devices of all ranks, as the runtime numbers them.
+    ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
+    the rank writes its stack when it is asked for it; -1 where nobody asks.
     """
 
     rank: int
@@ -61,6 +62,7 @@ class Job(msgspec.Struct):
     modules: list[str] = []
     hosts: list[int] = []
     mpi: bool = False
+    stack_fd: int = -1
 
     @property
     def things(self) -> Sequence[Thing]:

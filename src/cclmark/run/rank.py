@@ -16,7 +16,7 @@ class Rank:
     """One rank of a run, for whatever it has to measure.
 
     ``case_index`` is that of the case at hand, -1 between cases; ``group`` are the ranks that
-    measure it where not all of ``team`` do.
+    measure it where not all of ``team`` do. ``counter`` notes how many operations were entered.
     """
 
     def __init__(self, job: Job) -> None:
@@ -29,6 +29,7 @@ class Rank:
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
+        self.counter = engine.OperationCounter(job.board_fd, Board.counts_at(job.rank))
         self._things = job.things
         self._phase = "start-up"
         self._since_s = time.monotonic()

@@ -7,6 +7,7 @@ mpirun with the file that holds the jobs of all.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import gc
 import os
 import platform
@@ -32,6 +33,7 @@ from cclmark.run.libraries import Library, NativeLibrary, open_library
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
+from cclmark.signals import STACK_SIGNAL
 
 _LINGERING_S = 10.0
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # what mpiruns tell
@@ -182,7 +184,7 @@ class Worker:
             return
         self.rank.enter("communicator creation")
         communicator = library.join(self.rank, device)
-        session = engine.Session(device, self.rank.team, communicator)
+        session = engine.Session(device, self.rank.team, communicator, self.rank.counter)
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
@@ -276,7 +278,15 @@ def _job_of_mpirun(path: str) -> Job:
     opened = f"/proc/{job.parent_pid}/fd"
     job.team_fd = os.open(f"{opened}/{job.team_fd}", os.O_RDWR)
     job.board_fd = os.open(f"{opened}/{job.board_fd}", os.O_RDWR)
+    if job.stack_fd >= 0:
+        job.stack_fd = os.open(f"{opened}/{job.stack_fd}", os.O_RDWR)
     return job
+
+
+def _answer_with_stacks(fd: int) -> None:
+    """Lets the launcher ask where this rank is, also when it never comes back from a call."""
+    faulthandler.register(STACK_SIGNAL, fd, all_threads=False)
+    engine.report_stack_on(STACK_SIGNAL, fd)  # calls the one above, then adds the native stack
 
 
 def _descends_from(ancestor: int) -> bool:
@@ -298,6 +308,8 @@ def main() -> None:
     except OSError as error:
         print(f"cclmark: this rank does not find its job: {error}", flush=True)
         os._exit(1)
+    if job.stack_fd >= 0:
+        _answer_with_stacks(job.stack_fd)
     worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
     try:
         worker.run()
