@@ -151,8 +151,10 @@ class Gather(msgspec.Struct, tag="gather"):
 class Look(msgspec.Struct):
     """What is seen of a rank from beside it, on its host.
 
-    ``in_phase_s``: for how long it has been in its phase; ``overdue``: longer than it may.
-    ``exit_status`` is negative for a signal, None while it runs; ``stopped``: by a signal.
+    ``in_phase_s``: for how long it has been in its phase; ``late``: nearly as long as it may,
+    ``overdue``: longer. ``exit_status`` is negative for a signal, None while it runs; ``stopped``:
+    by a signal. ``operations``: entered, complete, entered before this batch, None where nobody
+    counts. ``stack``: where it was when it was late.
     """
 
     rank: int
@@ -164,6 +166,9 @@ class Look(msgspec.Struct):
     overdue: bool
     exit_status: int | None
     stopped: bool
+    late: bool = False
+    operations: tuple[int, int, int] | None = None
+    stack: list[str] = []
 
 
 class Join(msgspec.Struct, tag="join"):
