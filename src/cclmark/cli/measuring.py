@@ -90,6 +90,7 @@ def measure(operations: list[str], flags: Flags) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
     )
 

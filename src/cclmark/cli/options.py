@@ -357,6 +357,13 @@ class Flags(LibraryFlags):
         type=click.Path(path_type=Path),
         help="The journal's file [a new one in cclmark-runs/].",
     )
+    resume: Path | None = option(
+        OUTPUT,
+        "--resume",
+        type=click.Path(path_type=Path),
+        metavar="JOURNAL",
+        help="Measure only what this journal of the same command lacks.",
+    )
 
 
 @dataclass

@@ -88,6 +88,7 @@ def measure_pairs(flags: PairFlags) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
     )
 

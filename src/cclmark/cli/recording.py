@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from typing import Any
 from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
+from cclmark.cli.resuming import Resumed
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
 from cclmark.launch.pairs import PairsLaunch
+from cclmark.plan.outline import outline_of
 from cclmark.rendezvous.board import Status
-from cclmark.rendezvous.messages import Thing
 from cclmark.report.exporter import Exporter
+from cclmark.report.text import plain_lines
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
@@ -29,8 +31,8 @@ from cclmark.results.schema import (
     Footer,
     Header,
     Result,
-    Settings,
 )
+from cclmark.results.surroundings import surroundings_changed
 
 
 class Recorder:
@@ -41,13 +43,14 @@ class Recorder:
         journal: JournalWriter,
         output: Output,
         exporter: Exporter[Any],
-        settings: Settings,
-        things: Sequence[Thing],
+        request: Request,
         began_s: float,
+        resumed: Resumed | None = None,
     ) -> None:
         self._journal = journal
         self._output = output
-        self._settings = settings
+        self._request = request
+        self._resumed = resumed
         self._exporter = exporter
         self._began_s = began_s
         self._started_at = _now()
@@ -57,11 +60,12 @@ class Recorder:
         self._hung: dict[str, None] = {}
         self._measured = False
         self._reasons: dict[str, None] = {}
-        self._planned = len(things)
-        self._progress = Progress(things, settings.cycles, began_s, sys.stderr)
+        cycles = request.settings.cycles
+        self._progress = Progress(request.things, cycles, began_s, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
-        """Writes the header."""
+        """Writes the header, and what another run measured before."""
+        request = self._request
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
@@ -73,14 +77,22 @@ class Recorder:
             links=surroundings.links,
             libraries=surroundings.libraries,
             environment=kept_environment(os.environ),
-            settings=self._settings,
+            settings=request.settings,
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
-            planned_cases=self._planned,
+            planned_cases=len(request.things),
+            plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
+            directory=str(Path.cwd()),
         )
+        if self._resumed is not None:
+            header.continues = self._resumed.predecessor
+            header.notices += self._resumed.notices()
+            header.notices += surroundings_changed(self._resumed.header, header)
         self._introduced = True
         self._journal.write(header)
         self._print(self._exporter.begin(header))
+        for result in self._resumed.remainder.carried if self._resumed is not None else []:
+            self.result(result)
 
     def result(self, result: Result) -> None:
         """Writes one result."""
@@ -99,7 +111,7 @@ class Recorder:
         """Keeps it for the header, or says it at once when that is out."""
         if self._introduced:
             self._progress.clear()
-            print(f"cclmark: {text}", file=sys.stderr)
+            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
         else:
             self._notices.append(text)
 
@@ -132,7 +144,7 @@ class Recorder:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
         for message in dict.fromkeys(messages):
             if message:
-                print(f"cclmark: {message}", file=sys.stderr)
+                print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
         if self._introduced:
             print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
         return code
@@ -160,27 +172,44 @@ def record(
     output: Path | None,
     journal: Path | None,
     stem: str,
+    resume: Path | None = None,
 ) -> int:
     """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
 
     ``output`` and ``journal`` are what ``-O`` and ``--journal`` say; without a journal's name it
-    gets a new one with ``stem`` in it. Raises UsageError when one of them cannot be written.
+    gets a new one with ``stem`` in it. Of what the journal ``resume`` has nothing is measured
+    again. Raises UsageError when one of them cannot be used.
     """
+    resumed = Resumed.read(resume, request) if resume is not None else None
     printed = Output(None if output == Path("-") else output)
     try:
+        if resumed is not None:
+            if not resumed.remainder.pending:
+                return _print_again(resumed, exporter_for(printed), printed)
+            request = resumed.left_of(request)
         recorder = Recorder(
             JournalWriter(journal or _new_journal(stem)),
             printed,
             exporter_for(printed),
-            request.settings,
-            request.things,
+            request,
             began_s,
+            resumed,
         )
         with contextlib.closing(recorder):
             launch = PairsLaunch if request.in_pairs else LocalLaunch
             return recorder.finish(launch(request, recorder).run())
     finally:
         printed.close()
+
+
+def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
+    """A journal that lacks nothing is shown as it is, and no other one is written."""
+    output.write(exporter.begin(resumed.header))
+    for result in resumed.remainder.carried:
+        output.write(exporter.add(result))
+    output.write(exporter.end(resumed.footer))
+    print(f"cclmark: {resumed.path} lacks nothing: nothing was measured", file=sys.stderr)
+    return EXIT_MISSING if output.failure else resumed.exit_code()
 
 
 def _new_journal(name: str) -> Path:

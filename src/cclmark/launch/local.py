@@ -51,9 +51,10 @@ class Request:
 
     ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
     is measured between every two; ``pending`` are the indices of those still to be measured, none
-    for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
-    that starts the ranks, where they are MPI's; none where this process starts them itself.
-    ``warnings``: what the user should know of what was asked for.
+    for all; each cycle counts on from the one before. ``modules``: to import before a backend of
+    torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
+    where this process starts them itself. ``warnings``: what the user should know of what was asked
+    for.
     """
 
     devices: DeviceChoice

@@ -20,7 +20,8 @@ class Job(msgspec.Struct):
 
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
-    ranks, and each is measured with every other rank; ``pending``: only those of these indices.
+    ranks, and each is measured with every other rank. ``pending``: only those of these indices,
+    none for all; each cycle counts on from the one before.
     ``every_index``: of the devices of all ranks, as the runtime numbers them.
     """
 

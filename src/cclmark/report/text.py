@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return "".join(_visible(character) for character in text)
 
 
+def plain_lines(text: str) -> str:
+    """The same, with the line ends of ``text`` left as they are."""
+    return "\n".join(plain(line) for line in text.split("\n"))
+
+
 def token(text: str) -> str:
     """``text`` as one word, for formats whose columns are split at white space."""
     return "_".join(plain(text).split()) or "-"

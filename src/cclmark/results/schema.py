@@ -7,9 +7,10 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.islands import Island
+from cclmark.plan.outline import Outline
 from cclmark.plan.transfers import Transfer
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -131,8 +132,20 @@ class Settings(msgspec.Struct, omit_defaults=True):
     through_host: bool = False
 
 
+class Predecessor(msgspec.Struct, omit_defaults=True):
+    """Another run's journal. ``carried``: how many of its results this journal holds too."""
+
+    run_id: str
+    path: str
+    carried: int = 0
+
+
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
-    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it."""
+    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
+
+    ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
+    completes.
+    """
 
     schema_version: int
     cclmark_version: str
@@ -148,6 +161,9 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     run_id: str = ""
     relations: list[Relation] = []
     planned_cases: int = 0
+    plan: Outline | None = None
+    directory: str = ""
+    continues: Predecessor | None = None
 
 
 class Samples(msgspec.Struct):

@@ -156,13 +156,15 @@ class Worker:
             self.rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
         # Kept until the process ends: to release the memory of a copy that hangs would hang.
         self._runner = runner
+        pending = job.pending or range(len(job.transfers))
         try:
-            too_large = runner.reserve(job.transfers)
+            too_large = runner.reserve([job.transfers[index] for index in pending])
         except engine.UnsupportedError as error:
             raise engine.MissingError(str(error)) from None
         gc.collect()
         gc.disable()
-        for index, transfer in enumerate(job.transfers):
+        for index in pending:
+            transfer = job.transfers[index]
             self.rank.case_index = index
             if transfer in too_large:
                 result = TransferResult(index, transfer, "skipped", too_large[transfer])
@@ -175,6 +177,10 @@ class Worker:
 
     def _measure_with(self, name: str, library: Library, device: engine.Device) -> None:
         job = self.job
+        number = len(job.cases)
+        pending = {place for place in job.pending if job.cases[place % number].ccl == name}
+        if job.pending and not pending:
+            return
         self.rank.enter("communicator creation")
         communicator = library.join(self.rank, device)
         session = engine.Session(device, self.rank.team, communicator)
@@ -182,6 +188,9 @@ class Worker:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
         indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
+        if pending:
+            left = {place % number for place in pending}
+            indices = [index for index in indices if index in left]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
@@ -192,6 +201,8 @@ class Worker:
         cycle = 0
         while job.settings.cycles == 0 or cycle < job.settings.cycles:
             for index in indices:
+                if pending and index + cycle * number not in pending:
+                    continue
                 self.rank.case_index = index
                 case = job.cases[index]
                 if case in too_large:
