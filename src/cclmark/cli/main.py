@@ -115,7 +115,9 @@ def _run() -> None:
         error.show()
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        print(f"cclmark: {error}", file=sys.stderr)
+        from cclmark.report.text import plain_lines
+
+        print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         print("cclmark: interrupted", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from cclmark.rendezvous.board import Status
 from cclmark.rendezvous.messages import Thing
+from cclmark.report.text import plain
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -39,9 +40,11 @@ class Progress:
         if self._spinner is None:
             from rich.console import Console
 
-            self._spinner = Console(file=self._stream).status(text)
+            self._spinner = Console(file=self._stream).status("")
             self._spinner.start()
-        self._spinner.update(text)
+        from rich.text import Text
+
+        self._spinner.update(Text(plain(text)))  # not a string, in which rich looks for markup
 
     def advance(self) -> None:
         """Counts a case that is done."""

@@ -20,6 +20,7 @@ class Resumed:
     header: Header
     footer: Footer | None
     path: Path
+    damaged_lines: int
     remainder: Remainder
 
     @classmethod
@@ -28,7 +29,7 @@ class Resumed:
         journal = read_journal(path)
         outline = outline_of(request.things, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.things)
-        return cls(journal.header, journal.footer, path, remainder)
+        return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder)
 
     def left_of(self, request: Request) -> Request:
         """The same request without what was measured already."""
@@ -42,13 +43,14 @@ class Resumed:
 
     def notices(self) -> list[str]:
         """What the user should know of rows that this run did not measure."""
-        carried, misplaced = len(self.remainder.carried), self.remainder.misplaced
+        carried = len(self.remainder.carried)
+        unfit = self.remainder.misplaced + self.damaged_lines
         found = [
             f"{carried} result{'s' * (carried != 1)} of {self.path}, begun {self.header.started_at}"
             f", come first; {len(self.remainder.pending)} still had to be measured"
         ]
-        if misplaced:
-            found.append(f"{misplaced} results of {self.path} are damaged: measured again")
+        if unfit:
+            found.append(f"{unfit} line{'s' * (unfit != 1)} of {self.path} cannot be used")
         return found
 
     def exit_code(self) -> int:
