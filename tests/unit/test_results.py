@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,7 +108,7 @@ def test_names_of_no_secrets(name):
         ("AKIAIOSFODNN7EXAMPLE", "***"),
         ("eyJhbGciOiJ9.eyJzdWIiOiIx.hunter2-x", "***"),
         ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END", "***"),
-        ("wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY", "***"),
+        ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "***"),
         ("x,9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "x,***"),
     ],
 )
@@ -145,12 +143,6 @@ def test_secrets_are_hidden_once(value):
 
 
 def test_long_values_take_no_time():
-    for value in (
-        "a@" * 100_000,
-        "http://" + "x" * 200_000,
-        "key" * 100_000,
-        "-----BEGIN " * 20_000,
-    ):
-        began_s = time.monotonic()
-        without_secrets(value)
-        assert time.monotonic() - began_s < 20
+    # With backtracking over all of it, each would outlast this test's time-out.
+    for value in ("a@", "http://x", "://", "key", "-----BEGIN", "aB3", "bearer ", "key= ", " "):
+        without_secrets(value * 100_000)
