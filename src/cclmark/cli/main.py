@@ -15,6 +15,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.rerun import rerun_command
 from cclmark.cli.torch_check import torch_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
 from cclmark.signals import interrupt, on_ending_signals
@@ -82,6 +83,7 @@ for _command in (
     *transfer_commands(),
     pairs_command(),
     torch_commands(),
+    rerun_command(),
     info_command(),
 ):
     app.add_command(_command)

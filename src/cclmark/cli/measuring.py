@@ -61,6 +61,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
+    settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, devices)
     settings.through_host = flags.through_host
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]

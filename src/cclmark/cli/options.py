@@ -146,8 +146,8 @@ class Flags(LibraryFlags):
         "--pattern",
         default="uniform",
         metavar="PATTERN",
-        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest) or matrix:FILE "
-        "[uniform].",
+        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest), matrix:FILE "
+        "or rows:1,2;3,4 [uniform].",
     )
     ccl: str = option(
         WHERE,

@@ -59,6 +59,7 @@ def measure_pairs(flags: PairFlags) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
+    settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
             "pairs are measured with the libraries of devices, not with mpi, bridge or torch"

@@ -15,6 +15,7 @@ from typing import Any
 from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
+from cclmark.cli.rerunning import Repetition
 from cclmark.cli.resuming import Resumed
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
@@ -22,7 +23,7 @@ from cclmark.launch.pairs import PairsLaunch
 from cclmark.plan.outline import outline_of
 from cclmark.rendezvous.board import Status
 from cclmark.report.exporter import Exporter
-from cclmark.report.text import plain_lines
+from cclmark.report.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
@@ -46,7 +47,9 @@ class Recorder:
         request: Request,
         began_s: float,
         resumed: Resumed | None = None,
+        repetition: Repetition | None = None,
     ) -> None:
+        self._repetition = repetition
         self._journal = journal
         self._output = output
         self._request = request
@@ -71,7 +74,7 @@ class Recorder:
             run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=sys.argv,
+            command=sys.argv if self._repetition is None else self._repetition.command,
             machine=surroundings.machine,
             devices=surroundings.devices,
             links=surroundings.links,
@@ -84,13 +87,22 @@ class Recorder:
             plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
             directory=str(Path.cwd()),
         )
+        news: list[str] = []
         if self._resumed is not None:
             header.continues = self._resumed.predecessor
-            header.notices += self._resumed.notices()
-            header.notices += surroundings_changed(self._resumed.header, header)
+            news += self._resumed.notices() + surroundings_changed(self._resumed.header, header)
+        if self._repetition is not None:
+            header.repeats = self._repetition.predecessor
+            news += self._repetition.notices
+            news += surroundings_changed(self._repetition.header, header)
+        header.notices += news
         self._introduced = True
         self._journal.write(header)
-        self._print(self._exporter.begin(header))
+        beginning = self._exporter.begin(header)
+        self._print(beginning)
+        for text in news:
+            if plain(text) not in beginning:  # not every format shows them
+                self.notice(text)
         for result in self._resumed.remainder.carried if self._resumed is not None else []:
             self.result(result)
 
@@ -187,13 +199,18 @@ def record(
             if not resumed.remainder.pending:
                 return _print_again(resumed, exporter_for(printed), printed)
             request = resumed.left_of(request)
+        repetition = Repetition.at_hand()
+        written = JournalWriter(journal or _new_journal(stem))
+        if repetition is not None:
+            repetition.journal = written.path
         recorder = Recorder(
-            JournalWriter(journal or _new_journal(stem)),
+            written,
             printed,
             exporter_for(printed),
             request,
             began_s,
             resumed,
+            repetition,
         )
         with contextlib.closing(recorder):
             launch = PairsLaunch if request.in_pairs else LocalLaunch

@@ -106,7 +106,10 @@ class Machine(msgspec.Struct, omit_defaults=True):
 
 
 class Settings(msgspec.Struct, omit_defaults=True):
-    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0."""
+    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0.
+
+    ``weights``: the rows of the matrix that ``pattern`` names.
+    """
 
     begin_bytes: int
     end_bytes: int
@@ -130,6 +133,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     one_by_one: bool = False
     islands: list[Island] = []
     through_host: bool = False
+    weights: list[list[float]] = []
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -144,7 +148,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
 
     ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
-    completes.
+    completes, ``repeats`` the one that it is to be compared with.
     """
 
     schema_version: int
@@ -164,6 +168,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     plan: Outline | None = None
     directory: str = ""
     continues: Predecessor | None = None
+    repeats: Predecessor | None = None
 
 
 class Samples(msgspec.Struct):
