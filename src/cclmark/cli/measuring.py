@@ -14,6 +14,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
 from cclmark.launch.local import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
 from cclmark.plan.libraries import (
@@ -29,6 +30,7 @@ from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
@@ -58,6 +60,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     began_s = time.monotonic()
     devices = pick_devices(flags.devices, device_count(flags), mixed=True)
     settings = settings_of(flags, devices.runtime)
+    every_s = _duration("--summary-every", flags.summary_every)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
@@ -87,7 +90,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
         request,
-        lambda output: _exporter(flags.format, plan, output),
+        lambda output: _exporter(flags, plan, output, every_s),
         began_s,
         output=flags.output,
         journal=flags.journal,
@@ -347,6 +350,11 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         registration = _REGISTRATIONS[flags.register_number]
     if registration != "none" and runtime == "host":
         raise UsageError("buffers of the host need no registration: leave out -R and --register")
+    duration_s = _duration("--duration", flags.duration)
+    if duration_s and flags.cycles != 1:
+        raise UsageError("--duration and -N exclude each other: how long, or how often")
+    if flags.summary_every and not duration_s:
+        raise UsageError("--summary-every goes with --duration")
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
@@ -370,12 +378,21 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         group=flags.group,
         graph_launches=flags.graph or 1,
         check=flags.check,
-        cycles=flags.cycles,
+        cycles=0 if duration_s else flags.cycles,
+        duration_s=duration_s,
         registration=registration,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
+
+
+def _duration(flag: str, text: str) -> float:
+    """Seconds, 0 where none is given. Raises UsageError, which names the flag."""
+    try:
+        return parse_duration(text) if text else 0.0
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def size_of(flag: str, text: str) -> int:
@@ -399,12 +416,19 @@ def _timing(flags: Flags) -> str:
     return next(iter(asked), None) or "throughput"
 
 
-def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter[CaseResult]:
-    if format_name != "table":
-        return FORMATS[format_name]()
-    return TableExporter(
-        paint=ansi if output.takes_colours else unpainted,
-        out_of_place=False in plan.placements,
-        in_place=True in plan.placements,
-        terminal_columns=output.terminal_columns,
-    )
+def _exporter(flags: Flags, plan: Sweep, output: Output, every_s: float) -> Exporter[CaseResult]:
+    if flags.format != "table":
+        return FORMATS[flags.format]()
+    paint = ansi if output.takes_colours else unpainted
+
+    def table() -> TableExporter:
+        return TableExporter(
+            paint=paint,
+            out_of_place=False in plan.placements,
+            in_place=True in plan.placements,
+            terminal_columns=output.terminal_columns,
+        )
+
+    if not flags.duration:
+        return table()
+    return SoakTable(table, paint, every_s)

@@ -285,6 +285,20 @@ class Flags(LibraryFlags):
         metavar="N",
         help="Repeat the sweep, 0: until Ctrl-C [1].",
     )
+    duration: str = option(
+        METHOD,
+        "--duration",
+        default="",
+        metavar="TIME",
+        help="Repeat the sweep for so long: 45s, 30m, 12h, 2d.",
+    )
+    summary_every: str = option(
+        METHOD,
+        "--summary-every",
+        default="",
+        metavar="TIME",
+        help="How often --duration is summarised [after 10s, then ever less often].",
+    )
     check: int = option(
         METHOD,
         "-c",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from cclmark.rendezvous.board import Status
 from cclmark.rendezvous.messages import Thing
-from cclmark.report.text import plain
+from cclmark.report.text import clock_text, plain
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -55,7 +55,7 @@ class Progress:
 
         What matters comes first: a terminal may be too narrow for all of it.
         """
-        words = [_clock(time.monotonic() - self._began_s)]
+        words = [clock_text(time.monotonic() - self._began_s)]
         text = status.phase
         if 0 <= status.case_index < len(self._cases):
             number = self._done + 1
@@ -75,10 +75,3 @@ class Progress:
             self._spinner.stop()
             self._spinner = None
         self._quiet_since_s = time.monotonic()
-
-
-def _clock(seconds: float) -> str:
-    """0:07, 12:34 or 1:02:03."""
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

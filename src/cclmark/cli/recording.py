@@ -22,13 +22,14 @@ from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
 from cclmark.launch.pairs import PairsLaunch
 from cclmark.plan.outline import outline_of
 from cclmark.rendezvous.board import Status
-from cclmark.report.exporter import Exporter
+from cclmark.report.exporter import Exporter, Observer
 from cclmark.report.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     CheckResult,
+    Condition,
     Footer,
     Header,
     Result,
@@ -118,6 +119,12 @@ class Recorder:
         else:
             self._reasons[result.reason] = None
         self._print(self._exporter.add(result))
+
+    def condition(self, condition: Condition) -> None:
+        """Writes what was seen of a device."""
+        self._journal.write(condition)
+        if isinstance(self._exporter, Observer):
+            self._exporter.observe(condition)
 
     def notice(self, text: str) -> None:
         """Keeps it for the header, or says it at once when that is out."""

@@ -23,10 +23,20 @@ from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.board import Board, Status
-from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice, Thing
+from cclmark.rendezvous.messages import (
+    Failed,
+    Finished,
+    Hello,
+    Job,
+    Measured,
+    Notice,
+    Observed,
+    Thing,
+)
 from cclmark.rendezvous.server import Server
 from cclmark.results.machine import complete_from_nvml, describe_machine, spread_over_cores
 from cclmark.results.schema import (
+    Condition,
     DeviceDescription,
     LibraryDescription,
     Link,
@@ -106,6 +116,9 @@ class Listener(Protocol):
     def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
 
+    def condition(self, condition: Condition) -> None:
+        """A rank looked at its device."""
+
     def notice(self, text: str) -> None:
         """Something to know that ends nothing."""
 
@@ -137,7 +150,7 @@ class LocalLaunch:
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[Result] = []
+        self._held_back: list[Result | Condition] = []
         self._surroundings: Surroundings | None = None
         self._plain_surroundings: Surroundings | None = None
         self._describing: threading.Thread | None = None
@@ -269,6 +282,8 @@ class LocalLaunch:
                         self._mpi.watch()
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
+            elif isinstance(message, Observed):
+                self._held_back.append(message.condition)
             elif isinstance(message, Notice):
                 self._listener.notice(message.text)
             elif isinstance(message, Failed):
@@ -291,8 +306,11 @@ class LocalLaunch:
             self._pass_on_results()
 
     def _pass_on_results(self) -> None:
-        for result in self._held_back:
-            self._listener.result(result)
+        for entry in self._held_back:
+            if isinstance(entry, Condition):
+                self._listener.condition(entry)
+            else:
+                self._listener.result(entry)
         self._held_back.clear()
 
     def _describe(self) -> None:

@@ -10,7 +10,13 @@ from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription, LibraryDescription, Result, Settings
+from cclmark.results.schema import (
+    Condition,
+    DeviceDescription,
+    LibraryDescription,
+    Result,
+    Settings,
+)
 
 Thing = Case | Transfer | Check
 
@@ -96,6 +102,14 @@ class Measured(msgspec.Struct, tag="measured"):
     result: Result
 
 
+class Observed(msgspec.Struct, tag="observed"):
+    """A rank has looked at its device."""
+
+    rank: int
+    token: bytes
+    condition: Condition
+
+
 class Notice(msgspec.Struct, tag="notice"):
     """Something the user should know that ends nothing."""
 
@@ -123,7 +137,7 @@ class Finished(msgspec.Struct, tag="finished"):
     phases_s: dict[str, float]
 
 
-FromRank = Hello | Put | Want | Measured | Notice | Failed | Finished
+FromRank = Hello | Put | Want | Measured | Observed | Notice | Failed | Finished
 
 
 class Value(msgspec.Struct, tag="value"):

@@ -35,6 +35,13 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def clock_text(seconds: float) -> str:
+    """0:07, 12:34 or 1:02:03."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
 def _visible(character: str) -> str:
     if character.isprintable():
         return character

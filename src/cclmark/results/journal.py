@@ -16,6 +16,7 @@ from cclmark.results.schema import (
     SCHEMA_VERSION,
     CaseResult,
     CheckResult,
+    Condition,
     Footer,
     Header,
     Line,
@@ -82,6 +83,7 @@ class Journal:
     results: list[CaseResult] = field(default_factory=list)
     transfers: list[TransferResult] = field(default_factory=list)
     checks: list[CheckResult] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -123,6 +125,8 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
             journal.transfers.append(entry)
         elif isinstance(entry, CheckResult):
             journal.checks.append(entry)
+        elif isinstance(entry, Condition):
+            journal.conditions.append(entry)
         else:
             journal.footer = entry
             ended = True

@@ -108,7 +108,8 @@ class Machine(msgspec.Struct, omit_defaults=True):
 class Settings(msgspec.Struct, omit_defaults=True):
     """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0.
 
-    ``weights``: the rows of the matrix that ``pattern`` names.
+    ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak;
+    ``cycles`` is 0 then.
     """
 
     begin_bytes: int
@@ -134,6 +135,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     islands: list[Island] = []
     through_host: bool = False
     weights: list[list[float]] = []
+    duration_s: float = 0.0
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -251,6 +253,26 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     at_once_ratio: float | None = None
 
 
+class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
+    """A rank's device after a case of a soak. What the system does not tell is None.
+
+    ``clock_hz`` is that of a device's multiprocessors, or of the host's processors that the rank
+    may use; ``reasons`` say why it is not higher. ``throttle_count``: how often those processors
+    were throttled for their heat since the host began. ``at_s`` is seconds since 1970.
+    """
+
+    rank: int
+    index: int
+    cycle: int
+    at_s: float
+    clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    reasons: list[str] = []
+    throttle_count: int | None = None
+
+
 class TransferSamples(msgspec.Struct):
     """Seconds per copy, as [sample][flow]: on the device's clock, and of the host's call."""
 
@@ -323,4 +345,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
 
 
 Result = CaseResult | TransferResult | CheckResult
-Line = Header | Result | Footer
+Line = Header | Result | Condition | Footer

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from cclmark.run.libraries import Library, NativeLibrary, open_library
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
+from cclmark.run.soak import Soak
 
 _LINGERING_S = 10.0
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # what mpiruns tell
@@ -44,6 +46,7 @@ class Worker:
         self.job = job
         self._under_mpirun = under_mpirun
         self.rank = Rank(job)
+        self._soak: Soak | None = None
 
     def run(self) -> None:
         """Everything from opening the device to the last result. Raises what went wrong."""
@@ -198,26 +201,49 @@ class Worker:
         runner = CaseRunner(session, job.settings, self._injections(), self.rank.enter)
         gc.collect()
         gc.disable()
-        cycle = 0
-        while job.settings.cycles == 0 or cycle < job.settings.cycles:
-            for index in indices:
-                if pending and index + cycle * number not in pending:
-                    continue
-                self.rank.case_index = index
-                case = job.cases[index]
-                if case in too_large:
-                    result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
-                else:
-                    result = runner.run(index, case, cycle)
-                if job.rank == 0:
-                    self.rank.report(result)
-            cycle += 1
+        soak = self._soak_on(device)
+        for index, cycle in self._rounds(indices, pending, soak):
+            self.rank.case_index = index
+            case = job.cases[index]
+            if case in too_large:
+                result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
+            else:
+                result = runner.run(index, case, cycle)
+            if job.rank == 0:
+                self.rank.report(result)
+            if soak is not None and result.status == "skipped":
+                soak.given_up.add(index)
         self.rank.case_index = -1
         self.rank.enter("shutdown")
         del runner, session
         communicator.leave()
         del communicator
         self.rank.group = None
+
+    def _soak_on(self, device: engine.Device) -> Soak | None:
+        """The soak of this run, with the time of one more library begun; None for other runs."""
+        if self.job.settings.duration_s and self._soak is None:
+            self._soak = Soak(self.rank, device)
+        if self._soak is not None:
+            self._soak.begin()
+        return self._soak
+
+    def _rounds(
+        self, indices: list[int], pending: set[int], soak: Soak | None
+    ) -> Iterator[tuple[int, int]]:
+        """Each case with its cycle, until all are measured or the time of the soak is over."""
+        number, cycles = len(self.job.cases), self.job.settings.cycles
+        cycle = 0
+        while indices and (cycles == 0 or cycle < cycles):
+            for index in indices:
+                if not pending or index + cycle * number in pending:
+                    yield index, cycle
+                    if soak is not None and soak.over_after(index, cycle):
+                        return
+            cycle += 1
+            if soak is not None:
+                indices = [index for index in indices if index not in soak.given_up]
+                gc.collect()
 
     def _injections(self) -> list[Injection]:
         parsed = [Injection.parse(text, self.job.ranks) for text in self.job.settings.inject]
