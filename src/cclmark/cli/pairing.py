@@ -58,6 +58,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, crew, settings, 2, [0, 1])
+    settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
             "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
@@ -88,6 +89,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
     )
 

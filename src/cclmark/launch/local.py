@@ -45,10 +45,12 @@ from cclmark.rendezvous.messages import (
     Look,
     Measured,
     Notice,
+    Observed,
     Thing,
 )
 from cclmark.results.machine import describe_machine
 from cclmark.results.schema import (
+    Condition,
     DeviceDescription,
     HostDescription,
     LibraryDescription,
@@ -75,10 +77,10 @@ class Request:
 
     ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
     is measured between every two; ``pending`` are the indices of those still to be measured, none
-    for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
-    that starts the ranks, where they are MPI's; none where this process starts them itself.
-    ``warnings``: what the user should know of what was asked for. ``crew``: the processes that take
-    part, none for this one alone.
+    for all; each cycle counts on from the one before. ``modules``: to import before a backend of
+    torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
+    where this process starts them itself. ``warnings``: what the user should know of what was asked
+    for. ``crew``: the processes that take part, none for this one alone.
     """
 
     devices: DeviceChoice
@@ -133,6 +135,9 @@ class Listener(Protocol):
     def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
 
+    def condition(self, condition: Condition) -> None:
+        """A rank looked at its device."""
+
     def notice(self, text: str) -> None:
         """Something to know that ends nothing."""
 
@@ -164,7 +169,7 @@ class LocalLaunch:
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[Result] = []
+        self._held_back: list[Result | Condition] = []
         self._described: dict[int, Described] = {}
         self._describing_s: float | None = None
         self._started = False
@@ -379,6 +384,8 @@ class LocalLaunch:
                         mpi.watch()
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
+            elif isinstance(message, Observed):
+                self._held_back.append(message.condition)
             elif isinstance(message, Notice):
                 self._listener.notice(message.text)
             elif isinstance(message, Failed):
@@ -411,8 +418,11 @@ class LocalLaunch:
         return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
 
     def _pass_on_results(self) -> None:
-        for result in self._held_back:
-            self._listener.result(result)
+        for entry in self._held_back:
+            if isinstance(entry, Condition):
+                self._listener.condition(entry)
+            else:
+                self._listener.result(entry)
         self._held_back.clear()
 
     def _devices(self) -> list[DeviceDescription]:
