@@ -52,7 +52,7 @@ def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     line = Progress([case], 1, time.monotonic(), stream)
-    line.show(Status("timing", 0, 1, 0.0, 0.0))
+    line.show(Look(0, 1, "timing", 0, 1, 0.0, False, None, False))
     line.clear()
     assert "\x1b]0;x" not in stream.getvalue()
     assert "[red]all[/red]" in stream.getvalue()

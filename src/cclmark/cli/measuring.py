@@ -74,7 +74,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     every_s = _duration("--summary-every", flags.summary_every)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
-    plan = sweep_of(operations, flags, crew, settings, ranks, roots)
+    plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, devices)
     settings.through_host = flags.through_host
@@ -162,13 +162,12 @@ def check_faults(
 def sweep_of(
     operations: list[str],
     flags: Flags,
-    crew: Crew,
+    ccls: list[str],
     settings: Settings,
     ranks: int,
     roots: list[int],
 ) -> Sweep:
-    """The sweep that the flags ask for. Raises UsageError, MissingError."""
-    ccls = _ccls(flags, crew)
+    """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
     uneven = UnevenPattern.parse(flags.pattern)
     if "alltoallv" in operations:
         uneven.check(ranks)
@@ -192,7 +191,8 @@ def sweep_of(
     )
 
 
-def _ccls(flags: Flags, crew: Crew) -> list[str]:
+def libraries_of(flags: Flags, crew: Crew) -> list[str]:
+    """What ``--ccl`` asks for, else what goes with the devices. Raises UsageError, MissingError."""
     names = _named_ccls(flags, crew)
     within = [name for name in names if name in _WITHIN_A_HOST]
     if within and len(crew.hosts) > 1:
