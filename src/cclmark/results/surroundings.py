@@ -20,6 +20,8 @@ def surroundings_changed(there: Header, here: Header) -> list[str]:
     """What was another thing when ``there`` was written than now, ``here``: a sentence for each."""
     found = [
         _changed("cclmark", there.cclmark_version, here.cclmark_version),
+        _changed("launcher", there.launcher, here.launcher),
+        _changed("hosts", _hosts(there), _hosts(here)) if there.hosts or here.hosts else "",
         *(
             _changed(words, getattr(there.machine, name), getattr(here.machine, name))
             for name, words in _OF_MACHINE.items()
@@ -49,6 +51,11 @@ def _said(value: object) -> str:
     if value is None:
         return "not set"
     return str(value) or "none"
+
+
+def _hosts(header: Header) -> str:
+    machines = [host.machine for host in header.hosts] or [header.machine]
+    return ", ".join(machine.hostname for machine in machines)
 
 
 def _kinds(devices: Sequence[DeviceDescription]) -> str:
