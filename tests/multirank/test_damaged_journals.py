@@ -241,6 +241,16 @@ def test_numbers_of_more_than_64_bits(whole, number):
     assert read.damaged_lines == 1
 
 
+@pytest.mark.parametrize("number", [b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5"])
+def test_numbers_beyond_all_sense(whole, number):
+    content, journal = whole
+    lines = content.splitlines()
+    lines[1] = re.sub(rb'"min_s":[^,]+', b'"min_s":' + number, lines[1])
+    read = parse(b"\n".join(lines))
+    assert read.results == journal.results[1:]
+    assert read.damaged_lines == 1
+
+
 def test_long_digits_in_texts_are_no_numbers(whole):
     content, journal = whole
     lines = content.splitlines()

@@ -32,7 +32,8 @@ _SETTING = re.compile(r"[\w.,:;^=+@ -]*", re.ASCII)
 # Words of variables that name files and programs, or what of them is loaded.
 _NAMING = {
     *("LIBRARY", "LIBRARIES", "LIB", "PLUGIN", "PLUGINS", "MODULE", "MODULES", "PRELOAD", "LOAD"),
-    *("PATH", "PATHS", "FILE", "FILES", "DIR", "HOME", "ROOT", "CONF", "CONFIG", "PREFIX"),
+    *("PATH", "PATHS", "FILE", "FILES", "FILENAME", "DIR", "HOME", "ROOT", "CONF", "CONFIG"),
+    *("PREFIX", "DEST", "DUMP", "OUTPUT"),
     *("MPIRUN", "AGENT", "EXEC", "LAUNCHER", "COMMAND", "SCRIPT", "SHELL", "COMPONENT"),
 }
 

@@ -35,7 +35,8 @@ class _AnyLine(msgspec.Struct):
 
 
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
-_LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19}")
+_LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19}|\d[eE]\+?\d\d")
+_MOST = 1e100  # of anything; its square is still a number
 
 
 class JournalWriter:
@@ -141,7 +142,7 @@ def _decoded(line: bytes) -> Line | None:
     try:
         entry: Line = _DECODER.decode(line)
         if _LONG_NUMBER.search(line):
-            json.loads(line, parse_int=_within_64_bits)
+            json.loads(line, parse_int=_within_64_bits, parse_float=_sensible)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return entry
@@ -152,6 +153,14 @@ def _within_64_bits(text: str) -> int:
     number = int(text)
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} takes more than 64 bits")
+    return number
+
+
+def _sensible(text: str) -> float:
+    """Raises ValueError for a number with which nobody can reckon."""
+    number = float(text)
+    if not abs(number) <= _MOST:
+        raise ValueError(f"{number} is absurd")
     return number
 
 
