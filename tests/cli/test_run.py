@@ -259,6 +259,21 @@ def test_suites_are_listed_and_what_they_would_run(cclmark):
         assert words in cclmark("run", *arguments, code=2).message
 
 
+def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, shutil, sys\n"
+        "if os.environ.get('CCLMARK_STEP') == '2': shutil.rmtree('kept', ignore_errors=True)\n"
+    )
+    suite = suite_of(
+        (f'name = "a"\nrun = "all_reduce {TINY}"', 'time_at_most = "10 s"'),
+        (f'name = "b"\nrun = "all_reduce {TINY}"',),
+        (f'name = "c"\nrun = "all_reduce {TINY}"',),
+    )
+    ended = run(suite, env={"PYTHONPATH": str(tmp_path)}, code=2)
+    assert "pass     time at most 10 s" in ended.out
+    assert "cannot write kept/03-c.stderr.txt: No such file" in ended.out
+
+
 def test_journals_are_never_written_over(run):
     suite = suite_of((f'run = "all_reduce {TINY}"',))
     run(suite)
