@@ -4,6 +4,7 @@ import io
 import sys
 import time
 
+import msgspec
 import pytest
 
 from cclmark.cli.progress import Progress
@@ -52,3 +53,22 @@ def test_a_suite_says_which_command_runs_and_how_many_results_it_has(tmp_path):
     assert progress.describe().endswith("run 2 of 3: 2 results")
     progress.begin("2 of 2  p2p", tmp_path / "y.jsonl")
     assert progress.describe().endswith("2 of 2  p2p: 0 results")
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
+    stream = FakeTerminal()
+    case = msgspec.structs.replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setattr("cclmark.cli.progress._PATIENCE_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    line = Progress([case], 1, time.monotonic(), stream)
+    line.show(Look(0, 1, "timing", 0, 1, 0.0, False, None, False))
+    line.clear()
+    assert "\x1b]0;x" not in stream.getvalue()
+    assert "[red]all[/red]" in stream.getvalue()

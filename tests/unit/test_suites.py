@@ -38,7 +38,7 @@ name = "large"
 run = "all_reduce -b 8 -e 1G"
 tags = ["quick", "links"]
 repeats = 3
-timeout = "10 min"
+timeout = "10m"
 
   [[command.threshold]]
   size = "1M-1G"
@@ -101,7 +101,8 @@ def test_a_suite_is_read():
         ('"2 s"', '"2"', "write 12 us"),
         ('"2 s"', "2.0", "Expected `str"),
         ("1 GB/s", "1 Gb/s", "GB/s"),
-        ("10 min", "ten", "timeout"),
+        ("10m", "ten", "timeout: cannot read the duration"),
+        ("-e 1G", "--resume x", "--resume"),
         ("1M-1G", "1G-1M", "wrong way round"),
         ("1M-1G", "-", "size: cannot read the sizes"),
         ("1M-1G", "1X", "size: cannot read the size"),

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.cli.progress import clock
+from cclmark.report.text import clock_text
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -39,7 +39,9 @@ class SuiteProgress:
         """Shows how far it is."""
         if not self._watched:
             return
-        text = self.describe()
+        from rich.text import Text
+
+        text = Text(self.describe())  # not a string, in which rich looks for markup
         if self._spinner is None:
             from rich.console import Console
 
@@ -56,7 +58,7 @@ class SuiteProgress:
             self._lines += new.count(b"\n")
         results = max(0, self._lines - 1)  # without the header
         noun = "result" if results == 1 else "results"
-        return f"{clock(time.monotonic() - self._began_s)}  {self._words}: {results} {noun}"
+        return f"{clock_text(time.monotonic() - self._began_s)}  {self._words}: {results} {noun}"
 
     def clear(self) -> None:
         """Takes the line away before something else is printed."""
