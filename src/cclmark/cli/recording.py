@@ -16,8 +16,8 @@ from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
-from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
-from cclmark.launch.pairs import PairsLaunch
+from cclmark.launch.local import Outcome, Request, Surroundings
+from cclmark.launch.persistent import PersistentLaunch
 from cclmark.rendezvous.messages import Look, Thing
 from cclmark.report.exporter import Exporter
 from cclmark.results.journal import JournalWriter
@@ -178,8 +178,7 @@ def record(
             began_s,
         )
         with contextlib.closing(recorder):
-            launch = PairsLaunch if request.in_pairs else LocalLaunch
-            return recorder.finish(launch(request, recorder).run())
+            return recorder.finish(PersistentLaunch(request, recorder).run())
     finally:
         printed.close()
 

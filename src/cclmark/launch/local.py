@@ -16,7 +16,14 @@ from typing import Protocol
 import msgspec
 
 from cclmark.analysis.hosts import differences_between
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, RankError
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    MissingError,
+    RankError,
+)
 from cclmark.launch.crew import Crew, crew_of_one
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
@@ -181,8 +188,8 @@ class LocalLaunch:
                     return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
                 finally:
                     kill_ranks(self._crew.own.ranks)
-        except RankError as error:
-            return Outcome(EXIT_DIED, str(error))
+        except (RankError, MissingError) as error:
+            return Outcome(error.exit_code, str(error))
 
     def _supervise(self) -> Outcome:
         crew = self._crew
@@ -202,6 +209,8 @@ class LocalLaunch:
         self._notice_neighbours()
         while len(self._finished) < self._size:
             self._hear(_POLL_S)
+            if not self._started and len(self._hellos) == self._size:
+                _check_no_device_twice(self._devices())
             self._introduce()
             self._look(closely=False)
             self._note_segments()
@@ -522,6 +531,21 @@ class LocalLaunch:
             and self._may_be_heard(look)
             for look in self._looks.values()
         )
+
+
+def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
+    """Raises MissingError where two ranks drive one accelerator: libraries hang or refuse."""
+    drivers: dict[tuple[str, str], int] = {}
+    for device in devices:
+        if not device.pci_bus_id:
+            continue
+        other = drivers.setdefault((device.host, device.pci_bus_id), device.rank)
+        if other != device.rank:
+            raise MissingError(
+                f"ranks {other} and {device.rank} on {device.host} have the same device "
+                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
+                "each its own to see"
+            )
 
 
 def _failure(culprit: RankState) -> Failed | None:

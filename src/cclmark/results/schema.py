@@ -225,11 +225,12 @@ class Verification(msgspec.Struct, omit_defaults=True):
 
 
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
-    """A case and what came of it. ``status``: ok, wrong or skipped, with the reason.
+    """A case and what came of it. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
     how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
-    pair took beside them over how long it took alone, with a message of another size.
+    pair took beside them over how long it took alone, with a message of another size. ``report``:
+    of a case that hung, what every rank was doing.
     """
 
     index: int
@@ -247,6 +248,7 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     verification: Verification | None = None
     beside: int = 0
     at_once_ratio: float | None = None
+    report: str = ""
 
 
 class TransferSamples(msgspec.Struct):
