@@ -17,6 +17,8 @@
 #include "ccl/bridge.hpp"
 #include "ccl/communicator.hpp"
 #include "collective/values.hpp"
+#include "core/counter.hpp"
+#include "core/stack.hpp"
 #include "device/device.hpp"
 #include "device/nvrtc.hpp"
 #include "kernels/sources.hpp"
@@ -95,6 +97,7 @@ NB_MODULE(_engine, m) {
   nb::exception<AbortedError>(m, "AbortedError", base);
 
   m.def("die_with_parent", &die_with_parent, "parent"_a, "signal"_a = SIGKILL);
+  m.def("report_stack_on", &report_stack_on, "signal"_a, "fd"_a);
   m.def(
       "device_count", [](const std::string& name) { return runtime(name).count(); }, "runtime"_a,
       nb::call_guard<nb::gil_scoped_release>());
@@ -173,6 +176,9 @@ NB_MODULE(_engine, m) {
       .def("abort", &Team::abort)
       .def_prop_ro("rank", &Team::rank)
       .def_prop_ro("size", &Team::size);
+
+  nb::class_<OperationCounter>(m, "OperationCounter")
+      .def(nb::init<int, size_t>(), "fd"_a, "offset"_a);
 
   nb::class_<CclInfo>(m, "CclInfo")
       .def_ro("name", &CclInfo::name)
@@ -255,8 +261,9 @@ NB_MODULE(_engine, m) {
       .value("symmetric", Registration::symmetric);
 
   nb::class_<Session>(m, "Session")
-      .def(nb::init<Device&, Team&, Communicator&>(), nb::keep_alive<1, 2>(),
-           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+      .def(nb::init<Device&, Team&, Communicator&, OperationCounter*>(), "device"_a, "team"_a,
+           "communicator"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
       .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "registration"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(

@@ -46,14 +46,17 @@ Room room_for(const Operation& operation, bool in_place, int ranks) {
   return room;
 }
 
-Session::Session(Device& device, Team& team, Communicator& communicator)
+Session::Session(Device& device, Team& team, Communicator& communicator, OperationCounter* counter)
     : device_(device),
       team_(team),
       communicator_(communicator),
+      counter_(counter != nullptr ? *counter : uncounted_),
       stream_(device),
       start_(device),
       end_(device),
-      checker_(device, stream_.get(), team.rank(), team.size()) {}
+      checker_(device, stream_.get(), team.rank(), team.size()) {
+  counter_.restart();
+}
 
 Session::~Session() {
   drop_graph();
@@ -174,7 +177,9 @@ void Session::issue(size_t slot) {
     const std::byte* input = input_.data + slot * receive_stride_;
     device_.copy_async(send_ + slot * send_stride_, input, input_.bytes, stream_.get());
   }
+  counter_.enter();
   call_->enqueue(at.source, at.to);
+  if (done_on_return_) counter_.complete();
 }
 
 /// Enqueues the operation on the slot whose turn it is.
@@ -201,6 +206,7 @@ void Session::wait_until_idle() {
     communicator_.check();
     team_.check(Team::kDevice);
   }
+  counter_.complete();
 }
 
 Samples Session::gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
@@ -222,6 +228,8 @@ Samples Session::run(const Batch& batch) {
   // Every batch walks through the buffers from their beginning, so that all samples of a case touch
   // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
   turn_ = 0;
+  counter_.begin_batch();
+  done_on_return_ = batch.group <= 1 && (device_.synchronous() || communicator_.blocking());
   ready(batch.iterations * batch.group);
   switch (batch.timing) {
     case Timing::blocking:
@@ -249,7 +257,7 @@ Samples Session::run_batch(const Batch& batch) {
   hold_back(batch);
   device_.record(start_.get(), stream_.get());
   if (replay) {
-    for (size_t i = 0; i < launches; ++i) device_.launch_graph(graph, stream_.get());
+    for (size_t i = 0; i < launches; ++i) launch(graph);
   } else {
     issue_all(batch);
   }
@@ -311,19 +319,27 @@ void* Session::graph_of(const Batch& batch) {
   size_t operations = batch.iterations * batch.group;
   if (graph_ != nullptr && graph_operations_ == operations) return graph_;
   drop_graph();
+  uint64_t entered = counter_.entered();
   device_.begin_capture(stream_.get());
   try {
     issue_all(batch);
   } catch (...) {
     device_.abandon_capture(stream_.get());
+    counter_.take_back_to(entered);
     throw;
   }
   graph_ = device_.end_capture(stream_.get());
   graph_operations_ = operations;
+  counter_.take_back_to(entered);
   // The first launch of a graph also uploads it: not part of what is timed.
-  device_.launch_graph(graph_, stream_.get());
+  launch(graph_);
   wait_until_idle();
   return graph_;
+}
+
+void Session::launch(void* graph) {
+  counter_.enter(graph_operations_);
+  device_.launch_graph(graph, stream_.get());
 }
 
 void Session::drop_graph() noexcept {

@@ -8,6 +8,7 @@
 
 #include "ccl/communicator.hpp"
 #include "collective/table.hpp"
+#include "core/counter.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
@@ -60,7 +61,9 @@ Room room_for(const Operation& operation, bool in_place, int ranks);
 /// the time granted with Team::expect_within.
 class Session {
  public:
-  Session(Device& device, Team& team, Communicator& communicator);
+  /// `counter`: where to note how far this rank is, if anybody wants to know; begins anew here.
+  Session(Device& device, Team& team, Communicator& communicator,
+          OperationCounter* counter = nullptr);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -109,6 +112,7 @@ class Session {
   Samples run_with_events(const Batch& batch);
   double elapsed_s(const Event& from, const Event& to);
   void* graph_of(const Batch& batch);
+  void launch(void* graph);
   void drop_graph() noexcept;
   Region input() const;
   Region output() const;
@@ -119,6 +123,10 @@ class Session {
   Device& device_;
   Team& team_;
   Communicator& communicator_;
+  OperationCounter uncounted_;
+  OperationCounter& counter_;
+  /// Whether the work of a call is done when it returns, and so whenever the next one is entered.
+  bool done_on_return_ = false;
   Stream stream_;
   Event start_, end_;
   std::vector<Event> marks_;

@@ -1,4 +1,4 @@
-"""The signals that ask a run to end: Ctrl-C, a scheduler's, a closed terminal's."""
+"""The signals that ask a run to end, and the one that asks a rank where it is."""
 
 import os
 import signal
@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 from cclmark.errors import EXIT_INTERRUPTED
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a scheduler, a closed terminal
+
+# Nobody else's: PyTorch prints stacks of its own on SIGUSR2, NCCL's proxy can be told to dump on
+# either SIGUSR, and schedulers and mpiruns send both to programs. Of the real-time signals glibc
+# keeps the first two, profilers take their timers' from SIGRTMIN upwards, Valgrind takes the last.
+STACK_SIGNAL = signal.SIGRTMAX - 9
 
 
 def on_ending_signals(handler: Callable[[int, object], object] | signal.Handlers) -> None:

@@ -87,7 +87,7 @@ class LazyStream {
 
 /// The host as an accelerator: calls only enqueue, streams wait for events and flags. `slow`: the
 /// number of the stream, in the order of their making, that is behind all the time.
-class LazyDevice final : public Device {
+class LazyDevice : public Device {
  public:
   LazyDevice(int index, unsigned seed, int slow)
       : host_(open_host_device(index)), info_(host_->info()), seed_(seed), slow_(slow) {

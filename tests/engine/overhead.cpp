@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -43,7 +44,10 @@ int main(int argc, char** argv) {
   auto device = open_host_device(0);
   auto ccl = open_ccl("nccl", {argv[1], {}});
   auto communicator = ccl->join(*device, ccl->make_id(1), team);
-  Session session(*device, team, *communicator);
+  int board = memfd_create("overhead-board", 0);
+  if (ftruncate(board, 64) != 0) return 1;
+  OperationCounter counter(board, 32);  // as in a run, where the launcher can look at it
+  Session session(*device, team, *communicator, &counter);
   session.reserve(1 << 20, 1 << 20, Registration::none);
   Operation op;
   op.count = 2;

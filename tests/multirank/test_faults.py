@@ -38,7 +38,8 @@ def blamed(run, rank: int, pid: int, how: str) -> re.Match[str]:
     )
     assert found, run.err
     others = run.message.splitlines()[1:]
-    assert [line.split(" (")[0].strip() for line in others] == [
+    named = [line for line in others if re.match(r"  rank \d+ \(", line)]
+    assert [line.split(" (")[0].strip() for line in named] == [
         f"rank {other}" for other in range(RANKS) if other != rank
     ]
     return found

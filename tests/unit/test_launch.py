@@ -1,3 +1,4 @@
+import struct
 from pathlib import Path
 
 import pytest
@@ -5,8 +6,9 @@ import pytest
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
-from cclmark.rendezvous.board import PHASES, Board, Status
+from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
@@ -204,6 +206,27 @@ def test_the_board_says_where_a_rank_is():
         os.close(fd)
 
 
+def test_the_board_tells_the_operations_of_a_communicator_from_none():
+    import os
+
+    fd = os.memfd_create("board")
+    try:
+        board = Board(fd, 3)
+        assert board.read(1).operations is None
+
+        def count(*words):
+            os.pwrite(fd, struct.pack("@QQQQ", *words), Board.counts_at(1))
+
+        count(1, 0, 0, 0)
+        assert board.read(1).operations == Operations(0, 0, 0)
+        count(2, 17, 16, 9)
+        assert board.read(1).operations == Operations(17, 16, 9)
+        assert board.read(0).operations is None
+        assert board.read(2).operations is None
+    finally:
+        os.close(fd)
+
+
 def test_of_several_that_failed_the_first_to_say_so_is_named():
     states = [
         state(0, failure=failed(0, "error", "connection closed"), heard=1),
@@ -212,3 +235,162 @@ def test_of_several_that_failed_the_first_to_say_so_is_named():
     text = diagnose(states, [CASE])
     assert text.startswith("rank 1 (cuda:1, pid 101) failed during")
     assert "out of luck" in text
+
+
+OTHER = Case("broadcast", "nccl", 4, "float32", 8, 2, False, root=0)
+
+
+def at(entered=None, complete=None, *, phase="timing", case=0, batches=3, before_batch=0):
+    counts = None if entered is None else Operations(entered, complete, before_batch)
+    return Status(phase, case, batches, 10.0, 70.0, counts)
+
+
+def told(*statuses):
+    return verdict(dict(enumerate(statuses)), [CASE, OTHER])
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentence"),
+    [
+        (
+            [(17, 16), (17, 16), (16, 16), (17, 16)],
+            "rank 2 has not entered call 17; the others wait in it",
+        ),
+        ([(1, 0), (0, 0)], "rank 1 has not entered call 1; rank 0 waits in it"),
+        (
+            [(17, 10), (16, 10), (17, 10), (16, 10)],
+            "ranks 1 and 3 have not entered call 17; the others wait in it",
+        ),
+        (
+            [(40, 10), (16, 10), (40, 10)],
+            "rank 1 has not entered call 17; the others wait in it, with calls up to 40 behind it",
+        ),
+        (
+            [(18, 16), (16, 16), (17, 16)],
+            "rank 1 has not entered call 17; the others wait in it, with calls up to 18 behind it",
+        ),
+        (
+            [(20, 18), (16, 16), (17, 16)],
+            "rank 1 has not entered call 17; rank 2 waits in it, rank 0 has completed it",
+        ),
+        (
+            [(17, 17), (16, 16), (17, 17)],
+            "rank 1 has not entered call 17; the others have completed it",
+        ),
+        ([(17, 16), (17, 16)], "all ranks have entered call 17 and none completed it"),
+        (
+            [(1000, 980), (1000, 970)],
+            "all ranks have entered call 1000 and none completed it: "
+            "what hangs is one of calls 971 to 1000",
+        ),
+        (
+            [(17, 17), (17, 16), (17, 17)],
+            "all ranks have entered call 17; rank 1 has not completed it",
+        ),
+        ([(17, 17), (17, 17)], "all ranks have completed call 17 and entered no other"),
+        ([(0, 0), (0, 0)], "no rank has entered a call"),
+        (
+            [(17, 16), None, (16, 16)],
+            "rank 2 has not entered call 17; rank 0 waits in it; rank 1 did not count",
+        ),
+        ([(17, 16), None], ""),
+        ([None, None], ""),
+        ([(17, 16)], ""),
+    ],
+)
+def test_the_verdict_names_who_is_behind(counts, sentence):
+    assert told(*(at(*one) if one else at() for one in counts)) == sentence
+
+
+def test_a_rank_that_is_elsewhere_is_named_and_counts_are_not_compared():
+    of_case = "of all_reduce 8 B float32 sum out-of-place"
+    assert told(at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)) == (
+        f"rank 2 is in verification {of_case}; the others are in timing {of_case}"
+    )
+    assert told(at(9, 9, case=1), at(9, 9, case=1), at(8, 8)) == (
+        f"rank 2 is in timing {of_case}; "
+        "the others are in timing of broadcast 8 B float32 root 0 out-of-place"
+    )
+    assert told(
+        at(phase="loading the library", case=-1), at(phase="opening the device", case=-1)
+    ) == ("rank 0 is in loading the library, rank 1 is in opening the device")
+
+
+def test_where_no_place_has_the_most_ranks_each_is_named():
+    here, there = {"phase": "shutdown", "case": -1}, {"phase": "finished", "case": -1}
+    assert told(at(**here), at(**there), at(**there), at(**here)) == (
+        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are finished"
+    )
+
+
+def test_a_rank_whose_batch_is_an_earlier_one_is_named():
+    """It has not come to the barrier at which the others meet before they go on."""
+    sentence = "rank 1 is at batch 4 in timing of all_reduce 8 B float32 sum out-of-place; "
+    sentence += "the others are at batch 5 in timing of all_reduce 8 B float32 sum out-of-place"
+    assert told(at(9, 9, batches=4), at(9, 9), at(9, 9, batches=4)) == sentence
+    assert told(at(batches=4), at(), at(batches=4)) == sentence, "without counts"
+    assert told(at(9, 9, batches=4), at(8, 8), at(9, 8, batches=4)).startswith(
+        "rank 1 has not entered call 9; "
+    )
+
+
+def test_ranks_in_the_same_phase_without_operations_tell_nothing():
+    assert told(*[at(9, 9, phase="communicator creation", case=-1)] * 3) == ""
+
+
+def test_ranks_that_rest_have_no_part_in_a_hang():
+    resting = at(3, 3, phase="waiting for other pairs", case=-1)
+    assert told(resting, at(17, 16), resting, at(16, 16)) == (
+        "rank 3 has not entered call 17; rank 1 waits in it"
+    )
+    assert told(resting, resting, at(17, 16)) == ""
+
+
+def test_of_ranks_whose_time_was_over_the_one_with_fewer_operations_is_blamed():
+    """The clocks of their hosts have nothing to do with each other."""
+
+    def late(rank, entered, since_s):
+        status = Status("timing", 0, 3, since_s, since_s + 60, Operations(entered, 16, 10))
+        return state(rank, status=status, failure=failed(rank, "timeout"), in_phase_s=60.0)
+
+    states = [late(0, 17, 5.0), late(1, 16, 9e6), late(2, 17, 700.0)]
+    lines = diagnose(states, [CASE]).splitlines()
+    assert lines[:5] == [
+        "rank 1 (cuda:1, pid 101) did not get any further than timing of all_reduce 8 B float32 "
+        "sum out-of-place",
+        "  text",
+        "  rank 1 has not entered call 17; the others wait in it",
+        "  for 60.0 s, 16 operations entered, 16 complete (in this batch 6 and 6)",
+        "  rank 0 (cuda:0, pid 100): timing of all_reduce 8 B float32 sum out-of-place, for "
+        "60.0 s, 17 operations entered, 16 complete (in this batch 7 and 6) (text)",
+    ]
+
+
+def test_of_ranks_without_counts_the_one_that_has_not_moved_for_longest_is_blamed():
+    def silent(rank, since_s, in_phase_s):
+        status = Status("timing", 0, 3, since_s, since_s + 60)
+        return state(rank, status=status, in_phase_s=in_phase_s)
+
+    states = [silent(0, 1.0, 30.0), silent(1, 9e6, 31.5), silent(2, 5.0, 30.5)]
+    assert diagnose(states, [CASE]).startswith("rank 1 ")
+
+
+def test_stacks_are_shown_once():
+    states = [
+        state(0, stack=["poll+0x10 (libc.so.6)", "libnccl.so.2+0x77"]),
+        state(1, stack=["poll+0x14 (libc.so.6)", "libnccl.so.2+0x77"]),
+        state(2, stack=["nanosleep+0x1 (libc.so.6)"], stopped=True),
+    ]
+    lines = diagnose(states, [CASE]).splitlines()
+    assert lines[1] == "    nanosleep+0x1 (libc.so.6)", "the culprit's comes first"
+    place = lines.index("    poll+0x10 (libc.so.6)")
+    assert lines[place - 1].startswith("  rank 0 ")
+    assert lines[place + 1] == "    libnccl.so.2+0x77"
+    assert lines[-1] == "    in the same calls as rank 0"
+
+
+def test_where_a_rank_died_nobody_else_is_behind():
+    killed = state(0, status=at(17, 16), exit_status=-9)
+    text = diagnose([killed, state(1, status=at(16, 16), failure=failed(1, "aborted"))], [CASE])
+    assert "has not entered" not in text
+    assert "  17 operations entered, 16 complete" in text

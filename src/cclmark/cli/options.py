@@ -43,6 +43,13 @@ def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any
     return field(default=default, metadata={"names": names, "group": group, "settings": settings})
 
 
+def argument(metavar: str, default: str = "") -> Any:
+    """A dataclass field that becomes a click argument, which need not be given."""
+    return field(
+        default=default, metadata={"argument": {"metavar": f"[{metavar}]", "required": False}}
+    )
+
+
 def changed(
     original: Field[Any],
     default: Any = None,
@@ -146,8 +153,8 @@ class Flags(LibraryFlags):
         "--pattern",
         default="uniform",
         metavar="PATTERN",
-        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest) or matrix:FILE "
-        "[uniform].",
+        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest), matrix:FILE "
+        "or rows:1,2;3,4 [uniform].",
     )
     ccl: str = option(
         WHERE,
@@ -285,6 +292,20 @@ class Flags(LibraryFlags):
         metavar="N",
         help="Repeat the sweep, 0: until Ctrl-C [1].",
     )
+    duration: str = option(
+        METHOD,
+        "--duration",
+        default="",
+        metavar="TIME",
+        help="Repeat the sweep for so long: 45s, 30m, 12h, 2d.",
+    )
+    summary_every: str = option(
+        METHOD,
+        "--summary-every",
+        default="",
+        metavar="TIME",
+        help="How often --duration is summarised [after 10s, then ever less often].",
+    )
     check: int = option(
         METHOD,
         "-c",
@@ -356,6 +377,13 @@ class Flags(LibraryFlags):
         "--journal",
         type=click.Path(path_type=Path),
         help="The journal's file [a new one in cclmark-runs/].",
+    )
+    resume: Path | None = option(
+        OUTPUT,
+        "--resume",
+        type=click.Path(path_type=Path),
+        metavar="JOURNAL",
+        help="Measure only what this journal of the same command lacks.",
     )
 
 
@@ -433,6 +461,10 @@ def command(
     parameters: list[click.Parameter] = []
     for entry in fields(flags_type):
         if entry.name in getattr(flags_type, "without", ()):
+            continue
+        if "argument" in entry.metadata:
+            settings = {**entry.metadata["argument"], "default": entry.default}
+            parameters.append(click.Argument([entry.name], **settings))
             continue
         settings = dict(entry.metadata["settings"])
         if "multiple" not in settings:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.rendezvous.board import Status
+from cclmark.launch.verdict import verdict
+from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed, Thing
+
+_OFFSET = re.compile(r"\+0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,9 @@ class RankState:
     ``device`` is its runtime and index ("cuda:3");
     ``exit_status`` is negative for a signal and None while the process lives; ``stopped`` means
     halted by a signal; ``failure`` is what the rank itself reported, as the ``heard``-th of all:
-    where one fails, others soon do because of it.
+    where one fails, others soon do because of it. ``in_phase_s``: how long it has been in the
+    phase that ``status`` names, by its own host's clock, None where nobody measured that.
+    ``stack``: where its main thread is, innermost first, a frame a line.
     """
 
     rank: int
@@ -28,6 +34,8 @@ class RankState:
     stopped: bool
     failure: Failed | None
     heard: int = 0
+    in_phase_s: float | None = None
+    stack: Sequence[str] = ()
 
 
 def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
@@ -36,10 +44,36 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
+    if all(_may_hang(state) for state in states):
+        sentence = verdict({state.rank: state.status for state in states}, cases)
+        lines += [f"  {sentence}"] if sentence else []
+    stacks: dict[str, int] = {}
+    progress = _progress(culprit)
+    lines += [f"  {', '.join(progress)}"] if progress else []
+    lines += _stack(culprit, stacks)
     for state in states:
         if state is not culprit:
-            lines.append(f"  {_name(state)}: {_where(state, cases)}{_remark(state)}")
+            place = ", ".join([_where(state, cases), *_progress(state)])
+            lines.append(f"  {_name(state)}: {place}{_remark(state)}")
+            lines += _stack(state, stacks)
     return "\n".join(lines)
+
+
+def _may_hang(state: RankState) -> bool:
+    """Whether it neither died nor failed by itself: it waits, or has waited for too long."""
+    if state.failure is None:
+        return state.exit_status is None
+    return state.failure.kind in ("timeout", "aborted")
+
+
+def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
+    """The lines of a rank's stack, which many ranks often share."""
+    if not state.stack:
+        return []
+    first = seen.setdefault(_OFFSET.sub("", "\n".join(state.stack)), state.rank)
+    if first != state.rank:
+        return [f"    in the same calls as rank {first}"]
+    return [f"    {line}" for line in state.stack]
 
 
 def exit_kind(states: Sequence[RankState]) -> str:
@@ -67,11 +101,22 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
             return min(blamed, key=lambda state: state.heard)
     silent = [state for state in states if state.failure is None]
     late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
-    return min(silent or late or states, key=lambda state: _progress(state.status))
+    return _furthest_behind(silent or late or states)
 
 
-def _progress(status: Status) -> tuple[int, float]:
-    return status.case_index if status.case_index >= 0 else -1, status.since_s
+def _furthest_behind(states: Sequence[RankState]) -> RankState:
+    """By case, then by operations where all count them, then by who has not moved for longest."""
+    counts = [state.status.operations for state in states]
+    ages_s = [state.in_phase_s for state in states]
+
+    def progress(place: int) -> tuple[int, int, float]:
+        count, age_s, status = counts[place], ages_s[place], states[place].status
+        entered = 0 if count is None or None in counts else count.entered
+        # Without ages all ranks are of one host, and their times of one clock.
+        moved_s = status.since_s if age_s is None or None in ages_s else -age_s
+        return max(status.case_index, -1), entered, moved_s
+
+    return states[min(range(len(states)), key=progress)]
 
 
 def _name(state: RankState) -> str:
@@ -104,6 +149,24 @@ def _where(state: RankState, cases: Sequence[Thing]) -> str:
     if 0 <= status.case_index < len(cases):
         place += f" of {cases[status.case_index].describe()}"
     return place
+
+
+def _progress(state: RankState) -> list[str]:
+    """For how long it has been where it is, and how far it came: as far as that is known."""
+    parts = [] if state.in_phase_s is None else [f"for {state.in_phase_s:.1f} s"]
+    if state.status.case_index >= 0 and state.status.operations is not None:
+        parts.append(_counts(state.status.operations))
+    return parts
+
+
+def _counts(operations: Operations) -> str:
+    noun = "operation" if operations.entered == 1 else "operations"
+    text = f"{operations.entered} {noun} entered, {operations.complete} complete"
+    in_batch = operations.entered - operations.before_batch
+    if operations.before_batch > 0 and in_batch > 0:
+        done = max(0, operations.complete - operations.before_batch)
+        text += f" (in this batch {in_batch} and {done})"
+    return text
 
 
 _REMARKS: Mapping[str, str] = {

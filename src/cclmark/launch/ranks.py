@@ -57,7 +57,7 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
-            pass_fds=(job.team_fd, job.board_fd, *_of_launcher(job)),
+            pass_fds=(job.team_fd, job.board_fd, job.stack_fd, *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
         )

@@ -29,15 +29,33 @@ PHASES = (
 
 # Native alignment: each field is written and read as one word.
 _SLOT = struct.Struct("@iiQdd")
+_COUNTS = struct.Struct("@QQQQ")  # OperationCounter::Words: written by the engine as it goes
+_COUNTS_AT = 32
 _SLOT_BYTES = 64
 _MOST_READS = 100  # a rank that was stopped while it wrote never gets further
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How many operations a rank has entered since its communicator was made.
+
+    An operation is entered just before it is handed to the library, and known to be ``complete``
+    when the host saw that: where calls only enqueue, at the end of the last batch. What a graph
+    replays is entered with its launch. ``before_batch`` of them were entered before the batch that
+    runs now. A library that is measured after another one begins at 0.
+    """
+
+    entered: int
+    complete: int
+    before_batch: int
 
 
 @dataclass(frozen=True)
 class Status:
     """Where a rank was last. ``case_index`` is -1 outside cases; times are of the monotonic clock.
 
-    ``deadline_s`` is 0 where the phase has none.
+    ``deadline_s`` is 0 where the phase has none. ``operations`` is None before there is a
+    communicator, and where what is measured are no operations of one.
     """
 
     phase: str
@@ -45,6 +63,7 @@ class Status:
     batches: int
     since_s: float
     deadline_s: float
+    operations: Operations | None = None
 
 
 class Board:
@@ -77,4 +96,17 @@ class Board:
             if slot == before:
                 break
         phase, case, batches, since_s, deadline_s = slot
-        return Status(PHASES[phase], case - 1, batches, since_s, deadline_s)
+        operations = self._operations(rank)
+        return Status(PHASES[phase], case - 1, batches, since_s, deadline_s, operations)
+
+    @staticmethod
+    def counts_at(rank: int) -> int:
+        """Where in the file the engine counts the operations of ``rank``."""
+        return _SLOT_BYTES * rank + _COUNTS_AT
+
+    def _operations(self, rank: int) -> Operations | None:
+        """Not read until it stands still, as the rest is: a rank enters millions in a second."""
+        # Complete first: what is entered in between must not look complete without being entered.
+        complete = _COUNTS.unpack_from(self._memory, self.counts_at(rank))[2]
+        made, entered, _, before_batch = _COUNTS.unpack_from(self._memory, self.counts_at(rank))
+        return Operations(entered, min(complete, entered), before_batch) if made else None

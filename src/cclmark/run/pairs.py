@@ -125,7 +125,7 @@ class PairsRunner:
         rank.enter("communicator creation")
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
         communicator = join_with_id(self._ccl, rank, self._device, rank.group, key)
-        session = engine.Session(self._device, rank.group, communicator)
+        session = engine.Session(self._device, rank.group, communicator, rank.counter)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")

@@ -8,15 +8,15 @@ from array import array
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
-from cclmark.rendezvous.messages import Failed, Job, Measured, Notice
-from cclmark.results.schema import Result
+from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
+from cclmark.results.schema import Condition, Result
 
 
 class Rank:
     """One rank of a run, for whatever it has to measure.
 
     ``case_index`` is that of the case at hand, -1 between cases; ``group`` are the ranks that
-    measure it where not all of ``team`` do.
+    measure it where not all of ``team`` do. ``counter`` notes how many operations were entered.
     """
 
     def __init__(self, job: Job) -> None:
@@ -29,6 +29,7 @@ class Rank:
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
+        self.counter = engine.OperationCounter(job.board_fd, Board.counts_at(job.rank))
         self._things = job.things
         self._phase = "start-up"
         self._since_s = time.monotonic()
@@ -74,6 +75,10 @@ class Rank:
     def report(self, result: Result) -> None:
         """Sends a result to the launcher."""
         self.client.send(Measured(self.job.rank, self.job.token, result))
+
+    def observe(self, condition: Condition) -> None:
+        """Sends what was seen of the device."""
+        self.client.send(Observed(self.job.rank, self.job.token, condition))
 
     def notice(self, text: str) -> None:
         """Tells the user something that ends nothing."""

@@ -1,0 +1,276 @@
+"""Ranks that hang are asked where they are: real processes, in real calls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from cclmark.launch.diagnosis import RankState, diagnose
+from cclmark.launch.stacks import collect_stacks
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.board import Board
+from cclmark.rendezvous.messages import Job
+from cclmark.rendezvous.server import Server
+from cclmark.results.schema import Settings
+from cclmark.signals import STACK_SIGNAL
+from conftest import environment, is_alive, wait_until
+
+CASE = Case("all_reduce", "shm", 2, "float32", 4096, 1024, False, reduction="sum")
+LONG_S = 60
+SETTINGS = Settings(
+    begin_bytes=4096,
+    end_bytes=4096,
+    step_bytes=0,
+    factor=2,
+    timing="throughput",
+    across_ranks="max",
+    precision=0.02,
+    max_time_s=1,
+    timeout_s=LONG_S,
+    iterations=8,
+    warmup=3,
+    group=1,
+    graph_launches=1,
+    check=1,
+    cycles=1,
+    registration="none",
+    seed=1,
+    inject=[f"delay:rank=1,ms={LONG_S * 1000}"],
+)
+
+
+@dataclass
+class Hung:
+    """A run of two ranks that will not get on: rank 1 sleeps in the engine, rank 0 waits for it."""
+
+    pids: dict[int, int]
+    files: dict[int, int]
+    board: Board
+
+
+@pytest.fixture
+def hung(tag: str) -> Iterator[Hung]:
+    """Such a run, once it hangs."""
+    team_fd, board_fd = os.memfd_create("team"), os.memfd_create("board")
+    files = {rank: os.memfd_create(f"stack-{rank}") for rank in range(2)}
+    board = Board(board_fd, 2)
+    processes: list[subprocess.Popen[bytes]] = []
+    over = threading.Event()
+    with contextlib.closing(Server()) as server:
+
+        def serve() -> None:
+            while not over.is_set():
+                server.receive(0.02)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            for rank in range(2):
+                job = Job(
+                    rank=rank,
+                    ranks=2,
+                    parent_pid=os.getpid(),
+                    runtime="host",
+                    device_indices=[rank],
+                    every_index=[0, 1],
+                    processors=[],
+                    oversubscribed=True,
+                    team_fd=team_fd,
+                    board_fd=board_fd,
+                    endpoint=server.endpoint,
+                    server_key=server.keys.server_public,
+                    client_public_key=server.keys.client_public,
+                    client_secret_key=server.keys.client_secret,
+                    token=server.token,
+                    cases=[CASE],
+                    transfers=[],
+                    settings=SETTINGS,
+                    ccl_path="",
+                    ccl_wheels={},
+                    stack_fd=files[rank],
+                )
+                with os.fdopen(os.memfd_create("job"), "w+b") as file:
+                    file.write(msgspec.msgpack.encode(job))
+                    file.seek(0)
+                    processes.append(
+                        subprocess.Popen(
+                            [sys.executable, "-m", "cclmark.run.worker"],
+                            stdin=file,
+                            pass_fds=(team_fd, board_fd, files[rank]),
+                            env=environment(tag, None),
+                        )
+                    )
+
+            def hangs() -> bool:
+                counts = board.read(0).operations
+                return counts is not None and counts.entered > 0
+
+            wait_until(hangs, "rank 0 waits in its first operation")
+            yield Hung({rank: one.pid for rank, one in enumerate(processes)}, files, board)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+            over.set()
+            serving.join()
+            for descriptor in (team_fd, board_fd, *files.values()):
+                os.close(descriptor)
+
+
+def states_of(hung: Hung, stacks: dict[int, list[str]]) -> list[RankState]:
+    return [
+        RankState(
+            rank=rank,
+            device=f"host:{rank}",
+            pid=pid,
+            status=hung.board.read(rank),
+            exit_status=None,
+            stopped=False,
+            failure=None,
+            in_phase_s=2.0,
+            stack=stacks[rank],
+        )
+        for rank, pid in hung.pids.items()
+    ]
+
+
+def test_ranks_that_hang_in_the_engine_say_where(hung):
+    stacks = collect_stacks(hung.pids, hung.files, 20.0)
+    for rank in range(2):
+        text = "\n".join(stacks[rank])
+        assert "no stack" not in text
+        assert re.search(r"^_engine\+0x", text, re.MULTILINE), f"the call is not named: {text}"
+        assert re.search(r"^python: _batch \(cclmark/run/measure\.py:\d+\)$", text, re.MULTILINE)
+        assert text.splitlines()[-1].startswith("python: run (cclmark/run/worker.py:")
+        assert len(stacks[rank]) <= 15
+    assert "nanosleep" in stacks[1][0], "rank 1 sleeps"
+    assert is_alive(hung.pids[0])
+    assert is_alive(hung.pids[1])
+
+
+def test_the_same_ranks_are_asked_again_and_answer_anew(hung):
+    collect_stacks(hung.pids, hung.files, 20.0)
+    again = collect_stacks(hung.pids, hung.files, 20.0)
+    assert sum(line.startswith("python: _batch ") for line in again[1]) == 1
+
+
+def test_the_report_names_the_rank_that_did_not_enter_the_operation(hung):
+    stacks = collect_stacks(hung.pids, hung.files, 20.0)
+    text = diagnose(states_of(hung, stacks), [CASE])
+    first, *others = text.splitlines()
+    assert first.startswith(f"rank 1 (host:1, pid {hung.pids[1]}) did not get any further than")
+    assert "rank 1 has not entered call 1; rank 0 waits in it" in text
+    assert any("_batch (cclmark/run/measure.py" in line for line in others)
+
+
+def test_a_stopped_rank_is_told_by_the_kernel_and_does_not_die_of_it(hung):
+    os.kill(hung.pids[1], signal.SIGSTOP)
+    begin_s = time.monotonic()
+    stacks = collect_stacks(hung.pids, hung.files, 20.0)
+    assert time.monotonic() - begin_s < 15, "waited for a rank that cannot answer"
+    assert stacks[1][0] == "no stack: it is stopped (state T)"
+    assert any(line.startswith("python: _batch ") for line in stacks[0])
+    os.kill(hung.pids[1], signal.SIGCONT)
+    wait_until(
+        lambda: any(
+            line.startswith("python: _batch ")
+            for line in collect_stacks(hung.pids, hung.files, 1.0)[1]
+        ),
+        "it answers again",
+    )
+
+
+@contextlib.contextmanager
+def program(body: str, tag: str) -> Iterator[tuple[int, int]]:
+    """A process that answers with stacks and then does ``body``; its number and its file."""
+    file = os.memfd_create("stack")
+    ready, told = os.pipe()
+    text = (
+        "import ctypes, os, signal, sys, threading, time\n"
+        "from cclmark.run.worker import _answer_with_stacks\n"
+        "def here():\n"
+        f"    os.write({told}, b'x')\n"
+        f"    {body}\n"
+        f"_answer_with_stacks({file})\n"
+        "here()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", text], pass_fds=(file, told), env=environment(tag, None)
+    )
+    os.close(told)
+    try:
+        assert os.read(ready, 1) == b"x", "it did not even begin"
+        time.sleep(0.05)
+        yield process.pid, file
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ready)
+        os.close(file)
+
+
+@pytest.mark.parametrize(
+    ("body", "native"),
+    [
+        ("ctypes.CDLL(None).poll(None, 0, 60000)", "poll"),
+        ("ctypes.PyDLL(None).poll(None, 0, 60000)", "poll"),
+        (
+            "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); time.sleep(60)",
+            "",
+        ),
+        ("exec('while True: pass')", ""),
+    ],
+    ids=["without the GIL", "with the GIL", "beside threads", "in Python alone"],
+)
+def test_a_process_answers_from_wherever_it_is(tag, body, native):
+    with program(body, tag) as (pid, file):
+        (lines,) = collect_stacks({0: pid}, {0: file}, 20.0).values()
+        assert is_alive(pid)
+    assert any(line.startswith("python: here ") for line in lines), lines
+    assert native in lines[0]
+
+
+def test_a_process_that_does_not_answer_is_waited_for_no_longer_than_granted(tag):
+    body = f"signal.pthread_sigmask(signal.SIG_BLOCK, [{STACK_SIGNAL}]) and 0 or time.sleep(60)"
+    with program(body, tag) as (pid, file):
+        begin_s = time.monotonic()
+        (lines,) = collect_stacks({0: pid}, {0: file}, 0.3).values()
+        assert 0.3 <= time.monotonic() - begin_s < 10
+        assert lines[0] == "no stack: no answer within 0.3 s, it sleeps (state S)"
+
+
+def test_what_does_not_listen_is_not_killed_by_the_question():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        file = os.memfd_create("stack")
+        try:
+            lines = collect_stacks({3: process.pid, 4: process.pid}, {3: file}, 1.0)
+            assert process.poll() is None
+            assert "does not listen" in lines[3][0]
+            assert "no file" in lines[4][0]
+        finally:
+            os.close(file)
+            process.kill()
+
+
+def test_a_process_that_is_gone_is_said_to_be(tag):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    file = os.memfd_create("stack")
+    try:
+        assert collect_stacks({0: process.pid, 1: 0}, {0: file, 1: file}, 1.0) == {
+            0: ["no stack: the process is gone"],
+            1: ["no stack: its process is not known"],
+        }
+    finally:
+        os.close(file)

@@ -1,0 +1,291 @@
+"""RAS is asked as NCCL's own client asks it, and may answer anything."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cclmark.launch import ras
+from cclmark.launch.ras import Laggard, Missing, ask_ras
+
+TEXT = "Job summary\n===========\n\n  #0-0 (27a079b8) MISMATCH\n"
+
+
+def communicator(counts, *, missing=(), key="0x1", first_pid=100):
+    """As RAS writes it: ``counts`` of all-reduce by rank, ``missing`` ranks and whether dead."""
+    return {
+        "hash": key,
+        "secondary_hash": "0x2:0x3",
+        "size": len(counts) + len(missing),
+        "ranks_count": len(counts),
+        "missing_ranks_count": len(missing),
+        "ranks": [
+            {
+                "rank": rank,
+                "host": "10.0.0.1",
+                "pid": first_pid + rank,
+                "cuda_dev": rank,
+                "nvml_dev": rank,
+                "status": {"init_state": 0, "async_error": 0, "finalize_called": False},
+                "collective_counts": {"Broadcast": 2, "AllReduce": count},
+            }
+            for rank, count in counts.items()
+        ],
+        "missing_ranks": [
+            {
+                "rank": rank,
+                "host": "10.0.0.1",
+                "pid": first_pid + rank,
+                "cuda_dev": rank,
+                "nvml_dev": rank,
+                "status": {"unresponsive": True, "considered_dead": dead},
+            }
+            for rank, dead in missing
+        ],
+    }
+
+
+def document(*communicators):
+    return json.dumps(
+        {
+            "nccl_version": "2.28.9",
+            "communicators_count": len(communicators),
+            "communicators": communicators,
+            "ras": {"collection_time_sec": 0.0, "timeouts_count": 0},
+        },
+        indent=2,
+    )
+
+
+class Server:
+    """Speaks RAS's protocol as src/ras/client_support.cc does, or badly.
+
+    ``answers``: JSON documents, one query after the other, the last one for ever; none for a server
+    that is too old for them. ``send`` writes an answer, ``greet`` says whether connection number N
+    is answered at all.
+    """
+
+    def __init__(self, answers=(), *, text=TEXT, send=None, greet=lambda number: True, hello=None):
+        self.answers = list(answers)
+        self.text = text
+        self.send = send or (lambda connection, answer: connection.sendall(answer))
+        self.greet = greet
+        self.hello = hello or b"SERVER PROTOCOL 2\n"
+        self.heard: list[list[str]] = []
+        self.queries = 0
+        self._lock = threading.Lock()
+        self._closing = False
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._kept: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def environment(self):
+        return {"NCCL_RAS_ADDR": f"127.0.0.1:{self._socket.getsockname()[1]}"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+        for connection in self._kept:
+            connection.close()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            number = len(self._kept)
+            self._kept.append(connection)
+            if self.greet(number):
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        commands: list[str] = []
+        self.heard.append(commands)
+        as_json = False
+        try:
+            for line in connection.makefile("r"):
+                command = line.rstrip("\r\n")
+                commands.append(command)
+                low = command.lower()
+                if low.startswith("client protocol "):
+                    connection.sendall(self.hello)
+                elif low.startswith("timeout "):
+                    connection.sendall(b"OK\n" if low.split()[1].isdecimal() else b"ERROR: no\n")
+                elif low == "set format json" and self.answers:
+                    as_json = True
+                    connection.sendall(b"OK\n")
+                elif low == "verbose status":
+                    self.send(connection, self._answer(as_json).encode())
+                    connection.close()
+                    return
+                else:
+                    connection.sendall(f"ERROR: Unknown command {command}\n".encode())
+        except OSError:
+            pass
+        connection.close()
+
+    def _answer(self, as_json):
+        if not as_json:
+            return self.text
+        with self._lock:
+            self.queries += 1
+            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_the_protocol_is_spoken_and_the_laggard_found():
+    hung = document(communicator({0: 17, 1: 17, 2: 16, 3: 17}))
+    with Server([hung]) as server:
+        report = ask_ras([101, 102], server.environment)
+    assert report.text == TEXT
+    assert report.laggards == (Laggard(2, "10.0.0.1", 102, "AllReduce", 16, 17),)
+    assert report.still is True
+    assert report.reason == ""
+    assert report.sentences() == [
+        "rank 2 (10.0.0.1, pid 102) launched 16 AllReduce, others 17",
+        "the counts of all ranks stand still",
+    ]
+    assert server.queries == 2
+    greeting = ["CLIENT PROTOCOL 2", "TIMEOUT 1"]
+    as_json = [*greeting, "SET FORMAT json", "VERBOSE STATUS"]
+    assert sorted(server.heard) == sorted([[*greeting, "VERBOSE STATUS"], as_json, as_json])
+
+
+def test_counts_that_move_are_no_hang_and_the_later_ones_are_told():
+    answers = [document(communicator({0: 17, 1: 16})), document(communicator({0: 40, 1: 39}))]
+    with Server(answers) as server:
+        report = ask_ras((), server.environment)
+    assert report.still is False
+    assert [(one.count, one.most) for one in report.laggards] == [(39, 40)]
+    assert report.sentences()[-1] == "the counts of all ranks move"
+
+
+def test_ranks_that_are_missing_are_named():
+    with Server([document(communicator({0: 5}, missing=[(1, False), (2, True)]))]) as server:
+        report = ask_ras([100], server.environment)
+    assert report.missing == (
+        Missing(1, "10.0.0.1", 101, dead=False),
+        Missing(2, "10.0.0.1", 102, dead=True),
+    )
+    assert report.sentences()[:2] == [
+        "rank 1 (10.0.0.1, pid 101) does not answer",
+        "rank 2 (10.0.0.1, pid 102) is considered dead",
+    ]
+
+
+def test_many_laggards_do_not_fill_the_screen():
+    counts = dict.fromkeys(range(100), 16) | {0: 17}
+    with Server([document(communicator(counts))]) as server:
+        lines = ask_ras((), server.environment).sentences()
+    assert len(lines) == 10
+    assert lines[8] == "91 more are missing or behind"
+
+
+def test_only_communicators_of_these_processes_are_told_of():
+    own = communicator({0: 3, 1: 2}, key="0xa")
+    foreign = communicator({0: 9, 1: 1}, key="0xb", first_pid=900)
+    with Server([document(foreign, own)]) as server:
+        assert [one.pid for one in ask_ras([100, 101], server.environment).laggards] == [101]
+        other = ask_ras([55], server.environment)
+        everything = ask_ras((), server.environment)
+    assert (other.text, other.laggards) == ("", ())
+    assert "another job's" in other.reason
+    assert len(everything.laggards) == 2
+
+
+def test_a_server_that_knows_no_json_gives_its_text():
+    with Server() as server:
+        report = ask_ras([100], server.environment)
+    assert report.text == TEXT
+    assert report.still is None
+    assert report.reason.endswith("to tell who is behind takes NCCL 2.28.7 or later")
+
+
+def test_a_process_that_is_stopped_is_passed_over_for_one_that_answers():
+    """All processes of a job listen at the same port, and the system picks one of them."""
+    with Server([document(communicator({0: 1}))], greet=lambda number: number > 1) as server:
+        report = ask_ras((), server.environment, deadline_s=4.0)
+    assert report.text == TEXT
+    assert report.still is True
+
+
+def slowly(pause_s: float) -> Callable[[socket.socket, bytes], None]:
+    def send(connection, answer):
+        for place in range(0, len(answer), 16):
+            connection.sendall(answer[place : place + 16])
+            time.sleep(pause_s)
+
+    return send
+
+
+def for_ever(connection, answer):
+    while True:
+        connection.sendall(answer * 100)
+
+
+def cut_off(connection, answer):
+    connection.sendall(answer[: len(answer) // 2])
+
+
+WHOLE = document(communicator({0: 1, 1: 2}))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"hello": b"HTTP/1.1 400 Bad Request\r\n\r\n"}, "what listens there is not RAS"),
+        ({"hello": b"x" * 100_000}, "what listens there is not RAS"),
+        ({"hello": b"\xff\xfe\n"}, "what listens there is not RAS"),
+        ({"greet": lambda number: False}, "no answer in time"),
+        ({"send": slowly(0.3)}, "no answer in time"),
+        ({"send": for_ever}, "an answer without end"),
+        ({"send": lambda connection, answer: time.sleep(20)}, "no answer in time"),
+        ({"answers": ["{}"]}, "something that cannot be read"),
+        ({"answers": ["[" * 100_000]}, "something that cannot be read"),
+        ({"answers": ['{"communicators": [{"ranks": 3}]}']}, "something that cannot be read"),
+        ({"send": cut_off}, "something that cannot be read"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_short_reason_in_time(monkeypatch, options, reason):
+    monkeypatch.setattr(ras, "_MOST_BYTES", 1 << 20)
+    with Server(**{"answers": [WHOLE], **options}) as server:
+        begin_s = time.monotonic()
+        report = ask_ras([100], server.environment, deadline_s=0.8)
+        assert time.monotonic() - begin_s < 10
+    assert reason in report.reason
+    assert len(report.reason) < 300
+    assert report.laggards == ()
+    assert report.still is None
+
+
+def test_what_came_of_a_text_that_takes_too_long_is_kept():
+    with Server(send=slowly(0.2)) as server:
+        report = ask_ras((), server.environment, deadline_s=0.5)
+    assert report.text
+    assert TEXT.startswith(report.text)
+    assert "no answer in time" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"NCCL_RAS_ENABLE": "0"}, "RAS is off: NCCL_RAS_ENABLE=0"),
+        ({"NCCL_RAS_ADDR": "nowhere"}, "cannot read NCCL_RAS_ADDR=nowhere"),
+        ({"NCCL_RAS_ADDR": "a:99999"}, "cannot read NCCL_RAS_ADDR=a:99999"),
+        ({"NCCL_RAS_ADDR": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
+        ({"NCCL_RAS_ADDR": "[::1]:1"}, "::1:1: "),
+        ({"NCCL_RAS_ADDR": "\u00fc" * 80 + ":5"}, ": "),
+    ],
+)
+def test_where_nobody_listens_it_is_said(environment, reason):
+    report = ask_ras([1], environment, deadline_s=1.0)
+    assert report.reason.count(reason) >= 1
+    assert (report.text, report.still) == ("", None)
