@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -158,7 +159,9 @@ NB_MODULE(_engine, m) {
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
   nb::class_<Team>(m, "Team")
-      .def(nb::init<int, int, int, bool>(), "fd"_a, "rank"_a, "size"_a, "oversubscribed"_a)
+      .def(nb::init<int, int, int, bool, std::vector<int>, Team::Courier>(), "fd"_a, "rank"_a,
+           "size"_a, "oversubscribed"_a, "hosts"_a = std::vector<int>{},
+           "courier"_a.none() = nb::none())
       .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a)
       .def("rest", &Team::rest, "resting"_a)
       .def("expect_within", &Team::expect_within, "seconds"_a, "doing"_a)
@@ -167,6 +170,9 @@ NB_MODULE(_engine, m) {
           "gather",
           [](Team& team, const std::vector<double>& values) { return team.gather(values); },
           "values"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "wait_elsewhere", [](const Team& team) { team.check(Team::kElsewhere); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("abort", &Team::abort)
       .def_prop_ro("rank", &Team::rank)
       .def_prop_ro("size", &Team::size);

@@ -341,7 +341,7 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
 }
 
 void Bridge::wait_until_idle(void* stream) {
-  while (!device_.idle(stream)) team_.check(-1);
+  while (!device_.idle(stream)) team_.check(Team::kDevice);
 }
 
 /// Holds one stream up until the other has done what it has been given so far.

@@ -172,7 +172,7 @@ class AfterStream final : public Call {
       : call_(std::move(call)), device_(device), team_(team), stream_(stream) {}
   void prepare(const void* send, void* receive) override { call_->prepare(send, receive); }
   void enqueue(const void* send, void* receive) override {
-    while (!device_.idle(stream_)) team_.check(-1);
+    while (!device_.idle(stream_)) team_.check(Team::kDevice);
     call_->enqueue(send, receive);
   }
 

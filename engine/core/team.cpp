@@ -34,17 +34,32 @@ std::vector<int> numbers_up_to(int size) {
 
 }  // namespace
 
-Team::Team(int fd, int rank, int size, bool oversubscribed)
-    : Team(fd, 0, numbers_up_to(size), rank, oversubscribed) {}
+Team::Team(int fd, int rank, int size, bool oversubscribed, std::vector<int> hosts, Courier courier)
+    : Team(fd, 0, numbers_up_to(size), rank, oversubscribed, std::move(hosts), std::move(courier)) {
+}
 
-Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed)
+Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed,
+           std::vector<int> hosts, Courier courier)
     : first_slot_(first_slot),
       numbers_(std::move(numbers)),
+      hosts_(std::move(hosts)),
+      courier_(std::move(courier)),
       rank_(rank),
       size_(static_cast<int>(numbers_.size())),
       oversubscribed_(oversubscribed) {
   if (rank < 0 || rank >= size_) {
     throw Error("rank " + std::to_string(rank) + " of " + std::to_string(size_) + " is impossible");
+  }
+  auto host_of = [this](int number) {
+    if (hosts_.empty()) return 0;
+    if (static_cast<size_t>(number) < hosts_.size()) return hosts_[static_cast<size_t>(number)];
+    throw Error("the host of rank " + std::to_string(number) + " is unknown");
+  };
+  int own_host = host_of(numbers_[static_cast<size_t>(rank)]);
+  for (int number : numbers_) here_.push_back(host_of(number) == own_host);
+  if (!on_one_host()) {
+    if (!courier_) throw Error("ranks of several hosts need a courier");
+    fetches_ = std::ranges::find(here_, true) - here_.begin() == rank;
   }
   bytes_ = kHeaderBytes + sizeof(Slot) * (first_slot_ + numbers_.size());
   // This grows the file and never shrinks it: others may need more of it.
@@ -69,11 +84,16 @@ std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members,
   if (own == members.end()) throw Error("a rank can only join a group that it is in");
   auto place = static_cast<int>(own - members.begin());
   // make_unique cannot reach the constructor.
-  return std::unique_ptr<Team>(new Team(fd, first_slot, members, place, oversubscribed_));
+  return std::unique_ptr<Team>(
+      new Team(fd, first_slot, members, place, oversubscribed_, hosts_, courier_));
 }
 
 Team::Slot& Team::slot(int rank) const {
   return reinterpret_cast<Slot*>(memory_ + kHeaderBytes)[first_slot_ + static_cast<size_t>(rank)];
+}
+
+bool Team::on_one_host() const {
+  return std::ranges::find(here_, false) == here_.end();
 }
 
 bool Team::aborted() const {
@@ -94,20 +114,47 @@ void Team::check(int peer) const {
   if (!deadline_.passed()) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%g s", deadline_.seconds());
-  std::string awaited =
-      peer < 0 ? "the device" : "rank " + std::to_string(numbers_[static_cast<size_t>(peer)]);
+  std::string awaited = peer == kDevice ? "the device"
+                        : peer == kElsewhere
+                            ? "the ranks of other hosts"
+                            : "rank " + std::to_string(numbers_[static_cast<size_t>(peer)]);
   throw TimeoutError("waited " + std::string(seconds) + " for " + awaited + " during " + doing_);
 }
 
 void Team::barrier() {
+  meet(0);
+}
+
+void Team::meet(size_t count) {
   uint64_t epoch = ++epoch_;
   slot(rank_).epoch.store(epoch, std::memory_order_release);
   for (int step = 1; step < size_; ++step) {
     int peer = (rank_ + step) % size_;
+    if (fetches_ && !here(peer)) continue;
     Patience patience(oversubscribed_, resting_);
     while (slot(peer).epoch.load(std::memory_order_acquire) < epoch) {
       if (patience.pause()) check(peer);
     }
+  }
+  if (fetches_) fetch(count);
+}
+
+void Team::fetch(size_t count) {
+  size_t parity = epoch_ % 2;
+  std::vector<double> own;
+  for (int peer = 0; peer < size_; ++peer) {
+    const double* payload = slot(peer).payload[parity];
+    if (here(peer)) own.insert(own.end(), payload, payload + count);
+  }
+  std::vector<double> all = courier_(numbers_, own);
+  if (all.size() != count * static_cast<size_t>(size_)) {
+    throw Error("the courier between hosts brought " + std::to_string(all.size()) + " values");
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    if (here(peer)) continue;
+    auto from = all.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(peer) * count);
+    std::copy_n(from, count, slot(peer).payload[parity]);
+    slot(peer).epoch.store(epoch_, std::memory_order_release);
   }
 }
 
@@ -118,7 +165,7 @@ std::vector<double> Team::gather(std::span<const double> values) {
     size_t count = std::min(kChunk, values.size() - done);
     size_t parity = (epoch_ + 1) % 2;
     std::copy_n(values.begin() + static_cast<ptrdiff_t>(done), count, slot(rank_).payload[parity]);
-    barrier();
+    meet(count);
     for (int peer = 0; peer < size_; ++peer) {
       double* target = result.data() + static_cast<size_t>(peer) * values.size() + done;
       std::copy_n(slot(peer).payload[parity], count, target);

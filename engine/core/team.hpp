@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,18 +13,30 @@
 
 namespace cclmark {
 
-/// The ranks of one host, meeting in a piece of shared memory.
+/// The ranks of a run, meeting in a piece of shared memory, and between hosts by a courier.
 ///
-/// The launcher makes the memory (an anonymous memfd, so nothing can leak) and every rank maps it.
-/// All zeros is the valid first state: no rank has to come first. A rank writes its own slot only.
+/// Each host's supervisor makes the memory (an anonymous memfd, so nothing can leak) and every rank
+/// there maps it. All zeros is the valid first state: no rank has to come first. A rank writes its
+/// own slot; the first of a host also those of the ranks elsewhere, once the courier is back: so
+/// all others wait for near and far ranks alike.
 ///
 /// The first byte of the memory is the abort flag. Whoever sets it, a rank or the launcher with a
 /// plain write to the file, ends every wait of every rank with AbortedError.
 class Team {
  public:
+  /// Takes the values of the members on this host, as many for each, to the other hosts of
+  /// `members`, and returns those of all members in their order. Waits for all hosts to have sent
+  /// theirs; keeps calling check(kElsewhere) meanwhile, and raises what that does.
+  using Courier = std::function<std::vector<double>(const std::vector<int>& members,
+                                                    const std::vector<double>& own)>;
+  static constexpr int kDevice = -1;
+  static constexpr int kElsewhere = -2;
+
   /// Maps `fd`, growing it to the size needed. The descriptor stays the caller's.
   /// `oversubscribed`: ranks outnumber processors, so waits yield at once instead of spinning.
-  Team(int fd, int rank, int size, bool oversubscribed);
+  /// `hosts`: a number for the host of each rank, and how to reach them; none where all are here.
+  Team(int fd, int rank, int size, bool oversubscribed, std::vector<int> hosts = {},
+       Courier courier = nullptr);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -37,6 +50,10 @@ class Team {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool oversubscribed() const { return oversubscribed_; }
+  /// Whether a rank of this team is on the same host as this one.
+  bool here(int rank) const { return here_[static_cast<size_t>(rank)]; }
+  /// Whether all are.
+  bool on_one_host() const;
 
   /// Whether this rank has nothing to do while others measure: its waits then sleep, so that they
   /// take nothing from those who work.
@@ -44,7 +61,7 @@ class Team {
 
   /// How long the waits from now on may last. `doing` names the phase in messages.
   void expect_within(double seconds, std::string doing);
-  /// To be called now and then by whoever waits for `peer` (-1: for a device). Raises AbortedError
+  /// To be called now and then by whoever waits for `peer`, or kDevice. Raises AbortedError
   /// when a rank gave up, TimeoutError when the time granted is over.
   void check(int peer) const;
 
@@ -62,14 +79,22 @@ class Team {
   static constexpr size_t kHeaderBytes = 4096;
   static constexpr double kDefaultSeconds = 60;
 
-  Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed);
+  Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed,
+       std::vector<int> hosts, Courier courier);
 
   Slot& slot(int rank) const;
+  /// Returns once every rank has called it; `count` values in everybody's payload go to all.
+  void meet(size_t count);
+  void fetch(size_t count);
 
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
   size_t first_slot_;
   std::vector<int> numbers_;  // what messages call the ranks
+  std::vector<int> hosts_;    // by number, not by place in this team
+  Courier courier_;
+  std::vector<bool> here_;
+  bool fetches_ = false;  // whether this rank sends the courier for those of its host
   int rank_;
   int size_;
   bool oversubscribed_;

@@ -204,7 +204,7 @@ void Session::wait_until_idle() {
   for (size_t polls = 1; !device_.idle(stream_.get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
     communicator_.check();
-    team_.check(-1);
+    team_.check(Team::kDevice);
   }
   counter_.complete();
 }

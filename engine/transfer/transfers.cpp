@@ -354,7 +354,7 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
   runner.device.activate();
   for (size_t polls = 1; !runner.device.idle(lane->stream.get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
-    team_.check(-1);
+    team_.check(Team::kDevice);
     if (!deadline.passed()) continue;
     static_cast<void>(lane.release());
     lane = std::make_unique<Lane>(runner.device);
@@ -365,7 +365,7 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
 
 void Transfers::finish(Station& own) {
   own.device.activate();
-  while (!own.device.idle(own.service.get())) team_.check(-1);
+  while (!own.device.idle(own.service.get())) team_.check(Team::kDevice);
 }
 
 FlowTimes Transfers::run(size_t iterations, double limit_s) {

@@ -36,3 +36,11 @@ class RankError(CclmarkError):
     """A rank died, failed or did not answer in time."""
 
     exit_code = EXIT_DIED
+
+
+class Followed(Exception):  # noqa: N818 - no error: this process has done its part
+    """This process was not the first of a run: all is done, and this is how it ended."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code

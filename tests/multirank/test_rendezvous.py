@@ -55,9 +55,9 @@ def job_for(server: Server, **changes) -> Job:
         team_fd=-1,
         board_fd=-1,
         endpoint=server.endpoint,
-        server_key=server.public_key,
-        client_public_key=server.client_public_key,
-        client_secret_key=server.client_secret_key,
+        server_key=server.keys.server_public,
+        client_public_key=server.keys.client_public,
+        client_secret_key=server.keys.client_secret,
         token=server.token,
         cases=[],
         settings=SETTINGS,
@@ -114,8 +114,8 @@ def test_listens_on_loopback_only(server):
 
 def test_secrets_are_new_for_every_run(server):
     with contextlib.closing(Server()) as other:
-        for name in ("token", "public_key", "client_public_key", "client_secret_key"):
-            assert getattr(server, name) != getattr(other, name)
+        for name in ("token", "server_public", "client_public", "client_secret"):
+            assert getattr(server.keys, name) != getattr(other.keys, name)
     assert len(server.token) >= 16
 
 

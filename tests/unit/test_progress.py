@@ -7,11 +7,11 @@ import pytest
 
 from cclmark.cli.progress import Progress
 from cclmark.plan.cases import Case
-from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Look
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
-OUTSIDE = Status("communicator creation", -1, 0, 0.0, 0.0)
-TIMING = Status("timing", 1, 12, 0.0, 0.0)
+OUTSIDE = Look(0, 1, "communicator creation", -1, 0, 0.0, False, None, False)
+TIMING = Look(0, 1, "timing", 1, 12, 0.0, False, None, False)
 
 
 def progress(*, cycles=1, elapsed_s=0.0, done=0):

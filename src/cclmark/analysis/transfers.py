@@ -37,16 +37,23 @@ def _rate(size_bytes: int, time_s: float) -> float:
 
 
 def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float | None:
-    """The share of what the pair's links carry in the directions used, None where unknown.
+    """The share of what the pair's links carry in the directions used, None where unknown."""
+    if result.summary is None or not result.summary.bytes_per_s:
+        return None
+    allowed = allowed_bytes_per_s(result.transfer, result.transfer.flows, limits)
+    return result.summary.bytes_per_s / allowed if allowed else None
+
+
+def allowed_bytes_per_s(
+    transfer: Transfer, flows: Sequence[Pair], limits: Mapping[Pair, float]
+) -> float | None:
+    """What the links carry of ``flows`` of the transfer together, None where unknown.
 
     Flows that share a device's links have no limit of their own: None too.
     """
-    if result.summary is None or not result.summary.bytes_per_s:
+    if transfer.scope not in ("pairs", "all-pairs"):
         return None
-    if result.transfer.scope not in ("pairs", "all-pairs"):
-        return None
-    allowed = sum(limits.get(flow, 0.0) for flow in result.transfer.flows)
-    return result.summary.bytes_per_s / allowed if allowed else None
+    return sum(limits.get(flow, 0.0) for flow in flows) or None
 
 
 @dataclass(frozen=True)

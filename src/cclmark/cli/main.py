@@ -15,8 +15,10 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
-from cclmark.errors import EXIT_INTERRUPTED, CclmarkError
+from cclmark.errors import EXIT_INTERRUPTED, CclmarkError, Followed, RankError
+from cclmark.launch.placement import speaks
 from cclmark.signals import interrupt, on_ending_signals
 
 
@@ -82,6 +84,7 @@ for _command in (
     *transfer_commands(),
     pairs_command(),
     torch_commands(),
+    suite_command(),
     info_command(),
 ):
     app.add_command(_command)
@@ -111,14 +114,20 @@ def _run() -> None:
     try:
         on_ending_signals(interrupt)
         app(prog_name="cclmark", standalone_mode=False)
+    except Followed as followed:
+        sys.exit(followed.exit_code)
     except click.ClickException as error:
-        error.show()
+        if speaks(os.environ):
+            error.show()
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        print(f"cclmark: {error}", file=sys.stderr)
+        # What is wrong with the command all processes find out, and one says.
+        if isinstance(error, RankError) or speaks(os.environ):
+            print(f"cclmark: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        print("cclmark: interrupted", file=sys.stderr)
+        if speaks(os.environ):
+            print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     finally:
         on_ending_signals(signal.SIG_IGN)  # the exit code stands

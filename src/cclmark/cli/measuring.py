@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from cclmark.cli.joining import joined
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.errors import MissingError, UsageError
-from cclmark.launch.devices import DeviceChoice, choose_devices, quick_cuda_count
+from cclmark.launch.crew import Crew
+from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import Request
+from cclmark.launch.placement import find_placement, launching_program
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
@@ -47,6 +50,7 @@ _NATIVE_CCL = {
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
+_WITHIN_A_HOST = ("shm", BRIDGE)
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -56,11 +60,18 @@ def measure(operations: list[str], flags: Flags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    devices = pick_devices(flags.devices, device_count(flags), mixed=True)
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    with joined(flags.devices, device_count(flags), flags.timeout_s, mixed=True) as crew:
+        crew.exit_code = _measure(operations, flags, crew, began_s)
+        return crew.exit_code
+
+
+def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) -> int:
+    devices = crew.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
-    plan = sweep_of(operations, flags, devices.runtime, settings, ranks, roots)
+    plan = sweep_of(operations, flags, crew, settings, ranks, roots)
     settings.islands = _islands(flags, plan.ccls, devices)
     settings.through_host = flags.through_host
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
@@ -71,7 +82,7 @@ def measure(operations: list[str], flags: Flags) -> int:
             f"{plan.ranks} ranks: raise -e"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
-    mpirun = _mpirun() if "mpi" in plan.ccls else None
+    mpirun = _mpirun(crew) if "mpi" in plan.ccls else None
     request = Request(
         devices=devices,
         cases=cases,
@@ -81,7 +92,8 @@ def measure(operations: list[str], flags: Flags) -> int:
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
         warnings=warnings_of(loaded),
-        mpirun=mpirun.path if mpirun is not None else "",
+        mpirun=mpirun.path if mpirun is not None and crew.placement is None else "",
+        crew=crew,
     )
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
@@ -94,19 +106,34 @@ def measure(operations: list[str], flags: Flags) -> int:
     )
 
 
-def _mpirun() -> locate.Mpirun:
-    """What starts the ranks where MPI is measured. Raises MissingError, UsageError."""
-    if launched_by_mpi("mpi") is not None:
-        raise UsageError("--ccl mpi starts an mpirun itself: run cclmark without one")
-    return locate.find_mpirun()
+def _mpirun(crew: Crew) -> locate.Mpirun:
+    """What starts the ranks where MPI is measured, or has started this process.
+
+    Raises MissingError, UsageError.
+    """
+    placement = crew.placement
+    if placement is None:
+        return locate.find_mpirun()
+    if not placement.by_mpi:
+        raise UsageError(
+            f"--ccl mpi takes ranks that an mpirun or srun started, and {placement.launcher} did"
+        )
+    if any(len(join.indices) != 1 for join in crew.joins):
+        raise UsageError("--ccl mpi takes a process for each device: leave out -g, or say -g 1")
+    program = launching_program(os.getpid())
+    return locate.mpirun_at(program.path) if program is not None else locate.find_mpirun()
 
 
 def device_count(flags: Flags) -> int | None:
-    """How many devices ``-g`` or hccl_test's ``-p`` asks for."""
+    """How many devices ``-g`` asks for, or hccl_test's ``-p``, which counts those of a host."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
             raise UsageError("-g and -p ask for different numbers of devices")
-        return flags.count if flags.count is not None else flags.npus
+        if flags.count is not None or flags.npus is None:
+            return flags.count
+        placement = find_placement(os.environ)
+        beside = placement.local_size if placement is not None else None
+        return max(1, flags.npus // (beside or 1))
     print(
         f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output is "
         "checked. For one device write -g 1.",
@@ -127,62 +154,16 @@ def check_faults(
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 
 
-def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
-    """What ``--devices`` and ``-g`` ask for, see choose_devices.
-
-    Says at once what is odd about it: the header will as well, but not every format shows that.
-    ``mixed``: they may be of several runtimes.
-    """
-    devices = choose_devices(text, count, _count_devices)
-    if devices.mixed and not mixed:
-        raise UsageError(
-            "devices of several runtimes are measured by collectives, with --ccl bridge"
-        )
-    if devices.notice:
-        print(f"cclmark: {devices.notice}", file=sys.stderr)
-    return devices
-
-
-def launched_by_mpi(command: str) -> tuple[int, int] | None:
-    """Rank and size of this process among those that an mpirun started, on this host only.
-
-    Raises UsageError where it started some on others: ``command`` cannot measure between hosts.
-    """
-    for rank_name, size_name, local_name in (
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
-    ):
-        rank, size = os.environ.get(rank_name, ""), os.environ.get(size_name, "")
-        if not (rank.isdecimal() and size.isdecimal()):
-            continue
-        if os.environ.get(local_name) != size:
-            raise UsageError(
-                f"mpirun started {size} processes, not all on this host: between hosts "
-                f"{command} cannot measure; run it on each host"
-            )
-        return int(rank), int(size)
-    return None
-
-
-def _count_devices(runtime: str) -> int:
-    quick = quick_cuda_count() if runtime == "cuda" else None
-    if quick is not None:
-        return quick
-    from cclmark.run.probe import count_devices
-
-    return count_devices(runtime)
-
-
 def sweep_of(
     operations: list[str],
     flags: Flags,
-    runtime: str,
+    crew: Crew,
     settings: Settings,
     ranks: int,
     roots: list[int],
 ) -> Sweep:
-    """The sweep that the flags ask for. Raises UsageError."""
-    ccls = _ccls(flags, runtime)
+    """The sweep that the flags ask for. Raises UsageError, MissingError."""
+    ccls = _ccls(flags, crew)
     uneven = UnevenPattern.parse(flags.pattern)
     if "alltoallv" in operations:
         uneven.check(ranks)
@@ -206,7 +187,22 @@ def sweep_of(
     )
 
 
-def _ccls(flags: Flags, runtime: str) -> list[str]:
+def _ccls(flags: Flags, crew: Crew) -> list[str]:
+    names = _named_ccls(flags, crew)
+    within = [name for name in names if name in _WITHIN_A_HOST]
+    if within and len(crew.hosts) > 1:
+        raise UsageError(
+            f"{within[0]} works within one host, and these ranks are on {len(crew.hosts)}: take "
+            "--ccl mpi (under an mpirun or srun), torch:gloo, or the devices' own library"
+        )
+    return names
+
+
+def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
+    runtime = crew.devices.runtime
+    if not flags.ccl and runtime == "host" and len(crew.hosts) > 1:
+        placement = crew.placement
+        return ["mpi" if placement is not None and placement.by_mpi else "torch:gloo"]
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")

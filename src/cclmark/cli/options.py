@@ -43,6 +43,13 @@ def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any
     return field(default=default, metadata={"names": names, "group": group, "settings": settings})
 
 
+def argument(metavar: str, default: str = "") -> Any:
+    """A dataclass field that becomes a click argument, which need not be given."""
+    return field(
+        default=default, metadata={"argument": {"metavar": f"[{metavar}]", "required": False}}
+    )
+
+
 def changed(
     original: Field[Any],
     default: Any = None,
@@ -433,6 +440,10 @@ def command(
     parameters: list[click.Parameter] = []
     for entry in fields(flags_type):
         if entry.name in getattr(flags_type, "without", ()):
+            continue
+        if "argument" in entry.metadata:
+            settings = {**entry.metadata["argument"], "default": entry.default}
+            parameters.append(click.Argument([entry.name], **settings))
             continue
         settings = dict(entry.metadata["settings"])
         if "multiple" not in settings:

@@ -7,11 +7,11 @@ import time
 
 import msgspec
 
+from cclmark.cli.joining import joined
 from cclmark.cli.measuring import (
     check_faults,
+    check_limits,
     device_count,
-    launched_by_mpi,
-    pick_devices,
     settings_of,
     sweep_of,
     warnings_of,
@@ -20,6 +20,7 @@ from cclmark.cli.output import Output
 from cclmark.cli.pair_options import PairFlags
 from cclmark.cli.recording import record
 from cclmark.errors import UsageError
+from cclmark.launch.crew import Crew
 from cclmark.launch.local import Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
@@ -41,16 +42,14 @@ def measure_pairs(flags: PairFlags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    launched = launched_by_mpi("pairs")
-    if launched is not None:
-        if launched[0] > 0:
-            return 0  # the first process measures for all: it starts those that it needs
-        print(
-            f"cclmark: mpirun started {launched[1]} processes; the first one starts a rank for "
-            "each device itself",
-            file=sys.stderr,
-        )
-    devices = pick_devices(flags.devices, device_count(flags))
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    with joined(flags.devices, device_count(flags), flags.timeout_s) as crew:
+        crew.exit_code = _measure(flags, crew, began_s)
+        return crew.exit_code
+
+
+def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
+    devices = crew.devices
     number = len(devices.indices)
     if number < 2:
         raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
@@ -58,7 +57,7 @@ def measure_pairs(flags: PairFlags) -> int:
         settings_of(flags, devices.runtime, _FACTOR), one_by_one=flags.one_by_one
     )
     operations = _chosen(flags.only, flags.group)
-    sweep = sweep_of(operations, flags, devices.runtime, settings, 2, [0, 1])
+    sweep = sweep_of(operations, flags, crew, settings, 2, [0, 1])
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
             "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
@@ -81,6 +80,7 @@ def measure_pairs(flags: PairFlags) -> int:
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
         in_pairs=True,
         warnings=warnings_of(sweep.ccls),
+        crew=crew,
     )
     return record(
         request,

@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.rendezvous.board import Status
-from cclmark.rendezvous.messages import Thing
+from cclmark.rendezvous.messages import Look, Thing
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -31,11 +30,11 @@ class Progress:
         self._quiet_since_s = time.monotonic()
         self._spinner: Spinner | None = None
 
-    def show(self, status: Status) -> None:
+    def show(self, look: Look) -> None:
         """Shows where rank 0 is."""
         if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
-        text = self.describe(status)
+        text = self.describe(look)
         if self._spinner is None:
             from rich.console import Console
 
@@ -47,23 +46,23 @@ class Progress:
         """Counts a case that is done."""
         self._done += 1
 
-    def describe(self, status: Status) -> str:
+    def describe(self, look: Look) -> str:
         """The time since the run began, the case of how many, and what is done to it.
 
         What matters comes first: a terminal may be too narrow for all of it.
         """
-        words = [_clock(time.monotonic() - self._began_s)]
-        text = status.phase
-        if 0 <= status.case_index < len(self._cases):
+        words = [clock(time.monotonic() - self._began_s)]
+        text = look.phase
+        if 0 <= look.case_index < len(self._cases):
             number = self._done + 1
             if self._planned:
                 # The last result may come before rank 0 says that it has gone on.
                 words.append(f"case {min(number, self._planned)} of {self._planned}")
             else:
                 words.append(f"case {number}")
-            text = f"{self._cases[status.case_index].describe()}: {text}"
-            if status.batches:
-                text += f", batch {status.batches}"
+            text = f"{self._cases[look.case_index].describe()}: {text}"
+            if look.batches:
+                text += f", batch {look.batches}"
         return "  ".join([*words, text])
 
     def clear(self) -> None:
@@ -74,7 +73,7 @@ class Progress:
         self._quiet_since_s = time.monotonic()
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """0:07, 12:34 or 1:02:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)

@@ -16,10 +16,9 @@ from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
-from cclmark.launch.local import LocalLaunch, Outcome, Request, Surroundings
-from cclmark.launch.pairs import PairsLaunch
-from cclmark.rendezvous.board import Status
-from cclmark.rendezvous.messages import Thing
+from cclmark.launch.local import Outcome, Request, Surroundings
+from cclmark.launch.persistent import PersistentLaunch
+from cclmark.rendezvous.messages import Look, Thing
 from cclmark.report.exporter import Exporter
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
@@ -77,6 +76,8 @@ class Recorder:
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
             planned_cases=self._planned,
+            launcher=surroundings.launcher,
+            hosts=surroundings.hosts,
         )
         self._introduced = True
         self._journal.write(header)
@@ -103,9 +104,9 @@ class Recorder:
         else:
             self._notices.append(text)
 
-    def progress(self, status: Status) -> None:
+    def progress(self, look: Look) -> None:
         """Shows where the run is, on a terminal."""
-        self._progress.show(status)
+        self._progress.show(look)
 
     def finish(self, outcome: Outcome) -> int:
         """Writes the footer, says where the journal is and returns the exit code."""
@@ -177,8 +178,7 @@ def record(
             began_s,
         )
         with contextlib.closing(recorder):
-            launch = PairsLaunch if request.in_pairs else LocalLaunch
-            return recorder.finish(launch(request, recorder).run())
+            return recorder.finish(PersistentLaunch(request, recorder).run())
     finally:
         printed.close()
 

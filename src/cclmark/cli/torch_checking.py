@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 
-from cclmark.cli.measuring import check_limits, pick_devices
+from cclmark.cli.joining import joined
+from cclmark.cli.measuring import check_limits
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.cli.torch_options import TorchFlags
 from cclmark.errors import UsageError
+from cclmark.launch.crew import Crew
 from cclmark.launch.local import Request
+from cclmark.launch.placement import find_placement
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import require_torch_devices, usual_runtime
@@ -32,8 +36,15 @@ def check_torch(flags: TorchFlags) -> int:
     check_limits(1.0, 1.0, flags.timeout_s)
     wanted = flags.devices
     if not wanted and usual_runtime(flags.backend) == "host":
-        wanted = f"host:{flags.count or _USUAL_RANKS}"
-    devices = pick_devices(wanted, flags.count)
+        alone = find_placement(os.environ) is None
+        wanted = f"host:{flags.count or _USUAL_RANKS}" if alone else "host"
+    with joined(wanted, flags.count, flags.timeout_s) as crew:
+        crew.exit_code = _check(flags, crew, began_s)
+        return crew.exit_code
+
+
+def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
+    devices = crew.devices
     require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:
@@ -69,6 +80,7 @@ def check_torch(flags: TorchFlags) -> int:
         ccl_wheels={},
         checks=chosen_checks(flags.only, backend),
         modules=flags.modules,
+        crew=crew,
     )
     return record(
         request,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import time
 
-from cclmark.cli.measuring import check_limits, launched_by_mpi, pick_devices, size_of
+from cclmark.cli.joining import first_of, pick_devices
+from cclmark.cli.measuring import check_limits, size_of
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import Request
+from cclmark.launch.placement import Placement
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
@@ -56,13 +58,12 @@ def measure_transfers(flags: TransferFlags) -> int:
     Raises CclmarkError before anything is started or written when the flags make no sense.
     """
     began_s = time.monotonic()
-    launched = launched_by_mpi("p2p")
-    if launched is not None and launched[0] > 0:
-        return 0  # the first process measures for all: it starts those that it needs
+    launched = first_of("p2p")
     _say_what_is_ignored(flags)
     if launched is not None and not flags.per_device:
         print(
-            f"cclmark: mpirun started {launched[1]} processes; one of them measures all devices. "
+            f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
+            "measures all devices. "
             "With -m 1 each device gets a process.",
             file=sys.stderr,
         )
@@ -116,12 +117,12 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
 
-def _devices(flags: TransferFlags, launched: tuple[int, int] | None) -> DeviceChoice:
+def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
     count = flags.count if flags.count is not None and flags.count != -1 else None
     if count is not None and count < 1:
         raise UsageError(f"-g: {count} devices are impossible")
     if launched is not None:
-        count = launched[1]
+        count = launched.processes
     listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
     if listed and listed != "-1":
         if flags.devices:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
+from cclmark.launch.placement import Placement
 
 RUNTIMES = ("cuda", "acl", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
 # Those that are looked for when none is named, best first: whose devices they are, and the device
@@ -88,6 +89,50 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
             )
         indices = indices[:count]
     return DeviceChoice(runtime, indices)
+
+
+def choose_own_devices(
+    placement: Placement, text: str, count: int | None, probe: Callable[[str], int]
+) -> DeviceChoice:
+    """As choose_devices, for one of the processes that a launcher started.
+
+    Beside others of its host a process takes ``count`` devices, one if that is None, by its place
+    among them; alone there, all. A process that sees no more than its share takes what it sees: the
+    launcher has given it those.
+    """
+    alone = placement.local is None or placement.local_size == 1
+    each = count or 1
+    runtime = _runtime_of(text)
+    if runtime == "host" and not text.partition(":")[2]:
+        text = f"host:{each}" if alone else "host"
+    if alone:
+        return choose_devices(text, count, probe)
+    assert placement.local is not None
+    first = placement.local * each
+    if "+" in text:
+        raise UsageError(f"--devices {text}: with a launcher each process has one kind of devices")
+    if runtime == "host":
+        indices = _host_indices(text.partition(":")[2], None) if ":" in text else ()
+        found = DeviceChoice("host", indices or tuple(range(_MOST_HOST_RANKS)))
+    else:
+        found = choose_devices(text, None, probe)
+        if found.runtime == "host" and ":" not in text:
+            found = replace(found, indices=tuple(range(_MOST_HOST_RANKS)))
+    if len(found.indices) == each:
+        return found
+    own = found.indices[first : first + each]
+    if len(own) < each:
+        raise MissingError(
+            f"the processes of one host need {first + each} {found.runtime} devices or more, "
+            f"{each} each: {len(found.indices)} are there. Start fewer, or say --devices host"
+        )
+    return replace(found, indices=own)
+
+
+def _runtime_of(text: str) -> str:
+    """The runtime that a choice names, empty where it leaves that open."""
+    name = text.partition(":")[0].strip()
+    return name if name.isalpha() else ""
 
 
 def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:

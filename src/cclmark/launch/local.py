@@ -1,4 +1,4 @@
-"""Runs ranks on this host, one process per device, and stands by until all of them are gone."""
+"""Runs ranks, one process per device, and stands by until all of them are gone."""
 
 from __future__ import annotations
 
@@ -13,21 +13,43 @@ from dataclasses import dataclass, field
 from textwrap import indent
 from typing import Protocol
 
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
+import msgspec
+
+from cclmark.analysis.hosts import differences_between
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    MissingError,
+    RankError,
+)
+from cclmark.launch.crew import Crew, crew_of_one
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
-from cclmark.launch.mpi import MpiRanks
-from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
+from cclmark.launch.member import describe_devices
+from cclmark.launch.ranks import kill_ranks
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
-from cclmark.rendezvous.board import Board, Status
-from cclmark.rendezvous.messages import Failed, Finished, Hello, Job, Measured, Notice, Thing
-from cclmark.rendezvous.server import Server
-from cclmark.results.machine import complete_from_nvml, describe_machine, spread_over_cores
+from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import (
+    Describe,
+    Described,
+    Failed,
+    Finished,
+    Hello,
+    Job,
+    Look,
+    Measured,
+    Notice,
+    Thing,
+)
+from cclmark.results.machine import describe_machine
 from cclmark.results.schema import (
     DeviceDescription,
+    HostDescription,
     LibraryDescription,
     Link,
     Machine,
@@ -42,7 +64,6 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
-_OVERTIME_S = 3.0  # a rank reports its own time-outs; after that the launcher does
 
 
 @dataclass(frozen=True)
@@ -53,7 +74,8 @@ class Request:
     is measured between every two; ``pending`` are the indices of those still to be measured, none
     for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
     that starts the ranks, where they are MPI's; none where this process starts them itself.
-    ``warnings``: what the user should know of what was asked for.
+    ``warnings``: what the user should know of what was asked for. ``crew``: the processes that take
+    part, none for this one alone.
     """
 
     devices: DeviceChoice
@@ -69,6 +91,7 @@ class Request:
     modules: Sequence[str] = ()
     mpirun: str = ""
     warnings: Sequence[str] = ()
+    crew: Crew | None = None
 
     @property
     def things(self) -> Sequence[Thing]:
@@ -94,6 +117,8 @@ class Surroundings:
     libraries: list[LibraryDescription]
     relations: list[Relation] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    launcher: str = ""
+    hosts: list[HostDescription] = field(default_factory=list)
 
 
 class Listener(Protocol):
@@ -108,7 +133,7 @@ class Listener(Protocol):
     def notice(self, text: str) -> None:
         """Something to know that ends nothing."""
 
-    def progress(self, status: Status) -> None:
+    def progress(self, look: Look) -> None:
         """Where rank 0 is now."""
 
 
@@ -126,83 +151,109 @@ class Outcome:
 
 
 class LocalLaunch:
-    """One run on this host."""
+    """One attempt of a run, by the first of its processes."""
 
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
         self._listener = listener
         self._size = len(request.processes)
-        self._ranks: list[RankProcess] = []
+        self._looks: dict[int, Look] = {}
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
         self._held_back: list[Result] = []
-        self._surroundings: Surroundings | None = None
-        self._plain_surroundings: Surroundings | None = None
-        self._describing: threading.Thread | None = None
+        self._described: dict[int, Described] = {}
+        self._describing_s: float | None = None
         self._started = False
         self._left_s: dict[int, float] = {}
-        self._mpi: MpiRanks | None = None
         self._noted = False
+        self._parent_pid = os.getppid()
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
-        self._team_fd = os.memfd_create("cclmark-team")
-        self._board_fd = os.memfd_create("cclmark-board")
+        given = self._request.crew
         try:
-            self._board = Board(self._board_fd, self._size)
-            with contextlib.closing(Server()) as server:
-                return self._supervise(server)
-        except KeyboardInterrupt as interruption:
-            # Once a run is being ended, impatience must not keep it from ending well.
-            on_ending_signals(signal.SIG_IGN)
-            self._wait_for_description()
-            return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
-        finally:
-            kill_ranks(self._ranks)
-            if self._mpi is not None:
-                self._mpi.close()
-            os.close(self._team_fd)
-            os.close(self._board_fd)
+            with contextlib.ExitStack() as stack:
+                if given is None:
+                    self._crew = stack.enter_context(crew_of_one(self._request.devices))
+                else:
+                    self._crew = given
+                self._server = self._crew.meeting.server
+                try:
+                    return self._supervise()
+                except KeyboardInterrupt as interruption:
+                    # Once a run is being ended, impatience must not keep it from ending well.
+                    on_ending_signals(signal.SIG_IGN)
+                    self._wait_for_description()
+                    return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
+                finally:
+                    kill_ranks(self._crew.own.ranks)
+        except (RankError, MissingError) as error:
+            return Outcome(error.exit_code, str(error))
 
-    def _supervise(self, server: Server) -> Outcome:
-        jobs = self._jobs(server)
-        for job in jobs:
-            self._board.enter(job.rank, "start-up", -1, 0, self._request.settings.timeout_s)
-        if self._request.mpirun:
-            self._mpi = MpiRanks(jobs, self._request.mpirun)
-            self._ranks += self._mpi.ranks
-        else:
-            for job in jobs:
-                start_rank(job, self._ranks)
+    def _supervise(self) -> Outcome:
+        crew = self._crew
+        crew.begin_attempt(self._request.settings.timeout_s)
+        jobs = self._jobs()
+        crew.own.start_by(self._request.mpirun)
+        of_member: dict[int, list[Job]] = {}
+        for job, process in zip(jobs, self._process_of_rank(), strict=True):
+            of_member.setdefault(process, []).append(job)
+        for process, own in of_member.items():
+            crew.members[process].start(own)
+        self._started_s = time.monotonic()
         self._machine = describe_machine()
-        for text in (self._request.devices.notice, *self._request.warnings):
+        for text in (self._request.devices.notice, *self._request.warnings, *self._differences()):
             if text:
                 self._listener.notice(text)
         self._notice_neighbours()
         while len(self._finished) < self._size:
-            self._hear(server, _POLL_S)
+            self._hear(_POLL_S)
+            if not self._started and len(self._hellos) == self._size:
+                _check_no_device_twice(self._devices())
             self._introduce()
-            status = self._board.read(0)
-            self._note_segments(status)
-            self._listener.progress(status)
-            if self._failures or self._dead() or self._overdue():
-                return self._give_up(server)
+            self._look(closely=False)
+            self._note_segments()
+            if 0 in self._looks:
+                self._listener.progress(self._looks[0])
+            if self._failures or self._dead() or self._overdue() or crew.lost():
+                return self._give_up()
+            if os.getppid() != self._parent_pid and crew.placement is not None:
+                raise KeyboardInterrupt("what launched this process is gone")
         self._wait_for_description()
-        end_ranks(self._ranks)
-        if self._mpi is not None and self._mpi.said():
-            self._listener.notice(f"mpirun said: {self._mpi.said()}")
-        if server.refused:
-            self._listener.notice(f"{server.refused} foreign messages were refused")
+        for member in crew.members:
+            member.end()
+        if crew.own.mpi is not None and crew.own.mpi.said():
+            self._listener.notice(f"mpirun said: {crew.own.mpi.said()}")
+        if self._server.refused:
+            self._listener.notice(f"{self._server.refused} foreign messages were refused")
         return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
 
-    def _note_segments(self, status: Status) -> None:
+    def _process_of_rank(self) -> list[int]:
+        """The process of each rank; one process may hold all devices as one rank."""
+        return self._crew.process_of_rank if len(self._crew.joins) > 1 else [0] * self._size
+
+    def _host_of_rank(self) -> list[int]:
+        return [self._crew.host_of[process] for process in self._process_of_rank()]
+
+    def _differences(self) -> list[str]:
+        placement = self._crew.placement
+        notices = list(placement.notices) if placement is not None else []
+        return [*notices, *differences_between(self._crew.hosts)]
+
+    def _look(self, *, closely: bool) -> None:
+        for member in self._crew.members:
+            for look in member.looks(closely=closely):
+                self._looks[look.rank] = look
+
+    def _note_segments(self) -> None:
         """Looks at the memory of MPI's ranks when they begin to measure with it."""
-        if self._mpi is None or self._noted or status.phase != "warm-up":
+        look, mpi = self._looks.get(0), self._crew.own.mpi
+        if mpi is None or self._noted or look is None or look.phase != "warm-up":
             return
         cases = self._request.cases
-        if 0 <= status.case_index < len(cases) and cases[status.case_index].ccl == "mpi":
-            self._mpi.note_segments()
+        if 0 <= look.case_index < len(cases) and cases[look.case_index].ccl == "mpi":
+            mpi.note_segments()
             self._noted = True
 
     def _notice_neighbours(self) -> None:
@@ -218,32 +269,32 @@ class LocalLaunch:
                 "another cclmark is measuring on this host: the figures of both are disturbed"
             )
 
-    def _jobs(self, server: Server) -> list[Job]:
-        request = self._request
-        processors = spread_over_cores(os.sched_getaffinity(0))
+    def _jobs(self) -> list[Job]:
+        request, crew, server = self._request, self._crew, self._server
+        hosts = self._host_of_rank()
         on_host = set(request.devices.runtimes) == {"host"}
-        oversubscribed = self._size > len(processors)
-        if on_host and oversubscribed:
+        processors, crowded = self._processors(hosts)
+        if on_host and crowded:
             self._listener.notice(
-                f"{self._size} ranks share {len(processors)} processors: they take "
-                "turns, and their times say little"
+                f"{self._size} ranks share {self._processor_count()} processors: they take turns, "
+                "and their times say little"
             )
         return [
             Job(
                 rank=rank,
                 ranks=self._size,
-                parent_pid=os.getpid(),
+                parent_pid=0,
                 runtime=request.devices.runtimes[rank],
                 device_indices=indices,
                 every_index=list(request.devices.indices),
-                processors=[processors[rank]] if on_host and not oversubscribed else [],
-                oversubscribed=oversubscribed,
-                team_fd=self._team_fd,
-                board_fd=self._board_fd,
+                processors=processors[rank] if on_host else [],
+                oversubscribed=hosts[rank] in crowded,
+                team_fd=-1,
+                board_fd=-1,
                 endpoint=server.endpoint,
-                server_key=server.public_key,
-                client_public_key=server.client_public_key,
-                client_secret_key=server.client_secret_key,
+                server_key=server.keys.server_public,
+                client_public_key=server.keys.client_public,
+                client_secret_key=server.keys.client_secret,
                 token=server.token,
                 cases=list(request.cases),
                 transfers=list(request.transfers),
@@ -254,18 +305,44 @@ class LocalLaunch:
                 pending=list(request.pending),
                 checks=list(request.checks),
                 modules=list(request.modules),
+                hosts=hosts if len(crew.hosts) > 1 else [],
+                mpi=crew.placement is not None and crew.placement.by_mpi,
             )
             for rank, indices in enumerate(request.processes)
         ]
 
-    def _hear(self, server: Server, timeout_s: float) -> None:
-        for message in server.receive(timeout_s):
+    def _processor_count(self) -> int:
+        """How many processors the ranks' processes may use, on all hosts together."""
+        crew = self._crew
+        pairs = zip(crew.joins, crew.host_of, strict=True)
+        return len({(host, one) for join, host in pairs for one in join.processors})
+
+    def _processors(self, hosts: Sequence[int]) -> tuple[list[list[int]], set[int]]:
+        """A processor for each rank, none on hosts that have fewer than ranks: those are second."""
+        crew = self._crew
+        free = {host: set[int]() for host in hosts}
+        for join, host in zip(crew.joins, crew.host_of, strict=True):
+            free.setdefault(host, set()).update(join.processors)
+        crowded = {host for host in free if list(hosts).count(host) > len(free[host])}
+        chosen: list[list[int]] = []
+        for process, host in zip(self._process_of_rank(), hosts, strict=True):
+            fitting = [one for one in crew.joins[process].processors if one in free[host]]
+            if host in crowded or not fitting:
+                chosen.append([])
+                continue
+            chosen.append(fitting[:1])
+            free[host].discard(fitting[0])
+        return chosen, crowded
+
+    def _hear(self, timeout_s: float) -> None:
+        for message in self._server.receive(timeout_s):
             if isinstance(message, Hello):
                 self._hellos[message.rank] = message
-                if self._mpi is not None:
-                    self._mpi.ranks[message.rank].number = message.devices[0].pid
+                mpi = self._crew.own.mpi
+                if mpi is not None:
+                    mpi.ranks[message.rank].number = message.devices[0].pid
                     if len(self._hellos) == self._size:
-                        self._mpi.watch()
+                        mpi.watch()
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
             elif isinstance(message, Notice):
@@ -274,6 +351,11 @@ class LocalLaunch:
                 self._failures[message.rank] = message
             elif isinstance(message, Finished):
                 self._finished[message.rank] = message
+            elif isinstance(message, Described):
+                self._described[self._crew.host_of[message.rank]] = message
+                self._crew.hear(message)
+            else:
+                self._crew.hear(message)
         if self._started:
             self._pass_on_results()
 
@@ -281,42 +363,70 @@ class LocalLaunch:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
         if self._started or len(self._hellos) < self._size:
             return
-        if self._describing is None:
-            self._describing = threading.Thread(target=self._describe, daemon=True)
-            self._describing.start()
-        if self._surroundings is not None:
+        if self._describing_s is None:
+            self._describing_s = time.monotonic()
+            self._ask_for_descriptions()
+        hosts = len(self._crew.hosts)
+        if len(self._described) == hosts or self._waited_for_description():
             self._started = True
-            self._listener.started(self._surroundings)
+            self._listener.started(self._surroundings())
             self._pass_on_results()
+
+    def _waited_for_description(self) -> bool:
+        since_s = self._describing_s
+        return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
 
     def _pass_on_results(self) -> None:
         for result in self._held_back:
             self._listener.result(result)
         self._held_back.clear()
 
-    def _describe(self) -> None:
+    def _devices(self) -> list[DeviceDescription]:
+        return [device for rank in range(self._size) for device in self._hellos[rank].devices]
+
+    def _ask_for_descriptions(self) -> None:
+        """One process of each host asks its vendor's interface; this one in a thread."""
+        hosts = self._host_of_rank()
+        for host in dict.fromkeys(self._crew.host_of):
+            devices = [
+                device
+                for rank, hello in self._hellos.items()
+                if hosts[rank] == host
+                for device in hello.devices
+            ]
+            process = self._crew.host_of.index(host)
+            if process > 0:
+                self._server.tell(process, Describe(devices))
+                continue
+            # What comes back is what the thread has completed, never half of it.
+            copies = [msgspec.structs.replace(device) for device in devices]
+            threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
+
+    def _describe_own(self, devices: list[DeviceDescription]) -> None:
+        self._described[0] = describe_devices(devices, self._machine, 0, b"")
+
+    def _surroundings(self) -> Surroundings:
         hellos = [self._hellos[rank] for rank in range(self._size)]
-        devices = [device for hello in hellos for device in hello.devices]
-        libraries, differences = _libraries(hellos), _differences(hellos)
-        self._plain_surroundings = Surroundings(
-            self._machine,
-            devices,
-            [],
-            libraries,
-            [],
-            ["links unknown: NVML does not answer", *differences],
-        )
-        try:
-            links, notices = complete_from_nvml(devices, self._machine)
-        except Exception as error:  # whatever is wrong with NVML, the run itself can go on
-            links, notices = [], [f"links unknown: {type(error).__name__}: {error}"]
-        self._surroundings = Surroundings(
-            self._machine,
+        answers = dict(self._described)
+        known = {device.rank: device for one in answers.values() for device in one.devices}
+        devices = [known.get(device.rank, device) for device in self._devices()]
+        links = [link for host in sorted(answers) for link in answers[host].links]
+        notices = [text for host in sorted(answers) for text in answers[host].notices]
+        machine = self._machine
+        hosts = self._crew.hosts if len(self._crew.hosts) > 1 else []
+        if 0 in answers:
+            machine.vendor_driver = answers[0].vendor_driver or machine.vendor_driver
+        if len(answers) < len(self._crew.hosts):
+            notices.append("links unknown: NVML does not answer")
+        return Surroundings(
+            machine,
             devices,
             links,
-            libraries,
+            _libraries(hellos),
             self._relations(devices, links, hellos),
-            notices + differences,
+            list(dict.fromkeys(notices)) + _differences(hellos),
+            self._crew.placement.launcher if self._crew.placement is not None else "",
+            hosts,
         )
 
     def _relations(
@@ -328,9 +438,9 @@ class LocalLaunch:
         return relations_between(devices, links, reach)
 
     def _wait_for_description(self) -> None:
-        if self._describing is not None:
-            self._describing.join(_DESCRIPTION_S)
-            self._surroundings = self._surroundings or self._plain_surroundings
+        while self._describing_s is not None and not self._started:
+            self._hear(_POLL_S)
+            self._introduce()
         self._introduce()
 
     def _dead(self) -> bool:
@@ -338,66 +448,104 @@ class LocalLaunch:
         which gets a moment to arrive.
         """
         return any(
-            rank.exit_status() is not None
-            and not self._was_heard(rank)
-            and not self._may_be_heard(rank)
-            for rank in self._ranks
+            look.exit_status is not None
+            and not self._was_heard(look.rank)
+            and not self._may_be_heard(look)
+            for look in self._looks.values()
         )
 
-    def _was_heard(self, rank: RankProcess) -> bool:
-        return rank.rank in self._finished or rank.rank in self._failures
+    def _was_heard(self, rank: int) -> bool:
+        return rank in self._finished or rank in self._failures
 
-    def _may_be_heard(self, rank: RankProcess) -> bool:
+    def _may_be_heard(self, look: Look) -> bool:
         """Whether a last message can still come: from a rank that runs, or has just left."""
-        status = rank.exit_status()
+        status = look.exit_status
         if status is None:
             return True
-        left_s = self._left_s.setdefault(rank.rank, time.monotonic())
+        left_s = self._left_s.setdefault(look.rank, time.monotonic())
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        now_s = time.monotonic()
-        return any(
-            status.deadline_s and now_s > status.deadline_s + _OVERTIME_S
-            for status in (self._board.read(rank.rank) for rank in self._ranks)
-            if status.phase != "finished"
-        )
+        return any(look.overdue for look in self._looks.values())
 
-    def _give_up(self, server: Server) -> Outcome:
+    def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
-        stopped = {rank.rank for rank in self._ranks if rank.is_stopped()}
-        os.pwrite(self._team_fd, b"\1", 0)
+        crew = self._crew
+        self._look(closely=True)
+        stopped = {look.rank for look in self._looks.values() if look.stopped}
+        for member in crew.members:
+            member.abort()
         deadline_s = time.monotonic() + _GATHER_FAILURES_S
         while time.monotonic() < deadline_s and self._unheard(stopped):
-            self._hear(server, _POLL_S)
+            self._hear(_POLL_S)
+            self._look(closely=False)
         self._wait_for_description()
-        runtimes, processes = self._request.devices.runtimes, self._request.processes
-        heard = list(self._failures)
-        states = [
-            RankState(
-                rank=rank.rank,
-                device=f"{runtimes[rank.rank]}:{','.join(map(str, processes[rank.rank]))}",
-                pid=rank.pid,
-                status=self._board.read(rank.rank),
-                exit_status=rank.exit_status() if rank.rank not in self._finished else None,
-                stopped=rank.rank in stopped,
-                failure=self._failures.get(rank.rank),
-                heard=heard.index(rank.rank) if rank.rank in heard else 0,
-            )
-            for rank in self._ranks
-        ]
-        kill_ranks(self._ranks)
-        code = EXIT_MISSING if exit_kind(states) == "missing" else EXIT_DIED
+        # One whose connection broke may be back by now: where others failed first, it is why.
+        lost = crew.lost()
+        states = self._states(stopped)
+        code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
         message = diagnose(states, self._request.things)
-        if self._mpi is not None and self._mpi.said():
-            message += f"\n{indent(self._mpi.said(), '  mpirun: ')}"
-        return Outcome(code, message, failure=_failure(culprit_of(states)))
+        if lost:
+            message = f"{lost}\n{indent(message, '  ')}"
+        kill_ranks(crew.own.ranks)
+        if crew.own.mpi is not None and crew.own.mpi.said():
+            message += f"\n{indent(crew.own.mpi.said(), '  mpirun: ')}"
+        failure = None if lost else _failure(culprit_of(states))
+        return Outcome(code, message, failure=failure)
+
+    def _states(self, stopped: set[int]) -> list[RankState]:
+        """What is known of every rank now. One that was never seen waits to be started."""
+        now_s = time.monotonic()
+        runtimes, processes = self._request.devices.runtimes, self._request.processes
+        hosts = self._crew.hosts
+        host_of = self._host_of_rank()
+        heard = list(self._failures)
+        unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
+        states = []
+        for rank in range(self._size):
+            look = self._looks.get(rank, unseen)
+            device = f"{runtimes[rank]}:{','.join(map(str, processes[rank]))}"
+            if len(hosts) > 1:
+                device += f" of {hosts[host_of[rank]].machine.hostname}"
+            states.append(
+                RankState(
+                    rank=rank,
+                    device=device,
+                    pid=look.pid,
+                    status=Status(
+                        look.phase, look.case_index, look.batches, now_s - look.in_phase_s, 0.0
+                    ),
+                    exit_status=look.exit_status if rank not in self._finished else None,
+                    stopped=rank in stopped or look.stopped,
+                    failure=self._failures.get(rank),
+                    heard=heard.index(rank) if rank in heard else 0,
+                )
+            )
+        return states
 
     def _unheard(self, stopped: set[int]) -> bool:
         return any(
-            rank.rank not in stopped and not self._was_heard(rank) and self._may_be_heard(rank)
-            for rank in self._ranks
+            look.rank not in stopped
+            and not look.stopped
+            and not self._was_heard(look.rank)
+            and self._may_be_heard(look)
+            for look in self._looks.values()
         )
+
+
+def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
+    """Raises MissingError where two ranks drive one accelerator: libraries hang or refuse."""
+    drivers: dict[tuple[str, str], int] = {}
+    for device in devices:
+        if not device.pci_bus_id:
+            continue
+        other = drivers.setdefault((device.host, device.pci_bus_id), device.rank)
+        if other != device.rank:
+            raise MissingError(
+                f"ranks {other} and {device.rank} on {device.host} have the same device "
+                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
+                "each its own to see"
+            )
 
 
 def _failure(culprit: RankState) -> Failed | None:

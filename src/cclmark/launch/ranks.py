@@ -57,16 +57,32 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
-            pass_fds=(job.team_fd, job.board_fd),
+            pass_fds=(job.team_fd, job.board_fd, *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
         )
     ranks.append(RankProcess(job.rank, process))
 
 
+def _of_launcher(job: Job) -> list[int]:
+    """Descriptors by which a rank of MPI talks to what launched this process."""
+    numbers = [os.environ.get(name, "") for name in ("PMI_FD", "PMI2_FD")] if job.mpi else []
+    found = []
+    for number in numbers:
+        if number.isdecimal():
+            with contextlib.suppress(OSError):
+                os.fstat(int(number))
+                found.append(int(number))
+    return found
+
+
 def environment() -> dict[str, str]:
-    """For ranks: this process's environment. What libraries print must not mix with the table."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+    """For ranks: this process's environment, but for the secret by which processes met.
+
+    What libraries print must not mix with the table.
+    """
+    kept = {name: text for name, text in os.environ.items() if name != "CCLMARK_SECRET"}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
 def end_ranks(ranks: list[RankProcess]) -> None:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from cclmark.errors import UsageError
 
 _MOST = 2.0**50  # also keeps out infinity, and NaN
-_FORMS = "corrupt:rank=1,index=5 or delay:rank=2,ms=50"
+_FORMS = "corrupt:rank=1,index=5, delay:rank=2,ms=50 or hang:rank=1,case=3"
 _PAIR_FORMS = "corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5"
-_NAMES = {"corrupt": "index", "delay": "ms"}
+_NAMES = {"corrupt": "index", "delay": "ms", "hang": "case"}
+_PAIR_KINDS = ("corrupt", "delay")
 
 
 @dataclass(frozen=True)
 class Injection:
     """One fault. ``kind`` is corrupt (``value``: the element of the output whose bits are flipped
-    before it is checked) or delay (``value``: milliseconds).
+    before it is checked), delay (``value``: milliseconds) or hang (``value``: the index of the case
+    that the rank never begins to time).
 
     In a collective it strikes ``rank``, and a delay is what the rank waits before each batch. In
     transfers it strikes the data that goes from the first to the second device of ``pair``, and a
@@ -29,7 +31,10 @@ class Injection:
 
     @classmethod
     def parse(cls, text: str, ranks: int) -> Injection:
-        """Reads ``corrupt:rank=R,index=I`` or ``delay:rank=R,ms=M``. Raises UsageError."""
+        """Reads ``corrupt:rank=R,index=I``, ``delay:rank=R,ms=M`` or ``hang:rank=R,case=C``.
+
+        Raises UsageError.
+        """
         kind, target, value = _split(text, "rank", _FORMS)
         if not (target.isascii() and target.isdecimal()):
             raise UsageError(f"cannot read the fault {text!r}: write {_FORMS}")
@@ -41,6 +46,8 @@ class Injection:
     def parse_for_pairs(cls, text: str, devices: int) -> Injection:
         """Reads ``corrupt:pair=F-T,index=I`` or ``delay:pair=F-T,ms=M``. Raises UsageError."""
         kind, target, value = _split(text, "pair", _PAIR_FORMS)
+        if kind not in _PAIR_KINDS:
+            raise UsageError(f"unknown fault {text!r}: write {_PAIR_FORMS}")
         ends = target.split("-")
         if len(ends) != 2 or not all(end.isascii() and end.isdecimal() for end in ends):
             raise UsageError(f"cannot read the fault {text!r}: write {_PAIR_FORMS}")
@@ -65,6 +72,6 @@ def _split(text: str, target: str, forms: str) -> tuple[str, str, float]:
         raise UsageError(f"cannot read {values[name]!r} in {text!r}: write {forms}") from None
     if not 0 <= value < _MOST:
         raise UsageError(f"cannot read the fault {text!r}: write {forms}")
-    if name == "index" and value != int(value):
+    if name in ("index", "case") and value != int(value):
         raise UsageError(f"{text!r}: an index is a whole number")
     return kind, values[target], value

@@ -1,37 +1,74 @@
-"""A rank's end of the control plane."""
+"""A rank's, or a process's, end of the control plane."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import msgspec
 import zmq
 
 from cclmark.errors import RankError
-from cclmark.rendezvous.messages import FromRank, Job, Put, Value, Want
+from cclmark.rendezvous.keys import Keys
+from cclmark.rendezvous.messages import (
+    FromAny,
+    FromRank,
+    Gather,
+    Job,
+    Met,
+    Put,
+    ToProcess,
+    ToRank,
+    Value,
+    Want,
+)
 
 _LINGER_MS = 2000
+_LOOK_MS = 50
+
+
+class Connection:
+    """An encrypted connection to the first process of a run."""
+
+    def __init__(
+        self, endpoint: str, server_key: bytes, public_key: bytes, secret_key: bytes
+    ) -> None:
+        """Connects in the background: the first message waits for the connection."""
+        self._context = zmq.Context()
+        self.socket = self._context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
+        self.socket.setsockopt(zmq.IPV6, 1)
+        self.socket.curve_serverkey = server_key
+        self.socket.curve_publickey = public_key
+        self.socket.curve_secretkey = secret_key
+        self._encoder = msgspec.msgpack.Encoder()
+        self.socket.connect(endpoint)
+
+    def send(self, message: FromAny) -> None:
+        """Hands a message over to the sender in the background."""
+        self.socket.send(self._encoder.encode(message))
+
+    def close(self, linger_ms: int = _LINGER_MS) -> None:
+        """Sends what is still waiting, for ``linger_ms`` at most."""
+        self.socket.close(linger=linger_ms)
+        self._context.term()
 
 
 class Client:
-    """A rank's connection to the launcher."""
+    """A rank's connection."""
 
     def __init__(self, job: Job) -> None:
         """Connects in the background: the first message waits for the connection."""
         self._job = job
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.curve_serverkey = job.server_key
-        self._socket.curve_publickey = job.client_public_key
-        self._socket.curve_secretkey = job.client_secret_key
-        self._socket.connect(job.endpoint)
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(Value)
+        self._connection = Connection(
+            job.endpoint, job.server_key, job.client_public_key, job.client_secret_key
+        )
+        self._socket = self._connection.socket
+        self._decoder = msgspec.msgpack.Decoder(ToRank)
 
     def send(self, message: FromRank) -> None:
         """Hands a message over to the sender in the background."""
-        self._socket.send(self._encoder.encode(message))
+        self._connection.send(message)
 
     def put(self, key: str, value: bytes) -> None:
         """Gives every rank ``value`` under ``key``."""
@@ -46,10 +83,66 @@ class Client:
             if remaining <= 0 or not self._socket.poll(int(remaining * 1000)):
                 raise RankError(f"waited {timeout_s:g} s for {key}: rank 0 did not provide it")
             answer = self._decoder.decode(self._socket.recv())
-            if answer.key == key:
+            if isinstance(answer, Value) and answer.key == key:
                 return answer.value
+
+    def gather(
+        self, key: str, part: int, parts: int, values: bytes, go_on: Callable[[], None]
+    ) -> dict[int, bytes]:
+        """Meets the other hosts and returns what each of the ``parts`` of them gave, by its number.
+
+        ``go_on`` is called now and then while it waits, and raises what is to end that.
+        """
+        self.send(Gather(self._job.rank, self._job.token, key, part, parts, values))
+        while True:
+            if not self._socket.poll(_LOOK_MS):
+                go_on()
+                continue
+            answer = self._decoder.decode(self._socket.recv())
+            if isinstance(answer, Met) and answer.key == key:
+                return answer.values
 
     def close(self) -> None:
         """Sends what is still waiting, for two seconds at most."""
-        self._socket.close()
-        self._context.term()
+        self._connection.close()
+
+
+class Follower:
+    """The connection of a process that follows the first one's orders."""
+
+    def __init__(self, endpoint: str, keys: Keys) -> None:
+        """Connects in the background."""
+        self.token = keys.token
+        self._connection = Connection(
+            endpoint, keys.server_public, keys.client_public, keys.client_secret
+        )
+        self._socket = self._connection.socket
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._decoder: msgspec.msgpack.Decoder[ToProcess] = msgspec.msgpack.Decoder(ToProcess)
+
+    def send(self, message: FromAny) -> None:
+        """Hands a message over to the sender in the background."""
+        self._connection.send(message)
+
+    def receive(self, timeout_s: float) -> list[ToProcess]:
+        """The orders that came within ``timeout_s``."""
+        orders: list[ToProcess] = []
+        timeout_ms = int(timeout_s * 1000)
+        while self._socket.poll(timeout_ms):
+            orders.append(self._decoder.decode(self._socket.recv()))
+            timeout_ms = 0
+        return orders
+
+    def was_cut(self) -> bool:
+        """Whether the connection was lost since this was last asked."""
+        cut = False
+        while self._monitor.poll(0):
+            self._monitor.recv_multipart()
+            cut = True
+        return cut
+
+    def close(self, linger_ms: int = _LINGER_MS) -> None:
+        """Sends what is still waiting, for ``linger_ms`` at most."""
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
+        self._connection.close(linger_ms)

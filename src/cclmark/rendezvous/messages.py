@@ -10,13 +10,24 @@ from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription, LibraryDescription, Result, Settings
+from cclmark.results.schema import (
+    DeviceDescription,
+    HostDescription,
+    LibraryDescription,
+    Link,
+    Result,
+    Settings,
+)
 
 Thing = Case | Transfer | Check
 
 
 class Job(msgspec.Struct):
     """Everything a rank needs to know, handed over on its standard input.
+
+    ``parent_pid`` and the descriptors are of the process that supervises it. ``hosts``: a number
+    for the host of every rank, none where there is one host only. ``mpi``: the rank has been
+    started below an mpirun.
 
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
@@ -49,6 +60,8 @@ class Job(msgspec.Struct):
     pending: list[int] = []
     checks: list[Check] = []
     modules: list[str] = []
+    hosts: list[int] = []
+    mpi: bool = False
     stack_fd: int = -1
 
     @property
@@ -124,7 +137,93 @@ class Finished(msgspec.Struct, tag="finished"):
     phases_s: dict[str, float]
 
 
-FromRank = Hello | Put | Want | Measured | Notice | Failed | Finished
+class Gather(msgspec.Struct, tag="gather"):
+    """One of ``parts`` hosts has come to the meeting ``key``, with ``values`` for all of them."""
+
+    rank: int
+    token: bytes
+    key: str
+    part: int
+    parts: int
+    values: bytes
+
+
+class Look(msgspec.Struct):
+    """What is seen of a rank from beside it, on its host.
+
+    ``in_phase_s``: for how long it has been in its phase; ``overdue``: longer than it may.
+    ``exit_status`` is negative for a signal, None while it runs; ``stopped``: by a signal.
+    """
+
+    rank: int
+    pid: int
+    phase: str
+    case_index: int
+    batches: int
+    in_phase_s: float
+    overdue: bool
+    exit_status: int | None
+    stopped: bool
+
+
+class Join(msgspec.Struct, tag="join"):
+    """A process that a launcher started is there, with what it could use.
+
+    ``failure``: why it cannot take part, with the exit code that it would have ended with.
+    ``processors`` are those it may run on, in the order in which ranks take them; the descriptors
+    are of files in memory that processes of the same host may open below /proc.
+    """
+
+    rank: int
+    token: bytes
+    cclmark_version: str
+    arguments: list[str]
+    host: HostDescription
+    pid: int
+    team_fd: int
+    board_fd: int
+    processors: list[int]
+    runtimes: list[str]
+    indices: list[int]
+    notices: list[str] = []
+    failure: str = ""
+    exit_code: int = 0
+
+
+class Ready(msgspec.Struct, tag="ready"):
+    """A process has no ranks any more, and memory as new for the next ones.
+
+    ``clock_s``: its time of day in seconds since 1970.
+    """
+
+    rank: int
+    token: bytes
+    attempt: int
+    clock_s: float
+
+
+class Seen(msgspec.Struct, tag="seen"):
+    """What a process sees of its ranks. Comes now and then, and whenever it matters."""
+
+    rank: int
+    token: bytes
+    looks: list[Look]
+
+
+class Described(msgspec.Struct, tag="described"):
+    """What a host's vendor interface says of its devices: they come back with what was unknown."""
+
+    rank: int
+    token: bytes
+    devices: list[DeviceDescription]
+    links: list[Link]
+    vendor_driver: str
+    notices: list[str]
+
+
+FromRank = Hello | Put | Want | Gather | Measured | Notice | Failed | Finished
+FromProcess = Join | Ready | Seen | Described
+FromAny = FromRank | FromProcess
 
 
 class Value(msgspec.Struct, tag="value"):
@@ -132,3 +231,49 @@ class Value(msgspec.Struct, tag="value"):
 
     key: str
     value: bytes
+
+
+class Met(msgspec.Struct, tag="met"):
+    """All hosts have come to the meeting ``key``: the values of each, by its number."""
+
+    key: str
+    values: dict[int, bytes]
+
+
+class Clear(msgspec.Struct, tag="clear"):
+    """End the ranks that there may be, and make the memory new where it is this process's."""
+
+    attempt: int
+
+
+class Start(msgspec.Struct, tag="start"):
+    """Start these ranks. ``owner``: the process whose files the ranks of this host meet in."""
+
+    jobs: list[Job]
+    owner_pid: int
+    team_fd: int
+    board_fd: int
+
+
+class Describe(msgspec.Struct, tag="describe"):
+    """Ask the vendor's interface of your host about these devices."""
+
+    devices: list[DeviceDescription]
+
+
+class Abort(msgspec.Struct, tag="abort"):
+    """Let the ranks stop waiting, and tell at once how they are."""
+
+
+class Alive(msgspec.Struct, tag="alive"):
+    """The first process is still there."""
+
+
+class Leave(msgspec.Struct, tag="leave"):
+    """The run is over: end what is left and exit with this code."""
+
+    exit_code: int
+
+
+ToRank = Value | Met
+ToProcess = Clear | Start | Describe | Abort | Alive | Leave

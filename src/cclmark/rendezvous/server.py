@@ -1,120 +1,215 @@
-"""The launcher's end of the control plane."""
+"""The first process's end of the control plane."""
 
 from __future__ import annotations
 
 import contextlib
 import hmac
-import secrets
 import struct
+import time
 from dataclasses import dataclass, field
 
 import msgspec
 import zmq
 
-from cclmark.rendezvous.messages import Failed, Finished, FromRank, Put, Value, Want
+from cclmark.rendezvous.keys import Keys
+from cclmark.rendezvous.messages import (
+    Alive,
+    Described,
+    Failed,
+    Finished,
+    FromAny,
+    Gather,
+    Join,
+    Met,
+    Put,
+    Ready,
+    Seen,
+    ToProcess,
+    ToRank,
+    Value,
+    Want,
+)
 
 _MOST_MESSAGE_BYTES = 64 << 20
+_MOST_VALUES = 1 << 16  # kept for ranks that may ask for them
+_LAST_WORDS_MS = 500
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+_OF_PROCESSES = (Join, Ready, Seen, Described)
 
 
 @dataclass
 class Server:
-    """Listens on loopback, on a port that the system picks.
+    """Listens on one interface, on loopback unless told otherwise, on a port that the system picks.
 
     Connections are encrypted with CURVE under keys made for this run, and every message carries the
-    run's one-time token; a peer without either is dropped and counted in ``refused``.
+    run's one-time token; a peer without either is dropped and counted in ``refused``. So is who
+    speaks for a rank or a process for which another connection has spoken, see ``doubles``.
     """
 
-    token: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    keys: Keys = field(default_factory=Keys.new)
+    address: str = "127.0.0.1"
+    port: int = 0
     refused: int = 0
 
     def __post_init__(self) -> None:
-        """Binds. Raises zmq.ZMQError when loopback is not usable."""
-        self.public_key, secret_key = zmq.curve_keypair()
-        self.client_public_key, self.client_secret_key = zmq.curve_keypair()
+        """Binds. Raises zmq.ZMQError when that address and port are not usable."""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.IPV6, 1)
         self._socket.setsockopt(zmq.MAXMSGSIZE, _MOST_MESSAGE_BYTES)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._socket.setsockopt(zmq.BACKLOG, 4096)
         self._socket.curve_server = True
-        self._socket.curve_secretkey = secret_key
-        self._socket.curve_publickey = self.public_key
+        self._socket.curve_secretkey = self.keys.server_secret
+        self._socket.curve_publickey = self.keys.server_public
         self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
-        port = self._socket.bind_to_random_port("tcp://127.0.0.1")
-        self.endpoint = f"tcp://127.0.0.1:{port}"
-        self._decoder = msgspec.msgpack.Decoder(FromRank)
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        try:
+            self._socket.bind(f"tcp://{host}:{self.port or '*'}")
+        except zmq.ZMQError:
+            self.close()
+            raise
+        bound = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.port = int(bound.rpartition(":")[2])
+        self.endpoint = f"tcp://{host}:{self.port}"
+        self.token = self.keys.token
+        self.doubles: list[Join] = []
+        self._decoder = msgspec.msgpack.Decoder(FromAny)
         self._encoder = msgspec.msgpack.Encoder()
         self._strangers = 0
         self._leavers = 0
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[bytes]] = {}
+        self._meetings: dict[str, dict[int, tuple[bytes, bytes]]] = {}
+        self._rank_speakers: dict[int, bytes] = {}
+        self._process_speakers: dict[int, bytes] = {}
+        self._connections: dict[int, int] = {}
+        self._cut_s: dict[int, float] = {}
 
-    def receive(self, timeout_s: float) -> list[FromRank]:
-        """Messages that came within ``timeout_s``; puts and wants are dealt with on the way."""
-        messages: list[FromRank] = []
+    def receive(self, timeout_s: float) -> list[FromAny]:
+        """Messages that came within ``timeout_s``; puts, wants and meetings are dealt with on the
+        way.
+        """
+        messages: list[FromAny] = []
         if self._socket.poll(int(timeout_s * 1000)):
             with contextlib.suppress(zmq.Again):
                 while True:
-                    frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                    frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
                     message = self._accept(frames)
-                    if message is not None and not self._serve(frames[0], message):
+                    if message is not None and not self._serve(frames[0].bytes, message):
                         messages.append(message)
         self._leavers += sum(isinstance(message, Finished | Failed) for message in messages)
-        self._count_refusals()
+        self._watch_connections()
         return messages
 
-    def _count_refusals(self) -> None:
-        """Counts the connections that were dropped before they could say anything.
+    def tell(self, process: int, message: ToProcess) -> None:
+        """Sends an order to a process that has joined; one that is gone is not missed here."""
+        self._send(self._process_speakers[process], message)
+
+    def cut_off_s(self, process: int) -> float:
+        """For how long nothing came from a process since its connection broke; 0 while it holds."""
+        since_s = self._cut_s.get(process)
+        return 0.0 if since_s is None else time.monotonic() - since_s
+
+    def forget_ranks(self) -> None:
+        """Lets others speak for the ranks: those before them are gone. What they said is gone too.
+
+        Processes stay.
+        """
+        self._rank_speakers.clear()
+        self._values.clear()
+        self._waiting.clear()
+        self._meetings.clear()
+
+    def _watch_connections(self) -> None:
+        """Counts those that were dropped before they could say anything, notes those that broke.
 
         Events of success do not name their connection, so one that closes is taken for a stranger
         as long as there are any, unless a rank has said its last word.
         """
         while self._monitor.poll(0):
-            # The first frame begins with the event's number; pyzmq's own reader imports asyncio,
-            # a fifth of the time that this program takes to start.
-            (event,) = struct.unpack_from("=H", self._monitor.recv_multipart()[0])
+            # The first frame holds the event's number and its value; pyzmq's own reader imports
+            # asyncio, a fifth of the time that this program takes to start.
+            event, value = struct.unpack_from("=Hi", self._monitor.recv_multipart()[0])
             if event == zmq.EVENT_ACCEPTED:
                 self._strangers += 1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._strangers -= 1
+            elif value in self._connections:
+                self._cut_s[self._connections.pop(value)] = time.monotonic()
             elif self._leavers > 0:
                 self._leavers -= 1
             elif self._strangers > 0:
                 self._strangers -= 1
                 self.refused += 1
 
-    def _accept(self, frames: list[bytes]) -> FromRank | None:
+    def _accept(self, frames: list[zmq.Frame]) -> FromAny | None:
         try:
-            message: FromRank = self._decoder.decode(frames[-1])
+            message: FromAny = self._decoder.decode(frames[-1].buffer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.refused += 1
             return None
         if not hmac.compare_digest(message.token, self.token):
             self.refused += 1
             return None
+        of_process = isinstance(message, _OF_PROCESSES)
+        speakers = self._process_speakers if of_process else self._rank_speakers
+        sender = frames[0].bytes
+        if speakers.setdefault(message.rank, sender) != sender:
+            self.refused += 1
+            if isinstance(message, Join):
+                self.doubles.append(message)
+            return None
+        if of_process:
+            self._cut_s.pop(message.rank, None)
+            self._connections[frames[-1].get(zmq.SRCFD)] = message.rank
         return message
 
-    def _serve(self, sender: bytes, message: FromRank) -> bool:
+    def _serve(self, sender: bytes, message: FromAny) -> bool:
         if isinstance(message, Put):
-            self._values[message.key] = message.value
+            if len(self._values) < _MOST_VALUES:
+                self._values[message.key] = message.value
             for waiting in self._waiting.pop(message.key, []):
-                self._answer(waiting, message.key)
+                self._send(waiting, Value(message.key, message.value))
         elif isinstance(message, Want):
             if message.key in self._values:
-                self._answer(sender, message.key)
+                self._send(sender, Value(message.key, self._values[message.key]))
             else:
                 self._waiting.setdefault(message.key, []).append(sender)
+        elif isinstance(message, Gather):
+            self._meet(sender, message)
         else:
+            if isinstance(message, Seen):
+                self._send(sender, Alive())
             return False
         return True
 
-    def _answer(self, to: bytes, key: str) -> None:
-        value = Value(key, self._values[key])
-        self._socket.send_multipart([to, self._encoder.encode(value)])
+    def _meet(self, sender: bytes, message: Gather) -> None:
+        come = self._meetings.setdefault(message.key, {})
+        come[message.part] = (sender, message.values)
+        if len(come) < message.parts:
+            return
+        del self._meetings[message.key]
+        met = self._encoder.encode(
+            Met(message.key, {part: values for part, (_, values) in come.items()})
+        )
+        for who, _ in come.values():
+            self._send_encoded(who, met)
+
+    def _send(self, to: bytes, message: ToRank | ToProcess) -> None:
+        self._send_encoded(to, self._encoder.encode(message))
+
+    def _send_encoded(self, to: bytes, content: bytes) -> None:
+        # Who is gone is noticed by those who watch: nothing is owed to it.
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.send_multipart([to, content], zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Frees the port."""
+        """Frees the port. What was said last is given a moment to leave."""
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
-        self._socket.close()
+        self._socket.close(linger=_LAST_WORDS_MS)
         self._context.term()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from cclmark.plan.sizes import format_size
 from cclmark.report.paint import Paint
 from cclmark.report.text import plain
 from cclmark.results.schema import DeviceDescription, Header, Link, Settings
 
+_MOST_HOSTS = 4
+_MOST_LINES = 8
+
 
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
     """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
     number = len(header.devices)
     title = f"cclmark {header.cclmark_version}"
-    lines = [
-        f"{paint(title, 'bold')}  {number} {noun}{'s' * (number > 1)} on "
-        f"{plain(header.machine.hostname)}"
-    ]
+    lines = [f"{paint(title, 'bold')}  {number} {noun}{'s' * (number > 1)} on {_where(header)}"]
     lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
     lines += labelled("links", link_lines(header.links))
     lines += labelled(
@@ -33,6 +32,16 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
     return lines
 
 
+def _where(header: Header) -> str:
+    """The host, or how many there are with the first of their names."""
+    names = [plain(host.machine.hostname) for host in header.hosts]
+    if not names:
+        return plain(header.machine.hostname)
+    more = f" and {len(names) - _MOST_HOSTS} more" if len(names) > _MOST_HOSTS else ""
+    started = f", started by {plain(header.launcher)}" if header.launcher else ""
+    return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
+
+
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
     """Lines that begin with ``label``, the later ones indented as far."""
     return [
@@ -42,9 +51,14 @@ def labelled(label: str, texts: Sequence[str]) -> list[str]:
 
 def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
     """One line for each kind of device."""
-    lines = []
-    for (runtime, name), group in groupby(devices, key=lambda d: (d.runtime, d.name)):
-        members = list(group)
+    lines: list[str] = []
+    several = len({device.host for device in devices}) > 1
+    kinds: dict[tuple[str, str, str], list[DeviceDescription]] = {}
+    for device in devices:
+        # What differs from host to host stands in lines of its own, up to a point.
+        host = device.host if several else ""
+        kinds.setdefault((host, device.runtime, device.name), []).append(device)
+    for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
         indices = ",".join(str(device.index) for device in members)
         line = f"{len(members)} × {plain(name)} ({plain(runtime)}:{indices})"
         if runtime != "host":
@@ -53,7 +67,9 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
             version = members[0].driver_version
             line += f", {plain(runtime)} {plain(version)}" if version else ""
         line += _numa([device.numa_node for device in members])
-        lines.append(line)
+        lines.append(f"{plain(host)}: {line}" if host else line)
+    if len(kinds) > _MOST_LINES:
+        lines.append(f"… and {len(kinds) - _MOST_LINES} more kinds and hosts")
     return lines
 
 

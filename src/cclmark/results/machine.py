@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cclmark.results.schema import DeviceDescription, Link, Machine
+from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 
 # Variables that change what a communication library does. Never the whole environment.
 _KEPT_PREFIXES = (
@@ -38,6 +40,22 @@ def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def describe_host(environment: Mapping[str, str]) -> HostDescription:
+    """This host, as one of several. Containers with a network of their own are hosts of their own,
+    also on one machine: their processes share no memory.
+    """
+    words = [platform.node()]
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net", "/proc/self/ns/pid"):
+        with suppress(OSError):
+            file = Path(path)
+            words.append(str(file.readlink()) if file.is_symlink() else file.read_text())
+    return HostDescription(
+        machine=describe_machine(),
+        identity=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
+        environment=kept_environment(environment),
+    )
+
+
 def describe_machine() -> Machine:
     """This host."""
     return Machine(
@@ -49,7 +67,17 @@ def describe_machine() -> Machine:
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         numa_nodes=max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))),
         python=platform.python_version(),
+        vendor_driver=_nvidia_driver(),
     )
+
+
+def _nvidia_driver() -> str:
+    """The version of NVIDIA's kernel module, without asking the driver, which takes its time."""
+    with suppress(OSError):
+        text = Path("/proc/driver/nvidia/version").read_text()
+        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        return found[1] if found else ""
+    return ""
 
 
 def _system_name() -> str:

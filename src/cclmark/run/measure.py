@@ -43,6 +43,7 @@ class CaseRunner:
         self._delay_s = sum(delays_ms) * 1e-3
         corrupt = [int(entry.value) for entry in injections if entry.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
+        self._hangs = {int(entry.value) for entry in injections if entry.kind == "hang"}
 
     def run(
         self,
@@ -71,6 +72,8 @@ class CaseRunner:
                 self._settings.seed,
             )
             iterations, warmup_batches = self._warm_up()
+            if index in self._hangs:
+                self._hang()
             samples, converged = self._sample(iterations, all_done)
         except engine.UnsupportedError as error:
             return CaseResult(index, case, "skipped", str(error), cycle=cycle)
@@ -90,6 +93,12 @@ class CaseRunner:
             summary=summarise(case, samples, self._settings.timing, self._settings.across_ranks),
             verification=verification,
         )
+
+    def _hang(self) -> None:
+        """Never returns: whoever supervises this rank has to notice."""
+        self._enter("timing", 0)
+        while True:
+            time.sleep(self._settings.timeout_s)
 
     def _batch(self, iterations: int) -> Samples:
         settings = self._settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
@@ -21,7 +22,9 @@ class Rank:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.client = Client(job)
-        self.team = engine.Team(job.team_fd, job.rank, job.ranks, job.oversubscribed)
+        self.team = engine.Team(
+            job.team_fd, job.rank, job.ranks, job.oversubscribed, job.hosts, self._carry
+        )
         self.group: engine.Team | None = None
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
@@ -30,6 +33,26 @@ class Rank:
         self._things = job.things
         self._phase = "start-up"
         self._since_s = time.monotonic()
+
+    def _carry(self, members: list[int], own: list[float]) -> list[float]:
+        """Meets the other hosts of ``members`` through the first process: see engine.Team."""
+        hosts = self.job.hosts
+        here = hosts[self.job.rank]
+        everyone = len(members) == self.job.ranks
+        key = "all" if everyone else f"ranks {','.join(map(str, members))}"
+        parts = len({hosts[member] for member in members})
+        met = self.client.gather(
+            key, here, parts, array("d", own).tobytes(), self.team.wait_elsewhere
+        )
+        by_host = {host: array("d", values) for host, values in met.items()}
+        count = len(own) // sum(hosts[member] == here for member in members)
+        taken = dict.fromkeys(by_host, 0)
+        result: list[float] = []
+        for member in members:
+            begin = taken[hosts[member]]
+            taken[hosts[member]] = begin + count
+            result += by_host[hosts[member]][begin : begin + count]
+        return result
 
     def enter(self, phase: str, batches: int = 0, others_s: float = 0.0) -> None:
         """Notes the phase on the board and grants the waits in it their time.

@@ -26,7 +26,6 @@ _PLUG_INS = {
     "eccl": "torch_gcu",
     "ccl": "oneccl_bindings_for_pytorch",
 }
-_LOOPBACK = "127.0.0.1"
 # How torch and its backends word that they cannot do something, in any letters.
 _CANNOT = (
     *("not support", "unsupported", "not implemented", "only implemented", "cannot use"),
@@ -161,16 +160,20 @@ class ProcessGroup:
         self._dist.destroy_process_group()
 
     def _meeting_place(self, timeout: datetime.timedelta) -> Any:
-        """Torch's own store on the loopback interface, at a port that the system chose."""
+        """Torch's own store on the interface of the control plane, at a port that the system chose.
+
+        Torch knows no secrets: between hosts, whoever can reach that port can disturb the run.
+        """
         job, key = self._rank.job, "port of torch's store"
+        address = job.endpoint.partition("//")[2].rpartition(":")[0].strip("[]")
         if job.rank == 0:
             # A socket of ours, for torch would listen on every interface.
-            listener = socket.socket()
-            listener.bind((_LOOPBACK, 0))
+            listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+            listener.bind((address, 0))
             listener.listen()
             port = listener.getsockname()[1]
             store = self._dist.TCPStore(
-                _LOOPBACK,
+                address,
                 port,
                 job.ranks,
                 is_master=True,
@@ -181,4 +184,4 @@ class ProcessGroup:
             self._rank.client.put(key, str(port).encode())
             return store
         port = int(self._rank.client.get(key, job.settings.timeout_s))
-        return self._dist.TCPStore(_LOOPBACK, port, job.ranks, is_master=False, timeout=timeout)
+        return self._dist.TCPStore(address, port, job.ranks, is_master=False, timeout=timeout)

@@ -177,13 +177,17 @@ class Worker:
 
     def _measure_with(self, name: str, library: Library, device: engine.Device) -> None:
         job = self.job
+        pending = set(job.pending or range(len(job.cases)))
+        named = [index for index, case in enumerate(job.cases) if case.ccl == name]
+        indices = [index for index in named if index in pending]
+        if not indices:
+            return
         self.rank.enter("communicator creation")
         communicator = library.join(self.rank, device)
         session = engine.Session(device, self.rank.team, communicator, self.rank.counter)
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
-        indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
@@ -306,7 +310,7 @@ def main() -> None:
         os._exit(1)
     if job.stack_fd >= 0:
         _answer_with_stacks(job.stack_fd)
-    worker = Worker(job, under_mpirun=len(sys.argv) > 1)
+    worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
     try:
         worker.run()
         worker.finish()

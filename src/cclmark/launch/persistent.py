@@ -1,7 +1,7 @@
-"""Runs cases of pairs to the end, also when a pair hangs or its library fails.
+"""Runs cases to the end, also when one hangs, or a pair's library fails.
 
-What is left of a communicator that hangs nobody can tell, so the ranks are ended. The operation of
-that pair is given up, and fresh ranks go on with what is left.
+What is left of a communicator that hangs nobody can tell, so the ranks are ended. The case is given
+up, or of a pair the operation, and fresh ranks go on with what is left.
 """
 
 from __future__ import annotations
@@ -12,33 +12,42 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.local import Listener, LocalLaunch, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import series_of
-from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.messages import Look
 from cclmark.results.schema import CaseResult, Result
 
-_KINDS = {"timeout": "timeout", "error": "died"}
+_STATUS = {"timeout": "timeout", "error": "died"}
 _BEGINNING = ("communicator creation", "allocating buffers")
+_MOST_IN_A_ROW = 3  # cases that hang one after the other: the next one would, too
 
 
-class PairsLaunch:
-    """One run of pairs on this host."""
+class PersistentLaunch:
+    """One run, of as many attempts as it takes."""
 
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
         self._tally = _Tally(listener)
+        # A library that fails in one pair may serve another; ranks that failed together will again.
+        self._forgiven = ("timeout", "error") if request.in_pairs else ("timeout",)
 
     def run(self) -> Outcome:
         """As LocalLaunch does it; what was given up has results that say so."""
         request, cases = self._request, self._request.things
+        in_a_row = 0
         while True:
+            before = len(self._tally.done)
+            self._tally.begin_attempt()
             outcome = LocalLaunch(request, self._tally).run()
             failure = outcome.failure
             if outcome.exit_code != EXIT_DIED or failure is None or failure.case_index < 0:
                 return outcome
-            if failure.kind not in _KINDS:
+            if failure.kind not in self._forgiven or not request.cases:
                 return outcome
+            if not request.in_pairs and request.settings.cycles != 1:
+                return outcome
+            in_a_row = 1 if len(self._tally.done) > before else in_a_row + 1
             culprit = cases[failure.case_index]
             assert isinstance(culprit, Case)
-            reason = failure.message
+            reason = failure.message if request.in_pairs else outcome.message.partition("\n")[0]
             if culprit.describe() not in reason:
                 reason = f"{failure.phase} of {culprit.describe()}: {reason}"
             todo = request.pending or range(len(cases))
@@ -47,14 +56,27 @@ class PairsLaunch:
             for index in left:
                 case = cases[index]
                 assert isinstance(case, Case)
-                if _falls_with(case, culprit, failure.phase):
-                    self._tally.result(CaseResult(index, case, _KINDS[failure.kind], reason))
+                falls = index == failure.case_index or (
+                    request.in_pairs and _falls_with(case, culprit, failure.phase)
+                )
+                if falls:
+                    status, report = _STATUS[failure.kind], outcome.message
+                    self._tally.result(CaseResult(index, case, status, reason, report=report))
                 else:
                     pending.append(index)
             if len(pending) == len(left):
                 return outcome  # to go on would be to try the same again
             if not pending:
                 return Outcome(EXIT_OK, phases_s=outcome.phases_s)
+            if not request.in_pairs:
+                if in_a_row >= _MOST_IN_A_ROW:
+                    return Outcome(
+                        EXIT_DIED,
+                        f"{outcome.message}\n{in_a_row} cases in a row hung: the others are not "
+                        "tried",
+                        outcome.phases_s,
+                    )
+                self._tally.say(f"{outcome.message}\nfresh ranks go on with the next case")
             request = replace(request, pending=pending)
 
 
@@ -73,20 +95,30 @@ class _Tally:
     def __init__(self, listener: Listener) -> None:
         self.done: set[int] = set()
         self._listener = listener
-        self._started = False
+        self._attempts = 0
+        self._repeats = False
+
+    def begin_attempt(self) -> None:
+        """What is said from now on until the ranks are up was said before the first attempt."""
+        self._attempts += 1
+        self._repeats = self._attempts > 1
 
     def started(self, surroundings: Surroundings) -> None:
-        if not self._started:
-            self._started = True
+        if self._attempts == 1:
             self._listener.started(surroundings)
+        self._repeats = False
 
     def result(self, result: Result) -> None:
         self.done.add(result.index)
         self._listener.result(result)
 
     def notice(self, text: str) -> None:
-        if not self._started:
+        if not self._repeats:
             self._listener.notice(text)
 
-    def progress(self, status: Status) -> None:
-        self._listener.progress(status)
+    def say(self, text: str) -> None:
+        """Tells the user at once."""
+        self._listener.notice(text)
+
+    def progress(self, look: Look) -> None:
+        self._listener.progress(look)

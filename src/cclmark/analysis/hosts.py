@@ -1,0 +1,59 @@
+"""What differs between the hosts of a run: mixed settings are what hangs clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.ranges import in_ranges
+from cclmark.results.schema import HostDescription
+
+_MOST_SKEW_S = 2.0
+# What launchers tell each process or host by itself.
+_OWN = (
+    *("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir"),
+    *("OMPI_MCA_num_procs", "OMPI_MCA_cpu_type", "OMPI_MCA_mpi_", "PRTE_MCA_", "CCLMARK_"),
+)
+_MOST_NAMED = 4
+
+
+def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
+    """What is not the same on all ``hosts``, one sentence each, empty where there is one only."""
+    if len(hosts) < 2:
+        return []
+    found = [
+        *_split("drivers", hosts, [host.machine.vendor_driver for host in hosts]),
+        *_split("kernels", hosts, [host.machine.kernel for host in hosts]),
+        *_split("processors", hosts, [host.machine.processor for host in hosts]),
+        *_split("Pythons", hosts, [host.machine.python for host in hosts]),
+    ]
+    names = sorted({name for host in hosts for name in host.environment})
+    for name in names:
+        if name.startswith(_OWN) or name.endswith("VISIBLE_DEVICES"):
+            continue
+        values = [host.environment.get(name, "unset") for host in hosts]
+        found += _split(f"values of {name}", hosts, values)
+    skewed = [
+        f"{host.machine.hostname} by {host.clock_ahead_s:+.1f} s"
+        for host in hosts
+        if abs(host.clock_ahead_s) > _MOST_SKEW_S
+    ]
+    if skewed:
+        beside = hosts[0].machine.hostname
+        found.append(f"clocks differ from {beside}'s: {', '.join(skewed[:_MOST_NAMED])}")
+    return found
+
+
+def _split(what: str, hosts: Sequence[HostDescription], values_of: Sequence[str]) -> list[str]:
+    values: dict[str, list[int]] = {}
+    for number, value in enumerate(values_of):
+        values.setdefault(value, []).append(number)
+    if len(values) == 1:
+        return []
+    parts = [f"{value or 'none'} on {_named(hosts, numbers)}" for value, numbers in values.items()]
+    return [f"hosts differ in {what}: {', '.join(parts)}"]
+
+
+def _named(hosts: Sequence[HostDescription], numbers: Sequence[int]) -> str:
+    if len(numbers) > _MOST_NAMED:
+        return f"hosts {in_ranges(numbers)}"
+    return " and ".join(hosts[number].machine.hostname for number in numbers)

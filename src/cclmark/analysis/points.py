@@ -1,0 +1,130 @@
+"""What journals say of single cases, transfers and flows, in one shape to be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cclmark.analysis.limits import link_limit
+from cclmark.analysis.pairs import places_of
+from cclmark.analysis.transfers import allowed_bytes_per_s, figures
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import count_for_size
+from cclmark.plan.pairs import Pair
+from cclmark.plan.thresholds import SizeRange, Threshold
+from cclmark.plan.transfers import Transfer
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, TransferResult
+
+
+@dataclass(frozen=True)
+class Point:
+    """A case, or what a transfer says of one pair of devices.
+
+    ``key`` tells whether two points are of the same thing. ``figures`` are those that it has: what
+    was not measured, or came with wrong data, stands there as None. ``limit_bytes_per_s``: what its
+    links carry, None where nobody says.
+    """
+
+    key: Hashable
+    words: str
+    thing: Case | Transfer
+    pairs: list[Pair]
+    status: str
+    reason: str = ""
+    figures: dict[str, float | None] = field(default_factory=dict)
+    limit_bytes_per_s: float | None = None
+
+    def fits(self, threshold: Threshold) -> bool:
+        """Whether the threshold is for it."""
+        if threshold.metric.name not in self.figures:
+            return False
+        if threshold.pairs and not set(threshold.pairs) & set(self.pairs):
+            return False
+        if any(getattr(self.thing, name) not in values for name, values in threshold.where):
+            return False
+        return threshold.sizes is None or _within(self.thing, threshold.sizes)
+
+
+def points_of(journal: Journal) -> list[Point]:
+    """All that there are, in the order of the run."""
+    limits = {(one.first, one.second): one.limit_bytes_per_s for one in journal.header.relations}
+    points = [_of_case(result, journal, limits) for result in journal.results]
+    for result in journal.transfers:
+        points += _of_transfer(result, limits)
+    return points
+
+
+def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
+    """Whether the size is one that these bounds ask for, however it was rounded."""
+    least, most = sizes.least_bytes, sizes.most_bytes
+    if isinstance(thing, Transfer):
+        size = thing.size_bytes
+        return (least is None or size >= least) and (most is None or size <= most)
+    if thing.operation == "barrier":
+        return False
+    counts = [
+        None if bound is None else count_for_size(thing.operation, bound, thing.dtype, thing.ranks)
+        for bound in (least, most)
+    ]
+    return (counts[0] is None or thing.count >= counts[0]) and (
+        counts[1] is None or thing.count <= counts[1]
+    )
+
+
+def _of_case(result: CaseResult, journal: Journal, limits: dict[Pair, float]) -> Point:
+    case, summary = result.case, result.summary
+    if summary is None or result.status == "wrong":
+        values: dict[str, float | None] = dict.fromkeys(("busbw", "algbw", "time"))
+    else:
+        values = {
+            "busbw": summary.busbw_bytes_per_s,
+            "algbw": summary.algbw_bytes_per_s,
+            "time": summary.time_s,
+        }
+    if case.operation == "barrier":
+        values = {"time": values["time"]}
+    pairs = places_of(case)
+    own = min((limits.get(pair, 0.0) for pair in pairs), default=0.0)
+    return Point(
+        key=case,
+        words=f"{case.describe()}, {case.ccl}",
+        thing=case,
+        pairs=pairs,
+        status=result.status,
+        reason=result.reason,
+        figures=values,
+        limit_bytes_per_s=own or link_limit(journal.header.links),
+    )
+
+
+def _of_transfer(result: TransferResult, limits: dict[Pair, float]) -> Iterator[Point]:
+    """One for each flow that has a figure of its own: of both directions together there is one."""
+    transfer = result.transfer
+    metric = "latency" if transfer.measure == "latency" else "bandwidth"
+    together = transfer.scope in ("pairs", "local", "host")
+    known = dict(_figures(result))
+    for flow in transfer.flows[:1] if together else transfer.flows:
+        flows = transfer.flows if together else (flow,)
+        yield Point(
+            key=(transfer, flow),
+            words=msgspec.structs.replace(transfer, flows=flows).describe()
+            + ("" if together else f" ({transfer.scope})"),
+            thing=transfer,
+            pairs=list(flows),
+            status=result.status,
+            reason=result.reason,
+            figures={metric: known.get(flow)},
+            limit_bytes_per_s=allowed_bytes_per_s(transfer, flows, limits),
+        )
+
+
+def _figures(result: TransferResult) -> list[tuple[Pair, float]]:
+    """Those of pairs, and of copies from and to the host."""
+    if not result.transfer.host_memory:
+        return figures(result)
+    if result.summary is None or result.status == "wrong":
+        return []
+    return [(result.transfer.flows[0], result.summary.bytes_per_s)]

@@ -1,0 +1,342 @@
+"""Judges what was measured by what a suite asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.analysis.points import Point, points_of
+from cclmark.analysis.statistics import median
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    EXIT_USAGE,
+    EXIT_WRONG,
+)
+from cclmark.plan.suites import SuiteCommand
+from cclmark.plan.thresholds import Threshold
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, CheckResult, Finding, Result
+
+PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"
+_MOST_FINDINGS = 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a command. ``journal`` is None where it left none.
+
+    ``exit_code`` is negative for a signal; ``message``: why it ended as it did, in its own words;
+    ``interrupted``: it was ended because the suite was.
+    """
+
+    exit_code: int
+    journal: Journal | None
+    message: str = ""
+    interrupted: bool = False
+    timed_out: bool = False
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """One case held against one threshold, in base units.
+
+    ``values``: one of every run; ``value`` is their median, which decides, ``worst`` the one
+    furthest on the wrong side. ``margin``: how far the median is on the right side of ``bound``,
+    as a share of it; negative where it misses it.
+    """
+
+    case: str
+    values: list[float]
+    value: float
+    worst: float
+    bound: float
+    margin: float
+    passed: bool
+
+
+class Verdict(msgspec.Struct):
+    """The outcome of one test of a command. ``status``: pass, fail, skipped or error.
+
+    ``exit_code``: what it means for the suite's. ``figure``: what was bounded, empty for the tests
+    that every command has.
+    """
+
+    test: str
+    status: str
+    reason: str = ""
+    exit_code: int = EXIT_OK
+    figure: str = ""
+    judgements: list[Judgement] = []
+
+    @property
+    def missed(self) -> list[Judgement]:
+        """Those that did not reach the bound, the furthest first."""
+        return sorted((one for one in self.judgements if not one.passed), key=_nan_first)
+
+    @property
+    def tightest(self) -> Judgement | None:
+        """Of those that passed, the one with the smallest margin."""
+        return min((one for one in self.judgements if one.passed), key=_nan_first, default=None)
+
+
+class CommandVerdict(msgspec.Struct):
+    """What came of one command of a suite. ``journals``: the files of its runs."""
+
+    name: str
+    arguments: list[str]
+    tags: list[str]
+    runs: int
+    duration_s: float
+    journals: list[str]
+    verdicts: list[Verdict]
+
+
+class SuiteVerdict(msgspec.Struct):
+    """What came of a suite, or of as much of it as was done when it was interrupted."""
+
+    suite: str
+    title: str
+    hostname: str
+    started_at: str
+    duration_s: float
+    interrupted: bool
+    exit_code: int
+    commands: list[CommandVerdict]
+
+
+def suite_exit_code(commands: Sequence[CommandVerdict], *, interrupted: bool) -> int:
+    """The exit code of all verdicts together: of several the one that says most about the machine.
+
+    A rank that died comes before what missed its threshold, that before a mistake of the suite, and
+    that before something missing. It is missing too where nothing at all was tested.
+    """
+    if interrupted:
+        return EXIT_INTERRUPTED
+    verdicts = [verdict for command in commands for verdict in command.verdicts]
+    codes = {verdict.exit_code for verdict in verdicts}
+    for code in (EXIT_DIED, EXIT_WRONG, EXIT_USAGE, EXIT_MISSING):
+        if code in codes:
+            return code
+    return EXIT_OK if any(verdict.status == PASS for verdict in verdicts) else EXIT_MISSING
+
+
+def judge(
+    command: SuiteCommand, attempts: Sequence[Attempt], baseline: Journal | None
+) -> list[Verdict]:
+    """How the runs ended, whether data was wrong, and a verdict on every threshold.
+
+    ``baseline`` is None only where no threshold looks at it.
+    """
+    journals = [attempt.journal for attempt in attempts if attempt.journal is not None]
+    ran = _ran(command, attempts)
+    verdicts = [ran]
+    if journals:
+        verdicts.append(_data(journals, ran))
+    elif ran.status == PASS:
+        raise ValueError("a run cannot pass without a journal")
+    by_run = [points_of(journal) for journal in journals]
+    reference = points_of(baseline) if baseline is not None else []
+    verdicts += [_judge(one, by_run, reference, ran) for one in command.thresholds]
+    for verdict in verdicts:
+        if verdict.status == SKIPPED and command.optional:
+            verdict.exit_code = EXIT_OK
+    return verdicts
+
+
+def _ran(command: SuiteCommand, attempts: Sequence[Attempt]) -> Verdict:
+    """The worst that happened to any of the runs."""
+    outcomes = [_outcome(command, attempt) for attempt in attempts]
+    if len(attempts) < command.repeats:
+        after = f" after {len(attempts)} run{'s' * (len(attempts) > 1)}" if attempts else ""
+        outcomes.append(Verdict("ran", SKIPPED, f"interrupted{after}"))
+    seriousness = {PASS: 0, SKIPPED: 1, FAIL: 2, ERROR: 3}
+    return max(outcomes, key=lambda one: (seriousness[one.status], one.exit_code))
+
+
+def _outcome(command: SuiteCommand, attempt: Attempt) -> Verdict:
+    code, journal = attempt.exit_code, attempt.journal
+    status, meaning = ERROR, EXIT_DIED
+    reason = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    if attempt.interrupted:
+        return Verdict("ran", SKIPPED, "interrupted")
+    if attempt.timed_out:
+        reason = f"did not end within {command.timeout_s:g} s and was ended"
+    elif code == EXIT_MISSING:
+        status, meaning = SKIPPED, EXIT_MISSING
+    elif code == EXIT_USAGE:
+        meaning = EXIT_USAGE
+    elif code in (EXIT_OK, EXIT_WRONG) and journal is None:
+        # As --help does: nothing was measured that could be judged.
+        reason += " and no journal"
+        meaning = EXIT_USAGE if code == EXIT_OK else EXIT_DIED
+    elif journal is not None and (journal.footer is None or journal.damaged_lines):
+        reason += ", and its journal is not whole"
+    elif code in (EXIT_OK, EXIT_WRONG):
+        return Verdict("ran", PASS)
+    said = f": {attempt.message}" if attempt.message else ""
+    return Verdict("ran", status, reason + said, meaning)
+
+
+def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
+    """Whether any output, or any check of a framework, was wrong in any of the runs."""
+    checked, wrong = 0, []
+    for journal in journals:
+        results: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+        for result in results:
+            checked += isinstance(result, CheckResult) or result.verification is not None
+            if result.status in ("wrong", "failed"):
+                wrong.append(_mistake(result))
+    if wrong:
+        more = [f"and {len(wrong) - _MOST_FINDINGS} more"] if len(wrong) > _MOST_FINDINGS else []
+        return Verdict("data", FAIL, "; ".join([*wrong[:_MOST_FINDINGS], *more]), EXIT_WRONG)
+    if any(journal.header.settings.check == 0 for journal in journals):
+        reason = "outputs were not checked: leave out what switches that off (-c 0, --verify 0)"
+        return Verdict("data", ERROR, reason, EXIT_USAGE)
+    if not checked:
+        reason = "nothing was measured" if ran.status != PASS else "nothing of this can be checked"
+        return Verdict("data", SKIPPED, reason)
+    return Verdict("data", PASS, f"{checked} checked, none wrong")
+
+
+def _mistake(result: Result) -> str:
+    if isinstance(result, CheckResult):
+        return f"{result.check.describe()}: {result.reason}"
+    thing, place = (
+        (result.case, "rank") if isinstance(result, CaseResult) else (result.transfer, "flow")
+    )
+    findings = result.verification.findings if result.verification is not None else []
+    return ", ".join([thing.describe(), *(_found(finding, place) for finding in findings[:1])])
+
+
+def _found(finding: Finding, place: str) -> str:
+    return (
+        f"{place} {finding.rank}: {finding.wrong} wrong, the first at element "
+        f"{finding.first_element}, expected {finding.expected}, actual {finding.actual}"
+    )
+
+
+def _judge(
+    threshold: Threshold,
+    by_run: Sequence[Sequence[Point]],
+    reference: Sequence[Point],
+    ran: Verdict,
+) -> Verdict:
+    verdict = Verdict(threshold.describe(), PASS, figure=threshold.metric.name)
+    fitting = [[point for point in points if point.fits(threshold)] for points in by_run]
+    values = _values(threshold, fitting)
+    chosen = {point.key: point for points in fitting for point in points}
+    absent = _absent(threshold, list(chosen.values()))
+    if not chosen or (absent and ran.status == PASS):
+        return _nothing_fits(verdict, absent, ran)
+    if not values:
+        return _nothing_measured(verdict, list(chosen.values()))
+    known = {key: median(found) for key, found in _values(threshold, [reference]).items()}
+    for key, found in values.items():
+        bound = _bound(threshold, chosen[key], known)
+        if bound is None:
+            return _without_bound(verdict, threshold, chosen[key])
+        verdict.judgements.append(_held_against(chosen[key].words, found, bound, threshold))
+    if verdict.missed:
+        verdict.status, verdict.exit_code = FAIL, EXIT_WRONG
+    unmeasured = [point for key, point in chosen.items() if key not in values]
+    if unmeasured:
+        first = unmeasured[0]
+        why = f": {first.reason}" if first.reason else ""
+        verdict.reason = f"{len(unmeasured)} not judged, as {first.words}: {first.status}{why}"
+    return verdict
+
+
+def _values(threshold: Threshold, by_run: Sequence[Sequence[Point]]) -> dict[Hashable, list[float]]:
+    """The bounded figure of each case, of every run that has it."""
+    values: dict[Hashable, list[float]] = {}
+    for points in by_run:
+        for point in points:
+            value = point.figures.get(threshold.metric.name)
+            if value is not None:
+                values.setdefault(point.key, []).append(value)
+    return values
+
+
+def _absent(threshold: Threshold, points: Sequence[Point]) -> list[str]:
+    """What the threshold names in lists and no case has: that would be taken for tested."""
+    absent = [
+        str(value)
+        for name, values in threshold.where
+        for value in values
+        if all(getattr(point.thing, name) != value for point in points)
+    ]
+    return absent + [
+        f"pair {pair[0]}-{pair[1]}"
+        for pair in threshold.pairs
+        if all(pair not in point.pairs for point in points)
+    ]
+
+
+def _nothing_fits(verdict: Verdict, absent: Sequence[str], ran: Verdict) -> Verdict:
+    """Of a command that ran to its end it is the suite's mistake: the test could never fail."""
+    if ran.status != PASS:
+        verdict.status, verdict.reason = SKIPPED, f"not measured: {ran.reason}"
+        return verdict
+    verdict.status, verdict.exit_code = ERROR, EXIT_USAGE
+    what = f", with {' and '.join(absent)}," if absent else ""
+    verdict.reason = f"the command has no case{what} that this is for: it could never fail"
+    return verdict
+
+
+def _nothing_measured(verdict: Verdict, points: Sequence[Point]) -> Verdict:
+    first = points[0]
+    if any(point.status == "wrong" for point in points):
+        verdict.status, verdict.exit_code = FAIL, EXIT_WRONG
+        verdict.reason = "wrong data: how fast that was means nothing"
+        return verdict
+    verdict.status, verdict.exit_code = SKIPPED, EXIT_MISSING
+    verdict.reason = f"{first.words}: {first.reason or first.status}"
+    return verdict
+
+
+def _bound(threshold: Threshold, point: Point, known: Mapping[Hashable, float]) -> float | None:
+    """In base units; None where what it is a share of is not known."""
+    bound = threshold.bound
+    if not bound.of:
+        return bound.value
+    whole = point.limit_bytes_per_s if bound.of == "limit" else known.get(point.key)
+    return bound.value * whole if whole else None
+
+
+def _without_bound(verdict: Verdict, threshold: Threshold, point: Point) -> Verdict:
+    verdict.judgements = []
+    if threshold.bound.of == "limit":
+        verdict.status, verdict.exit_code = SKIPPED, EXIT_MISSING
+        verdict.reason = f"nobody says what the links carry: {point.words}"
+        return verdict
+    verdict.status, verdict.exit_code = ERROR, EXIT_USAGE
+    verdict.reason = f"the baseline has no figure for {point.words}"
+    return verdict
+
+
+def _held_against(
+    words: str, values: Sequence[float], bound: float, threshold: Threshold
+) -> Judgement:
+    at_least = threshold.metric.at_least
+    # Neither is less than zero nor infinite, whatever a journal says, and NaN passes no comparison.
+    sound = [value if 0 <= value < math.inf else math.nan for value in values]
+    value = math.nan if any(map(math.isnan, sound)) else median(sound)
+    margin = (value / bound - 1) if at_least else (1 - value / bound)
+    return Judgement(
+        case=words,
+        values=list(values),
+        value=value,
+        worst=value if math.isnan(value) else (min(sound) if at_least else max(sound)),
+        bound=bound,
+        margin=margin,
+        passed=value >= bound if at_least else value <= bound,
+    )
+
+
+def _nan_first(judgement: Judgement) -> float:
+    return -math.inf if math.isnan(judgement.margin) else judgement.margin

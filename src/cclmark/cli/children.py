@@ -1,0 +1,119 @@
+"""Runs commands of cclmark as processes of their own, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from cclmark.errors import UsageError
+from cclmark.signals import on_ending_signals
+
+_LOOK_S = 0.1
+_GRACE_S = 30.0  # for a command to end its ranks and to keep its results
+# Becomes the command and ends with this process: kept over exec.
+_STARTER = (
+    "import os, signal, sys; from cclmark import _engine; "
+    "_engine.die_with_parent(int(sys.argv[1]), signal.SIGTERM); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. ``exit_code`` is negative for a signal; ``said``: its standard error."""
+
+    exit_code: int
+    said: str
+    duration_s: float
+    timed_out: bool
+
+
+class Children:
+    """Runs one command at a time. Signals that ask this process to end are passed on to it."""
+
+    def __init__(self) -> None:
+        self._signals: list[int] = []
+        self._steps = 0
+        on_ending_signals(lambda number, _: self._signals.append(number))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether this process was asked to end: nothing more is to be begun."""
+        return bool(self._signals)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        printed: Path | None,
+        said: Path,
+        timeout_s: float,
+        watch: Callable[[], None],
+    ) -> Ended:
+        """Runs ``cclmark`` with ``arguments`` to its end, and calls ``watch`` now and then.
+
+        What it prints goes to the file ``printed``, or to standard error where that is None; what
+        it says on its standard error to ``said``. Raises UsageError where they cannot be written.
+        """
+        self._steps += 1
+        began_s = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            errors = stack.enter_context(_created(said))
+            output = sys.stderr if printed is None else stack.enter_context(_created(printed))
+            sys.stderr.flush()
+            process = subprocess.Popen(
+                [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                # Ctrl-C at a terminal would reach it twice: from there, and from here.
+                start_new_session=True,
+                env={**os.environ, "CCLMARK_STEP": str(self._steps)},
+            )
+            timed_out = self._wait(process, began_s + timeout_s, watch)
+        return Ended(
+            -signal.SIGKILL if process.returncode is None else process.returncode,
+            said.read_text(errors="replace"),
+            time.monotonic() - began_s,
+            timed_out,
+        )
+
+    def _wait(
+        self, process: subprocess.Popen[bytes], deadline_s: float, watch: Callable[[], None]
+    ) -> bool:
+        """Waits until it is gone. True where that took too long, and it was ended for that."""
+        timed_out, passed_on, last_s = False, 0, float("inf")
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+                return timed_out
+            now_s = time.monotonic()
+            for number in self._signals[passed_on:]:
+                process.send_signal(number)
+                last_s = min(last_s, now_s + _GRACE_S)
+            passed_on = len(self._signals)
+            if now_s > deadline_s and last_s == float("inf"):
+                timed_out, last_s = True, now_s + _GRACE_S
+                process.terminate()
+            if now_s > last_s + _GRACE_S:
+                return timed_out  # in the kernel's hands: not even that ends it
+            if now_s > last_s:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            watch()
+
+
+def _created(path: Path) -> IO[bytes]:
+    """Raises UsageError where there is such a file, or none can be made."""
+    try:
+        return path.open("xb")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

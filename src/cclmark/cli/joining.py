@@ -1,0 +1,99 @@
+"""Finds out with whom a command runs: alone, or as one of the processes that a launcher started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
+from cclmark.launch.crew import Crew, crew_of_one, follow_first, gather_crew
+from cclmark.launch.devices import (
+    DeviceChoice,
+    choose_devices,
+    choose_own_devices,
+    quick_cuda_count,
+)
+from cclmark.launch.placement import Placement, find_placement
+
+
+@contextmanager
+def joined(
+    text: str, count: int | None, timeout_s: float, *, mixed: bool = False
+) -> Iterator[Crew]:
+    """The processes that take part in this run, with the devices that each chose by ``--devices``
+    and ``-g``; sent home at the end with the exit code that is in the crew by then.
+
+    Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
+    first, for any of them. ``mixed``: devices may be of several runtimes.
+    """
+    placement = find_placement(os.environ)
+    if placement is None:
+        with crew_of_one(pick_devices(text, count, mixed=mixed)) as crew:
+            yield crew
+        return
+    if placement.process > 0:
+        raise Followed(follow_first(placement, _own_devices(placement, text, count), timeout_s))
+    own = _own_devices(placement, text, count)
+    with gather_crew(placement, own, timeout_s) as crew:
+        if crew.devices.mixed and not mixed:
+            raise _no_mixture()
+        _warn(crew.devices)
+        yield crew
+
+
+def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
+    """What ``--devices`` and ``-g`` ask for, see choose_devices.
+
+    Says at once what is odd about it: the header will as well, but not every format shows that.
+    ``mixed``: they may be of several runtimes.
+    """
+    devices = choose_devices(text, count, _count_devices)
+    if devices.mixed and not mixed:
+        raise _no_mixture()
+    _warn(devices)
+    return devices
+
+
+def first_of(command: str) -> Placement | None:
+    """For a command that one process does for all of this host: where it is, None without others.
+
+    Raises Followed in all processes but the first, and UsageError where some are on other hosts.
+    """
+    placement = find_placement(os.environ)
+    if placement is None:
+        return None
+    if placement.process > 0:
+        raise Followed(EXIT_OK)
+    if not placement.on_one_host:
+        raise UsageError(
+            f"{placement.launcher} started {placement.processes} processes, not all known to be on "
+            f"this host: between hosts {command} cannot measure; run it on each host"
+        )
+    return placement
+
+
+def _own_devices(placement: Placement, text: str, count: int | None) -> DeviceChoice | CclmarkError:
+    try:
+        return choose_own_devices(placement, text, count, _count_devices)
+    except CclmarkError as error:
+        return error
+
+
+def _warn(devices: DeviceChoice) -> None:
+    if devices.notice:
+        print(f"cclmark: {devices.notice}", file=sys.stderr)
+
+
+def _no_mixture() -> UsageError:
+    return UsageError("devices of several runtimes are measured by collectives, with --ccl bridge")
+
+
+def _count_devices(runtime: str) -> int:
+    quick = quick_cuda_count() if runtime == "cuda" else None
+    if quick is not None:
+        return quick
+    from cclmark.run.probe import count_devices
+
+    return count_devices(runtime)

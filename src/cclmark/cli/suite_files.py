@@ -1,0 +1,86 @@
+"""Where suites are found, and where what they measure is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime, timezone
+from importlib import resources
+from pathlib import Path
+
+from cclmark.errors import UsageError
+from cclmark.plan.suites import Suite, SuiteCommand, parse_suite
+from cclmark.plan.thresholds import meant
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_STEM = 60
+
+
+def shipped_suites() -> dict[str, Suite]:
+    """The suites that come with cclmark, by name."""
+    directory = resources.files("cclmark") / "suites"
+    found = {}
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            suite = parse_suite(entry.read_bytes(), entry.name, Path())
+            found[suite.name] = suite
+    return found
+
+
+def read_suite(name: str) -> Suite:
+    """The shipped suite of that name, else the file. Raises UsageError where there is neither."""
+    shipped = shipped_suites()
+    if name in shipped:
+        return shipped[name]
+    path = Path(name)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no file {name!r}, and no suite of that name{meant(name, shipped)} "
+            f"cclmark has {', '.join(shipped)}."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {name!r}: {error}") from None
+    return parse_suite(content, name, path.parent)
+
+
+class SuiteDirectory:
+    """The directory with a journal of every run of every command of a suite."""
+
+    def __init__(self, suite: Suite, path: Path | None) -> None:
+        """``path`` None: a new one. Raises UsageError where it cannot be made, or is in use."""
+        if path is None:
+            stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+            path = Path("cclmark-runs") / f"{stamp}-{_slug(suite.name)}-{os.getpid()}"
+        self.path = path
+        self._numbers = {command.name: number for number, command in enumerate(suite.commands, 1)}
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot make the directory {path}: {error.strerror}. Choose another with "
+                "--journal-dir DIR."
+            ) from None
+        for command in suite.commands:
+            for run in range(command.repeats):
+                for file in self.files_of(command, run):
+                    if file.exists():
+                        raise UsageError(
+                            f"{file} is there already: choose another directory with --journal-dir"
+                        )
+
+    def files_of(self, command: SuiteCommand, run: int) -> tuple[Path, Path, Path]:
+        """The journal, what is printed, and what is said on standard error, of a run from 0 on."""
+        stem = f"{self._numbers[command.name]:02}-{_slug(command.name)}"
+        if command.repeats > 1:
+            stem += f".{run + 1}"
+        return (
+            self.path / f"{stem}.jsonl",
+            self.path / f"{stem}.txt",
+            self.path / f"{stem}.stderr.txt",
+        )
+
+
+def _slug(name: str) -> str:
+    return _ODD.sub("-", name)[:_LONGEST_STEM]

@@ -1,0 +1,61 @@
+"""A line at the bottom of a terminal that says which command of a suite is running."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from cclmark.cli.progress import clock
+
+if TYPE_CHECKING:
+    from rich.status import Status as Spinner
+
+
+class SuiteProgress:
+    """Shows a spinner while a command runs, and nothing where nobody looks."""
+
+    def __init__(self, stream: TextIO, *, hidden: bool) -> None:
+        """``hidden``: something else is shown there."""
+        self._stream = stream
+        self._watched = stream.isatty() and not hidden
+        self._began_s = time.monotonic()
+        self._spinner: Spinner | None = None
+        self._words = ""
+        self._journal = Path()
+        self._lines = 0
+        self._read_bytes = 0
+
+    def begin(self, words: str, journal: Path) -> None:
+        """``words`` say what runs now; ``journal`` is where its results appear."""
+        self._words, self._journal = words, journal
+        self._lines = self._read_bytes = 0
+
+    def show(self) -> None:
+        """Shows how far it is."""
+        if not self._watched:
+            return
+        text = self.describe()
+        if self._spinner is None:
+            from rich.console import Console
+
+            self._spinner = Console(file=self._stream).status(text)
+            self._spinner.start()
+        self._spinner.update(text)
+
+    def describe(self) -> str:
+        """The time since the suite began, what runs, and how many results it has."""
+        with contextlib.suppress(OSError), self._journal.open("rb") as file:
+            file.seek(self._read_bytes)
+            new = file.read()
+            self._read_bytes += len(new)
+            self._lines += new.count(b"\n")
+        results = max(0, self._lines - 1)  # without the header
+        return f"{clock(time.monotonic() - self._began_s)}  {self._words}: {results} results"
+
+    def clear(self) -> None:
+        """Takes the line away before something else is printed."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None

@@ -1,0 +1,343 @@
+"""The processes of a run: one, or all that a launcher started, met before anything is planned."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from cclmark import __version__
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_MISSING,
+    EXIT_USAGE,
+    CclmarkError,
+    MissingError,
+    RankError,
+    UsageError,
+)
+from cclmark.launch.devices import DeviceChoice
+from cclmark.launch.follower import CUT_S, SILENCE_S, follow
+from cclmark.launch.meeting import Meeting, open_meeting
+from cclmark.launch.member import LocalMember
+from cclmark.launch.placement import Placement
+from cclmark.plan.ranges import in_ranges
+from cclmark.rendezvous.messages import (
+    Abort,
+    Clear,
+    FromAny,
+    Job,
+    Join,
+    Leave,
+    Look,
+    Ready,
+    Seen,
+    Start,
+)
+from cclmark.rendezvous.server import Server
+from cclmark.results.machine import describe_host, spread_over_cores
+from cclmark.results.schema import HostDescription
+
+_POLL_S = 0.02
+
+
+class RemoteMember:
+    """Another process, as the first one sees it."""
+
+    def __init__(self, server: Server, join: Join, owner: Join) -> None:
+        self._server = server
+        self._owner = owner
+        self.process = join.rank
+        self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
+        self.seen: list[Look] = []
+        self.ready_for = 0
+        self.heard_s = time.monotonic()
+
+    def start(self, jobs: Sequence[Job]) -> None:
+        """Has it start the ranks that these jobs are for."""
+        owner = self._owner
+        order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
+        self._server.tell(self.process, order)
+
+    def looks(self, *, closely: bool) -> list[Look]:
+        """What it said last: it looks closely when it is told to abort."""
+        return self.seen
+
+    def abort(self) -> None:
+        """Has it let its ranks stop waiting."""
+        self._server.tell(self.process, Abort())
+
+    def end(self) -> None:
+        """Its ranks are ended with it, when the run is over."""
+
+    def hear(self, message: FromAny) -> None:
+        """Takes note of what it says."""
+        self.heard_s = time.monotonic()
+        if isinstance(message, Seen):
+            self.seen = message.looks
+        elif isinstance(message, Ready):
+            self.ready_for = message.attempt
+            self.seen = []
+
+    def lost(self) -> str:
+        """Why it is taken for gone; empty while it is not."""
+        silent_s = time.monotonic() - self.heard_s
+        if self._server.cut_off_s(self.process) > CUT_S and silent_s > CUT_S:
+            return f"{self.name} is gone: its connection broke"
+        if silent_s > SILENCE_S:
+            return (
+                f"nothing was heard of {self.name} for {SILENCE_S:g} s: it, its host or the "
+                "network between hangs"
+            )
+        return ""
+
+
+@dataclass
+class Crew:
+    """All processes of a run, seen from the first.
+
+    ``joins`` are what they said of themselves, by their number; ``devices`` those of all, in the
+    order of the ranks; ``host_of`` a number for the host of each process.
+    """
+
+    placement: Placement | None
+    meeting: Meeting
+    joins: list[Join]
+    own: LocalMember
+    devices: DeviceChoice
+    host_of: list[int]
+    exit_code: int = EXIT_DIED
+    attempts: int = 0
+
+    def __post_init__(self) -> None:
+        owners: dict[int, Join] = {}
+        for join, host in zip(self.joins, self.host_of, strict=True):
+            owners.setdefault(host, join)
+        self.remote = [
+            RemoteMember(self.meeting.server, join, owners[self.host_of[join.rank]])
+            for join in self.joins[1:]
+        ]
+
+    @property
+    def members(self) -> list[LocalMember | RemoteMember]:
+        """Near and far, by their number."""
+        return [self.own, *self.remote]
+
+    @property
+    def process_of_rank(self) -> list[int]:
+        """The process of each rank."""
+        return [join.rank for join in self.joins for _ in join.indices]
+
+    @property
+    def hosts(self) -> list[HostDescription]:
+        """Each host once, in the order of the first of their processes."""
+        found: dict[int, HostDescription] = {}
+        for join, host in zip(self.joins, self.host_of, strict=True):
+            found.setdefault(host, join.host)
+        return list(found.values())
+
+    def hear(self, message: FromAny) -> None:
+        """Takes note of what another process says."""
+        if 0 < message.rank < len(self.joins):
+            self.remote[message.rank - 1].hear(message)
+
+    def lost(self) -> str:
+        """Which process is gone, and why; empty while none is."""
+        return next((text for member in self.remote if (text := member.lost())), "")
+
+    def begin_attempt(self, timeout_s: float) -> None:
+        """Has all ended that an earlier attempt left, and new memory made. Raises RankError."""
+        server, attempt = self.meeting.server, self.attempts
+        self.attempts += 1
+        if attempt == 0:
+            return
+        self.own.clear()
+        server.forget_ranks()
+        for member in self.remote:
+            server.tell(member.process, Clear(attempt))
+        deadline_s = time.monotonic() + timeout_s
+        while any(member.ready_for < attempt for member in self.remote):
+            for message in server.receive(_POLL_S):
+                self.hear(message)
+            if self.lost() or time.monotonic() > deadline_s:
+                raise RankError(self.lost() or "not all processes have ended their ranks in time")
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Sends the others home, with the exit code that this process will have."""
+        code = error.exit_code if isinstance(error, CclmarkError) else self.exit_code
+        for member in self.remote:
+            self.meeting.server.tell(member.process, Leave(code))
+        self.own.close()
+        self.meeting.close()
+
+
+def crew_of_one(devices: DeviceChoice) -> Crew:
+    """This process alone, with all devices."""
+    own = LocalMember()
+    try:
+        meeting = open_meeting(None, os.environ)
+    except BaseException:
+        own.close()
+        raise
+    join = _own_join(0, own, devices)
+    return Crew(None, meeting, [join], own, devices, [0])
+
+
+def follow_first(
+    placement: Placement, devices: DeviceChoice | CclmarkError, timeout_s: float
+) -> int:
+    """What a process does that is not the first: returns its exit code.
+
+    ``devices``: its own, or why it has none, which the first one will say for it.
+    """
+    member = LocalMember()
+    join = _own_join(placement.process, member, devices)
+    try:
+        return follow(placement, os.environ, join, member, timeout_s)
+    except CclmarkError as error:
+        host = join.host.machine.hostname
+        raise RankError(f"process {placement.process} on {host}: {error}") from None
+    finally:
+        member.close()
+
+
+def gather_crew(
+    placement: Placement, own_devices: DeviceChoice | CclmarkError, timeout_s: float
+) -> Crew:
+    """Waits for all processes. Raises what keeps any of them from taking part, and RankError
+    for those that do not come within ``timeout_s``.
+    """
+    own = LocalMember()
+    try:
+        meeting = open_meeting(placement, os.environ)
+    except BaseException:
+        own.close()
+        raise
+    joins = {0: _own_join(0, own, own_devices)}
+    try:
+        _wait_for_all(placement, meeting, joins, timeout_s)
+        found = [joins[process] for process in range(placement.processes)]
+        _check_alike(found)
+    except BaseException as error:
+        code = error.exit_code if isinstance(error, CclmarkError) else EXIT_DIED
+        for process in list(joins)[1:]:
+            meeting.server.tell(process, Leave(code))
+        own.close()
+        meeting.close()
+        raise
+    meeting.close_door()
+    identities = list(dict.fromkeys(join.host.identity for join in found))
+    return Crew(
+        placement=placement,
+        meeting=meeting,
+        joins=found,
+        own=own,
+        devices=_all_devices(found),
+        host_of=[identities.index(join.host.identity) for join in found],
+    )
+
+
+def _own_join(
+    process: int,
+    member: LocalMember,
+    devices: DeviceChoice | CclmarkError,
+) -> Join:
+    chosen = devices if isinstance(devices, DeviceChoice) else DeviceChoice("host", ())
+    failed = isinstance(devices, CclmarkError)
+    return Join(
+        rank=process,
+        token=b"",
+        cclmark_version=__version__,
+        arguments=sys.argv[1:],
+        host=describe_host(os.environ),
+        pid=os.getpid(),
+        team_fd=member.team_fd,
+        board_fd=member.board_fd,
+        processors=spread_over_cores(os.sched_getaffinity(0)),
+        runtimes=list(chosen.runtimes),
+        indices=list(chosen.indices),
+        notices=[chosen.notice] if chosen.notice else [],
+        failure=str(devices) if failed else "",
+        exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
+    )
+
+
+def _wait_for_all(
+    placement: Placement, meeting: Meeting, joins: dict[int, Join], timeout_s: float
+) -> None:
+    server, number = meeting.server, placement.processes
+    deadline_s = time.monotonic() + timeout_s
+    ready = {0}
+    while len(ready) < number:
+        for message in server.receive(_POLL_S):
+            if isinstance(message, Ready) and message.rank in joins:
+                joins[message.rank].host.clock_ahead_s = message.clock_s - time.time()
+                ready.add(message.rank)
+            if not isinstance(message, Join):
+                continue
+            if not 0 < message.rank < number:
+                server.refused += 1
+                continue
+            joins[message.rank] = message
+            server.tell(message.rank, Clear(0))
+        if server.doubles:
+            double = server.doubles[0]
+            first = joins.get(double.rank, joins[0])
+            raise RankError(
+                f"two processes say that they are number {double.rank}: pid {first.pid} on "
+                f"{first.host.machine.hostname} and pid {double.pid} on "
+                f"{double.host.machine.hostname}. What the launcher tells them is wrong"
+            )
+        gone = [process for process in joins if process and server.cut_off_s(process) > CUT_S]
+        if gone:
+            join = joins[gone[0]]
+            raise RankError(
+                f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
+                "before all had come"
+            )
+        if time.monotonic() > deadline_s:
+            missing = sorted(set(range(number)) - ready)
+            refused = f"; {server.refused} connections were refused" if server.refused else ""
+            raise RankError(
+                f"{len(ready)} of {number} processes came within {timeout_s:g} s; missing: "
+                f"{in_ranges(missing)}{refused}. {placement.launcher} started them: see what it "
+                "says, or wait longer with -T"
+            )
+
+
+def _check_alike(joins: Sequence[Join]) -> None:
+    """Raises what would make a run of these processes fail or lie."""
+    errors = {EXIT_USAGE: UsageError, EXIT_MISSING: MissingError}
+    for join in joins:
+        where = f"process {join.rank} on {join.host.machine.hostname}"
+        if join.failure:
+            raise errors.get(join.exit_code, RankError)(f"{where}: {join.failure}")
+        if join.cclmark_version != joins[0].cclmark_version:
+            raise MissingError(
+                f"{where} has cclmark {join.cclmark_version}, the first process "
+                f"{joins[0].cclmark_version}: install the same on all hosts"
+            )
+        if join.arguments != joins[0].arguments:
+            raise UsageError(f"{where} was started with other arguments than the first process")
+
+
+def _all_devices(joins: Sequence[Join]) -> DeviceChoice:
+    runtimes = tuple(runtime for join in joins for runtime in join.runtimes)
+    notices = dict.fromkeys(text for join in joins for text in join.notices)
+    return DeviceChoice(
+        runtime=next((name for name in runtimes if name != "host"), "host"),
+        indices=tuple(index for join in joins for index in join.indices),
+        notice="; ".join(notices),
+        mixed=runtimes if len(set(runtimes)) > 1 else (),
+    )

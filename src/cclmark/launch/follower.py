@@ -1,0 +1,159 @@
+"""A process that is not the first of a run: it does what that one says, for the ranks it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+
+from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.launch.meeting import find_meeting
+from cclmark.launch.member import LocalMember, describe_devices
+from cclmark.launch.placement import Placement
+from cclmark.rendezvous.client import Follower
+from cclmark.rendezvous.messages import (
+    Abort,
+    Alive,
+    Clear,
+    Describe,
+    Described,
+    Join,
+    Leave,
+    Ready,
+    Seen,
+    Start,
+    ToProcess,
+)
+from cclmark.results.schema import Machine
+from cclmark.signals import on_ending_signals
+
+_POLL_S = 0.02
+_BEAT_S = 0.5
+_NO_ANSWER_S = 2.0  # until the note is looked at again: it may be one of an earlier run
+SILENCE_S = 10.0  # of a process whose connection holds
+CUT_S = 1.0  # of one whose connection broke: it may come back
+
+
+def follow(
+    placement: Placement, env: Mapping[str, str], join: Join, member: LocalMember, timeout_s: float
+) -> int:
+    """Joins the first process and obeys until it says how the run ended: returns that exit code.
+
+    Raises UsageError, MissingError and RankError where there is no first process.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    endpoint = ""
+    while True:
+        endpoint, keys = find_meeting(placement, env, deadline_s, endpoint)
+        join.token = keys.token
+        follower = Follower(endpoint, keys)
+        try:
+            follower.send(join)
+            # By an address of the environment there is no other note to wait for.
+            patience_s = _NO_ANSWER_S if "CCLMARK_SECRET" not in env else timeout_s
+            orders = follower.receive(min(patience_s, max(0.0, deadline_s - time.monotonic())))
+            if orders:
+                return _Obedience(placement, join, member, follower).run(orders)
+        finally:
+            follower.close()
+        if time.monotonic() > deadline_s:
+            raise RankError(
+                f"process {placement.process} of {placement.processes} waited {timeout_s:g} s for "
+                f"an answer of the first one at {endpoint}"
+            )
+
+
+class _Obedience:
+    """From the first order to the last."""
+
+    def __init__(
+        self, placement: Placement, join: Join, member: LocalMember, follower: Follower
+    ) -> None:
+        self._placement = placement
+        self._process = placement.process
+        self._machine: Machine = join.host.machine
+        self._token = join.token
+        self._member = member
+        self._follower = follower
+        self._heard_s = time.monotonic()
+        self._cut_s: float | None = None
+        self._said_s = 0.0
+        self._said: list[tuple[object, ...]] = []
+        self._aborted = False
+        self._described: Described | None = None
+        self._exit_code: int | None = None
+        self._parent_pid = os.getppid()
+
+    def run(self, orders: list[ToProcess]) -> int:
+        """Until the first process says that it is over, or is not there any more."""
+        try:
+            while self._exit_code is None:
+                for order in orders:
+                    self._obey(order)
+                if orders:
+                    self._heard_s = time.monotonic()
+                    self._cut_s = None
+                if self._exit_code is None:
+                    self._report()
+                    if self._is_alone():
+                        if not self._placement.local:
+                            print(
+                                f"cclmark: process {self._process}: the first process is gone, or "
+                                "the network to it",
+                                file=sys.stderr,
+                            )
+                        return EXIT_DIED
+                    orders = self._follower.receive(_POLL_S)
+            return self._exit_code
+        except KeyboardInterrupt:
+            # The first process was told too, or notices that this one is gone.
+            on_ending_signals(signal.SIG_IGN)
+            return EXIT_INTERRUPTED
+
+    def _obey(self, order: ToProcess) -> None:
+        member = self._member
+        if isinstance(order, Start):
+            member.meet_in(order.owner_pid, order.team_fd, order.board_fd)
+            member.start(order.jobs)
+        elif isinstance(order, Clear):
+            member.clear()
+            self._aborted = False
+            self._follower.send(Ready(self._process, self._token, order.attempt, time.time()))
+        elif isinstance(order, Abort):
+            member.abort()
+            self._aborted = True
+            self._said_s = 0.0
+        elif isinstance(order, Describe):
+            threading.Thread(target=self._describe, args=(order,), daemon=True).start()
+        elif isinstance(order, Leave):
+            if order.exit_code == 0:
+                member.end()
+            self._exit_code = order.exit_code
+        else:
+            assert isinstance(order, Alive)
+
+    def _describe(self, order: Describe) -> None:
+        self._described = describe_devices(order.devices, self._machine, self._process, self._token)
+
+    def _report(self) -> None:
+        """Says how the ranks are, at once where something is wrong with one of them."""
+        if self._described is not None:
+            self._follower.send(self._described)
+            self._described = None
+        looks = self._member.looks(closely=self._aborted)
+        now_s = time.monotonic()
+        matters = [(look.rank, look.exit_status, look.stopped, look.overdue) for look in looks]
+        if matters != self._said or now_s > self._said_s + _BEAT_S:
+            self._said, self._said_s = [*matters], now_s
+            self._follower.send(Seen(self._process, self._token, looks))
+
+    def _is_alone(self) -> bool:
+        """Whether the first process has gone without a word, or cannot be reached."""
+        now_s = time.monotonic()
+        if self._follower.was_cut():
+            self._cut_s = now_s
+        cut = self._cut_s is not None and now_s > self._cut_s + CUT_S
+        return cut or now_s > self._heard_s + SILENCE_S or os.getppid() != self._parent_pid

@@ -1,0 +1,293 @@
+"""How the processes that a launcher started find the first of them, and trust each other.
+
+The first one picks a port and writes where it listens, with a new secret, to a file that only its
+user can read, in a directory that all see: one of this host where all are on it, else below the
+home directory. Where hosts share no directory, a secret comes with the environment, and the address
+with it or from the launcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from cclmark.errors import MissingError, RankError, UsageError
+from cclmark.launch.placement import Placement, launching_program
+from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
+from cclmark.rendezvous.server import Server
+
+SECRET_VARIABLE = "CCLMARK_SECRET"
+ADDRESS_VARIABLE = "CCLMARK_ADDRESS"
+DIRECTORY_VARIABLE = "CCLMARK_SHARED_DIR"
+INTERFACE_VARIABLE = "CCLMARK_INTERFACE"
+_FIRST_PORT = 29470
+_PORTS = 400
+_LOOPBACK = "127.0.0.1"
+_POLL_S = 0.05
+_MOST_NOTE_BYTES = 4096
+_SIOCGIFADDR = 0x8915
+_NOWHERE = "192.0.2.1"  # for documentation only (RFC 5737): nothing is sent there
+
+
+class _Note(msgspec.Struct):
+    """What the first process leaves for the others."""
+
+    endpoint: str
+    secret: bytes
+
+
+@dataclass
+class Meeting:
+    """The first process's end: the server that the others find, and what they find it by."""
+
+    server: Server
+    note: Path | None = None
+
+    def close_door(self) -> None:
+        """All have come: nobody else is to find the way."""
+        if self.note is not None:
+            with contextlib.suppress(OSError):
+                self.note.unlink()
+            self.note = None
+
+    def close(self) -> None:
+        """Frees the port, and takes the note away."""
+        self.close_door()
+        self.server.close()
+
+
+def open_meeting(placement: Placement | None, env: Mapping[str, str]) -> Meeting:
+    """Listens where the others will look. Without others, on loopback, under keys of its own.
+
+    Raises UsageError for variables that make no sense, MissingError where it cannot listen or
+    leave a note.
+    """
+    if placement is None:
+        return Meeting(Server())
+    secret = _given_secret(env)
+    if secret is not None:
+        host, port = _given_address(placement, env)
+        return Meeting(_listen(Keys.of(secret), _local_address(host), port))
+    secret = secrets.token_bytes(SECRET_BYTES)
+    address = _LOOPBACK if placement.on_one_host else _own_address(placement, env)
+    server = _listen(Keys.of(secret), address, 0)
+    try:
+        note = _leave_note(placement, env, _Note(server.endpoint, secret))
+    except BaseException:
+        server.close()
+        raise
+    return Meeting(server, note)
+
+
+def find_meeting(
+    placement: Placement, env: Mapping[str, str], deadline_s: float, known: str = ""
+) -> tuple[str, Keys]:
+    """Where the first process listens, and the keys that it takes.
+
+    Waits for its note until ``deadline_s`` of the monotonic clock; ``known`` is an endpoint where
+    nobody answered. Raises UsageError, and RankError when there is no other until then.
+    """
+    secret = _given_secret(env)
+    if secret is not None:
+        host, port = _given_address(placement, env)
+        where = f"[{host}]" if ":" in host else host
+        return f"tcp://{where}:{port}", Keys.of(secret)
+    path = _directory(placement, env) / _name(placement)
+    while True:
+        note = _read_note(path)
+        if note is not None and note.endpoint != known:
+            return note.endpoint, Keys.of(note.secret)
+        if time.monotonic() > deadline_s:
+            raise RankError(
+                f"process {placement.process} of {placement.processes} does not find the first one "
+                f"by its note in {path.parent}: if that directory is not shared by all hosts, name "
+                f"one that is with {DIRECTORY_VARIABLE}, or give all processes the same "
+                f"{SECRET_VARIABLE} and {ADDRESS_VARIABLE}"
+            )
+        time.sleep(_POLL_S)
+
+
+def _listen(keys: Keys, address: str, port: int) -> Server:
+    try:
+        return Server(keys, address, port)
+    except zmq.ZMQError as error:
+        where = f"{address} port {port}" if port else address
+        raise MissingError(
+            f"cannot listen on {where}: {error.strerror}. Choose another with "
+            f"{ADDRESS_VARIABLE}=HOST:PORT, or the interface with {INTERFACE_VARIABLE}"
+        ) from None
+
+
+def _given_secret(env: Mapping[str, str]) -> bytes | None:
+    text = env.get(SECRET_VARIABLE)
+    if text is None:
+        return None
+    if len(text) < LEAST_SECRET_CHARACTERS:
+        raise UsageError(
+            f"{SECRET_VARIABLE} has {len(text)} characters: take {LEAST_SECRET_CHARACTERS} or "
+            f"more, new ones for every run (export {SECRET_VARIABLE}=$(openssl rand -hex 32))"
+        )
+    return text.encode(errors="surrogateescape")
+
+
+def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, int]:
+    """Host and port of the first process, from the environment, else from the launcher."""
+    text = env.get(ADDRESS_VARIABLE, "").strip()
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if port and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise UsageError(f"{ADDRESS_VARIABLE}={text}: {port!r} is no port; write HOST:PORT")
+    if not host:
+        host = _LOOPBACK if placement.on_one_host else placement.address
+    if not host:
+        raise UsageError(
+            f"{placement.launcher} does not tell where its first process is: with "
+            f"{SECRET_VARIABLE} set, set {ADDRESS_VARIABLE}=HOST:PORT as well"
+        )
+    return host, int(port) if port else _FIRST_PORT + int(placement.identity[:8], 16) % _PORTS
+
+
+def _local_address(host: str) -> str:
+    """The address of this host that ``host`` means. Raises MissingError."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise MissingError(
+            f"there is no host {host!r}: name the first process's with {ADDRESS_VARIABLE}"
+        ) from None
+    return str(found[0][4][0])
+
+
+def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
+    """The address of this host that others can reach. Raises UsageError, MissingError."""
+    chosen = env.get(INTERFACE_VARIABLE, "").strip()
+    if chosen:
+        address = _address_of(chosen)
+        if address is None:
+            names = ", ".join(name for _, name in socket.if_nameindex())
+            raise UsageError(f"{INTERFACE_VARIABLE}={chosen}: choose from {names}, or an address")
+        return address
+    candidates = []
+    with contextlib.suppress(MissingError):
+        if placement.address:
+            candidates.append(_local_address(placement.address))
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((_NOWHERE, 9))
+        candidates.append(str(probe.getsockname()[0]))
+    candidates += [_address_of(name) or "" for _, name in socket.if_nameindex()]
+    for address in candidates:
+        if address and not address.startswith("127.") and _is_own(address):
+            return address
+    raise MissingError(f"no interface that other hosts could reach: see {INTERFACE_VARIABLE}")
+
+
+def _address_of(interface: str) -> str | None:
+    """The IPv4 address of an interface of that name, or the address itself if it is one of ours."""
+    if _is_own(interface):
+        return interface
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control,
+    ):
+        asked = struct.pack("256s", interface.encode(errors="replace")[:15])
+        return socket.inet_ntoa(fcntl.ioctl(control, _SIOCGIFADDR, asked)[20:24])
+    return None
+
+
+def _is_own(address: str) -> bool:
+    try:
+        family = socket.AF_INET if ipaddress.ip_address(address).version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _name(placement: Placement) -> str:
+    """The note's. Hydra tells its processes nothing of the job; its proxy knows a port of it."""
+    words = placement.identity
+    if placement.launcher.startswith("Hydra"):
+        program = launching_program(os.getpid())
+        if program is not None:
+            words += f"-{program.job}"
+    return f"meeting-{words}"
+
+
+def _directory(placement: Placement, env: Mapping[str, str]) -> Path:
+    """Where the note lies. Raises UsageError where others could write there."""
+    chosen = env.get(DIRECTORY_VARIABLE)
+    if chosen:
+        directory = Path(chosen)
+    elif placement.on_one_host:
+        directory = Path(tempfile.gettempdir()) / f"cclmark-{os.getuid()}"
+    else:
+        directory = Path.home() / ".cache" / "cclmark"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        raise MissingError(
+            f"cannot use {directory} for the processes to meet: {error.strerror}. Name another "
+            f"directory with {DIRECTORY_VARIABLE}"
+        ) from None
+    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(
+            f"{directory} is writable for others: name a directory of your own with "
+            f"{DIRECTORY_VARIABLE}"
+        )
+    return directory
+
+
+def _leave_note(placement: Placement, env: Mapping[str, str], note: _Note) -> Path:
+    directory = _directory(placement, env)
+    path = directory / _name(placement)
+    try:
+        descriptor, draft = tempfile.mkstemp(dir=directory, prefix=".meeting-")  # 0600
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.msgpack.encode(note))
+        Path(draft).replace(path)
+    except OSError as error:
+        raise MissingError(
+            f"cannot write {path}: {error.strerror}. Name another directory with "
+            f"{DIRECTORY_VARIABLE}"
+        ) from None
+    return path
+
+
+def _read_note(path: Path) -> _Note | None:
+    """The note, if it is there, whole, and the work of this user."""
+    # A network file system forgets that a file was missing when its directory is listed.
+    with contextlib.suppress(OSError):
+        os.listdir(path.parent)  # noqa: PTH208 - its answer is of no interest
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        private = not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or not private:
+            raise UsageError(f"{path} is not this user's own: remove it")
+        try:
+            return msgspec.msgpack.decode(file.read(_MOST_NOTE_BYTES), type=_Note)
+        except msgspec.DecodeError:
+            return None

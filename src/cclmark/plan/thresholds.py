@@ -1,0 +1,264 @@
+"""Thresholds of a suite: which figure of which cases must reach what."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.bounds import Bound, parse_bound
+from cclmark.plan.operations import OPERATIONS, REDUCTIONS, parse_dtypes
+from cclmark.plan.pairs import PAIR_OPERATIONS, Pair
+from cclmark.plan.sizes import format_size, parse_size
+from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, MEASURES, SCOPES
+
+Value = str | int | bool
+Words = str | list[str]
+T = TypeVar("T")
+V = TypeVar("V")
+
+_PAIR = re.compile(r"(\d{1,6})-(\d{1,6})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure that can be bounded. ``references``: what it can be a share of."""
+
+    name: str
+    at_least: bool
+    references: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """As a suite writes it."""
+        return f"{self.name}_at_{'least' if self.at_least else 'most'}"
+
+
+METRICS = (
+    Metric("busbw", True, ("limit", "baseline")),
+    Metric("algbw", True, ("baseline",)),
+    Metric("time", False, ("baseline",)),
+    Metric("bandwidth", True, ("limit", "baseline")),
+    Metric("latency", False, ("baseline",)),
+)
+
+# What a threshold can bound, and by which keys it picks cases, by the kind of command.
+_FIGURES: dict[str, tuple[str, ...]] = {
+    "collective": ("busbw", "algbw", "time"),
+    "pairs": ("busbw", "algbw", "time"),
+    "p2p": ("bandwidth", "latency"),
+    "torch": (),
+}
+_OF_CASES = ("operation", "size", "dtype", "reduction", "placement", "ccl")
+_OF_TRANSFERS = ("measure", "direction", "engine", "kernel", "scope", "host_memory", "numa")
+_SELECTORS: dict[str, tuple[str, ...]] = {
+    "collective": (*_OF_CASES, "root"),
+    "pairs": (*_OF_CASES, "pair"),
+    "p2p": ("pair", "size", *_OF_TRANSFERS, "to_host"),
+    "torch": (),
+}
+_CHOICES: dict[str, Sequence[str]] = {
+    "reduction": REDUCTIONS,
+    "placement": ("out-of-place", "in-place"),
+    "measure": MEASURES,
+    "direction": DIRECTIONS,
+    "engine": ENGINES,
+    "kernel": KERNELS,
+    "scope": SCOPES,
+    "host_memory": ("pinned", "pageable"),
+    "numa": ("near", "far"),
+}
+
+
+class WrittenThreshold(msgspec.Struct, forbid_unknown_fields=True):
+    """A ``[[command.threshold]]`` as it is written."""
+
+    busbw_at_least: str | None = None
+    algbw_at_least: str | None = None
+    time_at_most: str | None = None
+    bandwidth_at_least: str | None = None
+    latency_at_most: str | None = None
+    operation: Words | None = None
+    size: str | None = None
+    dtype: Words | None = None
+    reduction: Words | None = None
+    root: int | None = None
+    placement: Words | None = None
+    ccl: Words | None = None
+    pair: Words | None = None
+    measure: Words | None = None
+    direction: Words | None = None
+    engine: Words | None = None
+    kernel: Words | None = None
+    scope: Words | None = None
+    host_memory: Words | None = None
+    to_host: bool | None = None
+    numa: Words | None = None
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """Sizes from ``least_bytes`` to ``most_bytes``, both included; None: no bound on that side."""
+
+    least_bytes: int | None
+    most_bytes: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> SizeRange:
+        """Reads ``1M``, ``1M-1G``, ``1G-`` or ``-64K``. Raises UsageError."""
+        first, dash, last = (part.strip() for part in text.partition("-"))
+        if not dash:
+            return cls(parse_size(first), parse_size(first))
+        least = parse_size(first) if first else None
+        most = parse_size(last) if last else None
+        if least is None and most is None:
+            raise UsageError(f"cannot read the sizes {text!r}: write 1M, 1M-1G, 1G- or -64K")
+        if least is not None and most is not None and least > most:
+            raise UsageError(f"the sizes {text!r} are the wrong way round")
+        return cls(least, most)
+
+    def describe(self) -> str:
+        """In words."""
+        if self.least_bytes is None:
+            return f"up to {format_size(self.most_bytes or 0)}"
+        if self.most_bytes is None:
+            return f"from {format_size(self.least_bytes)}"
+        if self.least_bytes == self.most_bytes:
+            return format_size(self.least_bytes)
+        return f"{format_size(self.least_bytes)} to {format_size(self.most_bytes)}"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A bound for one figure of all cases that are picked.
+
+    ``where``: names of attributes of a case or a transfer, with the values that they may have.
+    ``pairs``: (from, to), by the numbers of devices in the run. What is empty or None picks all.
+    """
+
+    metric: Metric
+    bound: Bound
+    where: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    sizes: SizeRange | None = None
+    pairs: tuple[Pair, ...] = ()
+
+    def describe(self) -> str:
+        """In words: the bound, then what it is for."""
+        words = [_describe(name, values) for name, values in self.where]
+        words += [self.sizes.describe()] if self.sizes is not None else []
+        words += [f"pair {start}-{end}" for start, end in self.pairs]
+        side = "least" if self.metric.at_least else "most"
+        text = f"{self.metric.name} at {side} {self.bound.text}"
+        return f"{text}: {', '.join(words)}" if words else text
+
+
+def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[Threshold]:
+    """One threshold for each bound in ``written``, for a command of ``kind``.
+
+    ``command``: its first word. Raises UsageError, which names the key.
+    """
+    given = {
+        name: value for name, value in msgspec.structs.asdict(written).items() if value is not None
+    }
+    allowed = [metric.key for metric in METRICS if metric.name in _FIGURES[kind]]
+    if not allowed:
+        raise UsageError(f"{command} takes no thresholds: every check must pass")
+    for name in given:
+        if name not in (*allowed, *_SELECTORS[kind]):
+            known = ", ".join((*allowed, *_SELECTORS[kind]))
+            raise UsageError(f"{name} says nothing of {command}: choose from {known}")
+    bounds = [metric for metric in METRICS if metric.key in given]
+    if not bounds:
+        raise UsageError(f"it bounds nothing: add {' or '.join(allowed)}")
+    where: list[tuple[str, tuple[Value, ...]]] = []
+    for name, value in given.items():
+        if isinstance(value, int):
+            where.append((name, (value,)))
+        elif name in _SELECTORS[kind] and name not in ("size", "pair"):
+            where.append((name, in_key(name, partial(_names, name, kind, command), value)))
+    sizes = in_key("size", SizeRange.parse, given["size"]) if "size" in given else None
+    pairs = in_key("pair", _pairs, given["pair"]) if "pair" in given else ()
+    return [
+        Threshold(
+            metric,
+            in_key(metric.key, _bound_of(metric), given[metric.key]),
+            tuple(where),
+            sizes,
+            pairs,
+        )
+        for metric in bounds
+    ]
+
+
+def in_key(key: str, parse: Callable[[V], T], value: V) -> T:
+    """What ``parse`` makes of the value of ``key``. Its UsageError gets the key in front."""
+    try:
+        return parse(value)
+    except UsageError as error:
+        raise UsageError(f"{key}: {error}") from None
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question after ``name``, if one of ``known`` is like it; else a full stop."""
+    names = list(known)
+    close = [one for one in names if len(name) > 1 and one.startswith(name)]
+    close = close or difflib.get_close_matches(name, names, n=1)
+    return f": did you mean {close[0]!r}?" if close else "."
+
+
+def _bound_of(metric: Metric) -> Callable[[str], Bound]:
+    return lambda text: parse_bound(text, bandwidth=metric.at_least, references=metric.references)
+
+
+def _names(name: str, kind: str, command: str, words: Words) -> tuple[str, ...]:
+    """The values that an attribute may have."""
+    listed = [words] if isinstance(words, str) else words
+    if not listed:
+        raise UsageError("an empty list picks nothing: leave it out to pick all")
+    if name == "dtype":
+        return tuple(dtype for word in listed for dtype in parse_dtypes(word))
+    known = _choices(name, kind, command)
+    for word in listed:
+        if known and word not in known:
+            raise UsageError(
+                f"there is no {word!r} here{meant(word, known)} Choose from {', '.join(known)}."
+            )
+    return tuple(dict.fromkeys(listed))
+
+
+def _choices(name: str, kind: str, command: str) -> Sequence[str]:
+    """The values that there are; none where nobody knows."""
+    if name != "operation":
+        return _CHOICES.get(name, ())
+    if kind == "pairs":
+        return PAIR_OPERATIONS
+    return [command] if command in OPERATIONS else [one for one in OPERATIONS if one != "ping_pong"]
+
+
+def _pairs(words: Words) -> tuple[Pair, ...]:
+    listed = [words] if isinstance(words, str) else words
+    pairs: list[Pair] = []
+    for word in listed:
+        match = _PAIR.fullmatch(word.strip())
+        if match is None:
+            raise UsageError(f"cannot read {word!r}: write 0-1 for what goes from 0 to 1")
+        pairs.append((int(match[1]), int(match[2])))
+    if not pairs:
+        raise UsageError("an empty list picks nothing: leave it out to pick all")
+    return tuple(dict.fromkeys(pairs))
+
+
+def _describe(name: str, values: tuple[Value, ...]) -> str:
+    if name == "to_host":
+        return "to the host" if values[0] else "from the host"
+    if name == "root":
+        return f"root {values[0]}"
+    if name == "numa":
+        return " or ".join(f"{value} NUMA node" for value in values)
+    return " or ".join(map(str, values))

@@ -1,0 +1,338 @@
+"""``cclmark run``: suites of the installed program on host devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cclmark.results.journal import read_journal
+from conftest import PROGRAM, environment, tagged_processes, wait_until
+
+TINY = "--devices host:2 -b 1K -e 1K -n 5 -w 1"
+
+
+def suite_of(*commands):
+    """The text of a suite: each command is what stands in its table, then its thresholds."""
+    parts = []
+    for table, *thresholds in commands:
+        parts.append(f"[[command]]\n{table}\n")
+        parts += [f"[[command.threshold]]\n{text}\n" for text in thresholds]
+    return "\n".join(parts)
+
+
+@pytest.fixture
+def run(cclmark, tmp_path):
+    """Runs a suite: ``run(suite, "--format", "json", code=0)``."""
+
+    def start(suite, *arguments, **options):
+        (tmp_path / "mine.toml").write_text(suite)
+        return cclmark("run", "mine.toml", "--journal-dir", "kept", *arguments, **options)
+
+    return start
+
+
+@pytest.fixture
+def started(tag, tmp_path):
+    """Starts a suite and returns at once. Whatever is left of it is killed with the test."""
+    own_tag = f"{tag}-{uuid.uuid4().hex}"
+    processes = []
+
+    def start(suite, *arguments):
+        (tmp_path / "mine.toml").write_text(suite)
+        process = subprocess.Popen(
+            [*PROGRAM, "run", "mine.toml", "--journal-dir", "kept", *arguments],
+            cwd=tmp_path,
+            env=environment(own_tag, None),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        return process, lambda: tagged_processes(own_tag)
+
+    yield start
+    for pid in tagged_processes(own_tag):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for process in processes:
+        process.communicate()
+
+
+def wait_for_results(process, journal):
+    """Returns when the journal has some, or the suite has ended."""
+    wait_until(
+        lambda: (
+            process.poll() is not None
+            or (journal.exists() and journal.read_bytes().count(b"\n") > 3)
+        ),
+        f"{journal} has results",
+    )
+
+
+def test_a_suite_that_passes(run, tmp_path):
+    suite = suite_of(
+        (
+            f'name = "small <&"\nrun = "all_reduce {TINY}"\nrepeats = 2\ntags = ["quick"]',
+            'size = "1K"\ntime_at_most = "10 s"\nbusbw_at_least = "1 B/s"',
+        ),
+        (
+            'run = "p2p --devices host:2 -b 64K -t CE -p uniBw,latency --max-time 0.05"',
+            'pair = "0-1"\nbandwidth_at_least = "1 kB/s"',
+            'latency_at_most = "10 s"',
+        ),
+        (
+            'run = "pairs --devices host:3 --only broadcast -b 1K -e 1K -n 5"',
+            'pair = "2-0"\nalgbw_at_least = "1 B/s"',
+        ),
+    )
+    ended = run(suite, "--junit", "j.xml")
+    assert "FAIL" not in ended.out
+    assert "11 pass; exit code 0" in ended.out
+    assert "cclmark: journals kept" in ended.err
+    assert ended.written() == [
+        "j.xml",
+        *(
+            f"kept/01-small-.{run}.{kind}"
+            for run in (1, 2)
+            for kind in ("jsonl", "stderr.txt", "txt")
+        ),
+        *(f"kept/02-p2p.{kind}" for kind in ("jsonl", "stderr.txt", "txt")),
+        *(f"kept/03-pairs.{kind}" for kind in ("jsonl", "stderr.txt", "txt")),
+        "mine.toml",
+    ]
+    assert "all_reduce · shm" in (tmp_path / "kept/01-small-.1.txt").read_text()
+    journal = read_journal(tmp_path / "kept/01-small-.2.jsonl")
+    assert journal.footer.exit_code == 0
+    root = ElementTree.parse(tmp_path / "j.xml").getroot()
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("11", "0", "0")
+    assert [one.get("name") for one in root] == ["small <&", "p2p", "pairs"]
+
+
+def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
+    suite = suite_of((f'run = "all_reduce {TINY}"\nrepeats = 3', 'busbw_at_least = "900 TB/s"'))
+    ended = run(suite, "--format", "json", code=1)
+    verdict = json.loads(ended.out)
+    assert verdict["exit_code"] == 1
+    ran, data, held = verdict["commands"][0]["verdicts"]
+    assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
+    for judgement in held["judgements"]:
+        assert len(judgement["values"]) == 3
+        assert judgement["value"] == sorted(judgement["values"])[1]
+        assert judgement["margin"] == pytest.approx(judgement["value"] / 900e12 - 1)
+
+
+def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
+    suite = suite_of(
+        (
+            f'run = "all_reduce {TINY} --inject corrupt:rank=1,index=5"',
+            'time_at_most = "1 h"',
+        )
+    )
+    ended = run(suite, "--format", "markdown", "--junit", "j.xml", code=1)
+    assert "rank 1: 1 wrong, the first at element 5" in ended.out
+    root = ElementTree.parse(tmp_path / "j.xml").getroot()
+    assert (root.get("failures"), root.get("errors")) == ("2", "0")
+
+
+@pytest.mark.parametrize(
+    ("suite", "words"),
+    [
+        ("[[command]\n", "mine.toml is no TOML"),
+        ("", "mine.toml"),
+        ('[[command]]\nrunn = "all_reduce"\n', "unknown key 'runn': did you mean 'run'?"),
+        (
+            suite_of((f'run = "all_reduce {TINY}"', 'busbw = "1 GB/s"')),
+            "command 1, threshold 1: unknown key 'busbw': did you mean 'busbw_at_least'?",
+        ),
+        (
+            suite_of((f'run = "all_reduce {TINY}"', 'busbw_at_least = "0.9 of baseline"')),
+            "has no baseline",
+        ),
+    ],
+)
+def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, suite, words):
+    ended = run(suite, code=2)
+    assert words in ended.message
+    assert ended.out == ""
+    assert ended.written() == ["mine.toml"]
+
+
+def test_what_only_running_shows_to_make_no_sense_is_code_2(run):
+    suite = suite_of(
+        ('name = "flag"\nrun = "all_reduce --devices host:2 -b 1X"', 'time_at_most = "1 s"'),
+        (f'name = "size"\nrun = "all_reduce {TINY}"', 'size = "1G"\ntime_at_most = "1 s"'),
+        ('name = "help"\nrun = "all_reduce --help"',),
+    )
+    out = run(suite, code=2).out
+    assert "exit code 2: -b: cannot read the size '1X'" in out
+    assert "has no case" in out
+    assert "exit code 0 and no journal" in out
+
+
+def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
+    missing = f'run = "all_reduce {TINY} --ccl-path /nowhere --ccl mpi"'
+    env = {"CCLMARK_MPIRUN": "/nowhere/mpirun"}
+    ended = run(suite_of((missing, 'time_at_most = "1 s"')), code=3, env=env)
+    assert "skipped  ran" in ended.out
+    good = (f'name = "good"\nrun = "all_reduce {TINY}"',)
+    suite = suite_of((f"{missing}\noptional = true", 'time_at_most = "1 s"'), good)
+    Path(ended.directory / "mine.toml").write_text(suite)
+    assert "2 pass, 2 skipped; exit code 0" in cclmark("run", "mine.toml", env=env).out
+    out = cclmark("run", "mine.toml", "--only", "all_reduce", env=env, code=3).out
+    assert "2 skipped; exit code 3" in out
+
+
+def test_a_rank_that_hangs_is_code_4_and_the_next_command_runs(run):
+    suite = suite_of(
+        (
+            'name = "hangs"\nrun = "all_reduce --devices host:2 -b 8 -e 8 -n 1 -w 1 -T 1 '
+            '--inject delay:rank=1,ms=20000"',
+        ),
+        (f'name = "good"\nrun = "all_reduce {TINY}"',),
+    )
+    out = run(suite, code=4).out
+    assert "exit code 4: rank 1" in out
+    assert "2 pass, 1 skipped, 1 ERROR; exit code 4" in out
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_results_kept(run, tmp_path):
+    suite = suite_of(('run = "all_reduce --devices host:2 -b 8 -e 8 -n 5 -N 0"\ntimeout = "3 s"',))
+    out = run(suite, code=4).out
+    assert "did not end within 3 s" in out
+    journal = read_journal(tmp_path / "kept/01-all_reduce.jsonl")
+    assert journal.results
+    assert journal.footer.exit_code == 130
+
+
+def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
+    cclmark("all_reduce", *TINY.split(), "--journal", "before.jsonl")
+    table = f'name = "a=b"\nrun = "all_reduce {TINY}"\nbaseline = "before.jsonl"'
+    (tmp_path / "mine.toml").write_text(suite_of((table, 'busbw_at_least = "1e-6 of baseline"')))
+    out = cclmark("run", "mine.toml", "--format", "json").out
+    share = json.loads(out)["commands"][0]["verdicts"][2]
+    assert share["status"] == "pass"
+    known = {one.case: one for one in read_journal(tmp_path / "before.jsonl").results}
+    (first,) = [one for case, one in known.items() if not case.in_place]
+    bounds = {one["case"]: one["bound"] for one in share["judgements"]}
+    assert bounds["all_reduce 1 KiB float32 sum out-of-place, shm"] == pytest.approx(
+        first.summary.busbw_bytes_per_s * 1e-6
+    )
+    assert "cannot read '=x'" in cclmark("run", "mine.toml", "--baseline", "=x", code=2).message
+    out = cclmark("run", "mine.toml", "--baseline", "a=b=other.jsonl", code=2)
+    assert "--baseline: the suite has no 'a'" in out.message
+
+
+def test_a_baseline_that_has_not_these_cases_is_code_2(run, cclmark):
+    cclmark("all_reduce", *TINY.split(), "-d", "int8", "--journal", "other.jsonl")
+    suite = suite_of((f'run = "all_reduce {TINY}"', 'busbw_at_least = "0.1 of baseline"'))
+    out = run(suite, "--baseline", "all_reduce=other.jsonl", code=2).out
+    assert "the baseline has no figure for all_reduce 1 KiB float32" in out
+    message = run(suite, "--baseline", "all_reduce=none.jsonl", code=2).message
+    assert "cannot read none.jsonl" in message
+
+
+def test_suites_are_listed_and_what_they_would_run(cclmark):
+    listed = cclmark("run", "--list")
+    assert {line.split()[0] for line in listed.out.splitlines() if line[0] != " "} >= {
+        *("host", "nvlink", "pcie"),
+    }
+    quick = cclmark("run", "host", "--list", "--tag", "quick").out
+    assert "cclmark p2p --devices host:2" in quick
+    assert "\ncollectives" not in quick
+    assert listed.written() == []
+    for arguments, words in (
+        ((), "which suite?"),
+        (("hots",), "did you mean 'host'"),
+        (("host", "--only", "p2"), "did you mean 'p2p'"),
+        (("host", "--tag", "slow"), "no 'slow'"),
+        (("host", "--junit", "no/where.xml"), "no/where.xml"),
+    ):
+        assert words in cclmark("run", *arguments, code=2).message
+
+
+def test_journals_are_never_written_over(run):
+    suite = suite_of((f'run = "all_reduce {TINY}"',))
+    run(suite)
+    assert "is there already" in run(suite, code=2).message
+
+
+def test_the_shipped_suite_of_the_host_passes(cclmark):
+    ended = cclmark("run", "host", "--tag", "quick", timeout_s=110)
+    assert "exit code 0" in ended.out
+    assert any(name.startswith("cclmark-runs/") for name in ended.written())
+
+
+def test_with_v_the_commands_are_heard_and_standard_output_is_the_verdict(run):
+    suite = suite_of((f'run = "all_reduce {TINY}"',))
+    ended = run(suite, "-v", "--format", "json")
+    assert json.loads(ended.out)["exit_code"] == 0
+    assert "all_reduce · shm" in ended.err
+    assert "kept/01-all_reduce.txt" not in ended.written()
+
+
+def test_children_are_told_which_step_they_are(run, tmp_path):
+    suite = suite_of(
+        (f'name = "a"\nrun = "all_reduce {TINY}"\nrepeats = 2',),
+        (f'name = "b"\nrun = "all_reduce {TINY}"',),
+    )
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "step = os.environ.get('CCLMARK_STEP')\n"
+        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
+    )
+    run(suite, env={"PYTHONPATH": str(tmp_path)})
+    steps = (tmp_path / "steps").read_text().split()
+    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_reaches_the_command_and_what_was_done_is_judged(started, tmp_path, number):
+    suite = suite_of(
+        (f'name = "first"\nrun = "all_reduce {TINY}"', 'time_at_most = "10 s"'),
+        ('name = "endless"\nrun = "all_reduce --devices host:2 -b 8 -e 8 -n 5 -N 0"\nrepeats = 2',),
+        (f'name = "never"\nrun = "all_reduce {TINY}"', 'time_at_most = "10 s"'),
+    )
+    process, left = started(suite, "--junit", "j.xml")
+    journal = tmp_path / "kept/02-endless.1.jsonl"
+    wait_for_results(process, journal)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    kept = read_journal(journal)
+    assert kept.results
+    assert kept.footer.exit_code == 130
+    assert "pass     time at most 10 s" in out
+    assert "interrupted: what is skipped" in out
+    assert not (tmp_path / "kept/03-never.jsonl").exists()
+    wait_until(lambda: not left(), "all processes are gone")
+    root = ElementTree.parse(tmp_path / "j.xml").getroot()
+    by_name = {one.get("name"): one for one in root}
+    assert by_name["first"].get("skipped") == "0"
+    assert by_name["never"].get("skipped") == by_name["never"].get("tests") == "2"
+
+
+def test_when_the_suite_is_killed_its_command_ends_with_its_results_kept(started, tmp_path):
+    suite = suite_of(('run = "all_reduce --devices host:2 -b 8 -e 8 -n 5 -N 0"',))
+    process, left = started(suite)
+    journal = tmp_path / "kept/01-all_reduce.jsonl"
+    wait_for_results(process, journal)
+    process.kill()
+    process.wait(10)
+    wait_until(lambda: not left(), "all processes are gone")
+    assert read_journal(journal).footer.exit_code == 130
+
+
+def test_checks_of_torch_are_part_of_a_suite(run, torch):
+    suite = suite_of(('run = "torch check --backend gloo -g 2 --only barrier,broadcast"',))
+    out = run(suite, timeout_s=110).out
+    assert "checked, none wrong" in out

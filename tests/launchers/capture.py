@@ -1,0 +1,187 @@
+"""What launchers tell the processes that they start: `environments.json`, out of the real ones.
+
+    python tests/launchers/capture.py > tests/launchers/environments.json
+
+takes all of it anew. Paths are left out; numbers of processes and ports are those of that time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hosts import Hosts, two_hosts
+from slurm import Slurm, nodes_of, slurm
+
+HERE = Path(__file__).parent
+MPIS = HERE.parents[1] / "build" / "mpi"
+CAPTURED = HERE / "environments.json"
+# What a login or a shell sets.
+_ORDINARY = (
+    *("PATH", "HOME", "HOSTNAME", "LANG", "LC_", "PWD", "OLDPWD", "SHLVL", "_", "USER", "LOGNAME"),
+    *("MAIL", "SHELL", "PYENV_", "SSH_", "XDG_", "TMPDIR", "SLURM_CONF"),
+)
+_PATH = re.compile(r"(?<![\w./])/[\w.+@%-]+(?:/[\w.+@%-]*)*")
+_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A way to start four processes, or those that there are without one."""
+
+    command: Sequence[str]
+    extra: dict[str, str] = field(default_factory=dict)
+    tasks: int = 4
+
+
+def launchers(hosts: Hosts) -> dict[str, Launcher]:
+    """All that are captured; each stands before a program's command line."""
+    python = (sys.executable, "-m", "torch.distributed.run")
+    first = hosts.first.address
+    openmpi = str(MPIS / "openmpi" / "bin" / "mpirun")
+    mpich = str(MPIS / "mpich" / "bin" / "mpirun")
+    many = ("--map-by", ":oversubscribe")
+    both = ("--host", "alpha:2,beta:2")
+    rendezvous = (
+        "--rdzv_backend",
+        "c10d",
+        "--rdzv_endpoint",
+        f"{first}:6000",
+        "--max_restarts",
+        "0",
+    )
+    return {
+        "none": Launcher((), tasks=1),
+        "srun": Launcher(("srun", "-n", "4")),
+        "srun-2-nodes": Launcher(("srun", "-N", "2", "-n", "4")),
+        "srun-1-task": Launcher(("srun",), tasks=1),
+        "srun-uneven": Launcher(
+            ("srun", "-N", "2", "-n", "3", "-m", "arbitrary", "-w", "alpha,beta,beta"), tasks=3
+        ),
+        "srun-cyclic": Launcher(("srun", "-N", "2", "-n", "4", "-m", "cyclic")),
+        "srun-pmi2": Launcher(("srun", "--mpi=pmi2", "-N", "2", "-n", "4")),
+        "srun-pmix": Launcher(("srun", "--mpi=pmix", "-N", "2", "-n", "4")),
+        "sbatch": Launcher(("sbatch", "-W", "-N", "2", "-n", "4"), tasks=1),
+        "salloc": Launcher(("salloc", "-N", "2", "-n", "4"), tasks=1),
+        "salloc-srun": Launcher(("salloc", "-N", "2", "-n", "4", "srun")),
+        "salloc-openmpi": Launcher(
+            ("salloc", "-N", "2", "-n", "4", openmpi, "--bind-to", "none"), _AS_ROOT
+        ),
+        "salloc-mpich": Launcher(("salloc", "-N", "2", "-n", "4", mpich)),
+        "openmpi": Launcher((openmpi, "-np", "4", *many), _AS_ROOT),
+        "openmpi-2-hosts": Launcher(
+            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)), _AS_ROOT
+        ),
+        "openmpi-4": Launcher(("mpirun.openmpi", "-np", "4", "--oversubscribe"), _AS_ROOT),
+        "mpich": Launcher((mpich, "-np", "4")),
+        "mpich-2-hosts": Launcher(
+            (
+                mpich,
+                "-np",
+                "4",
+                "-hosts",
+                "alpha:2,beta:2",
+                "-launcher",
+                "ssh",
+                "-launcher-exec",
+                str(hosts.agent),
+            )
+        ),
+        "torchrun": Launcher((*python, "--nproc-per-node", "4", "--no-python")),
+        "torchrun-standalone": Launcher(
+            (*python, "--standalone", "--nproc-per-node", "4", "--no-python")
+        ),
+        "srun-torchrun": Launcher(
+            (
+                "srun",
+                "-N",
+                "2",
+                "--ntasks-per-node=1",
+                *python,
+                "--nproc_per_node=2",
+                "--nnodes",
+                "2",
+                *rendezvous,
+                "--role",
+                "alpha:",
+                "--tee",
+                "3",
+                "--no-python",
+            )
+        ),
+    }
+
+
+def taken(launcher: Launcher, hosts: Hosts, cluster: Slurm, directory: Path) -> list[dict]:
+    """The environments of the processes that ``launcher`` starts, in no certain order."""
+    into = Path(tempfile.mkdtemp(dir=directory))
+    before = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+    }
+    before |= {**cluster.environment, **launcher.extra}
+    program = [sys.executable, str(HERE / "programs" / "environment.py"), str(into)]
+    command = [*launcher.command, *program]
+    if launcher.command[:1] == ("sbatch",):
+        script = into / "script.sh"
+        script.write_text(f"#!/bin/sh\n{' '.join(program)}\n")
+        command = [*launcher.command, str(script)]
+    done = subprocess.run(
+        [*hosts.first.entrance, *command],
+        cwd=into,
+        env=before,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    found = [json.loads(file.read_text()) for file in sorted(into.glob("*.json"))]
+    assert len(found) == launcher.tasks, f"{command}: {len(found)} processes\n{done.stderr}"
+    return [
+        {
+            "hostname": task.pop("hostname"),
+            "environment": {
+                name: _PATH.sub("/path", text)
+                for name, text in sorted(task.items())
+                if not name.startswith(_ORDINARY) and name not in launcher.extra
+            },
+        }
+        for task in found
+    ]
+
+
+def capture() -> Iterator[tuple[str, str, list[dict]]]:
+    """Everything, one launcher after the other: its name, its command line, its processes."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (directory / "hosts").mkdir()
+        (directory / "slurm").mkdir()
+        hosts = stack.enter_context(two_hosts(directory / "hosts"))
+        cluster = stack.enter_context(slurm(directory / "slurm", nodes_of(hosts)))
+        for name, launcher in launchers(hosts).items():
+            tasks = taken(launcher, hosts, cluster, directory)
+            yield name, _PATH.sub("/path", " ".join(launcher.command)), tasks
+
+
+def as_text() -> str:
+    """The file, one line a process."""
+    parts = []
+    for name, command, tasks in capture():
+        lines = ",\n".join(f"   {json.dumps(task)}" for task in tasks)
+        parts.append(
+            f' "{name}": {{\n  "command": {json.dumps(command)},\n  "tasks": [\n{lines}\n  ]\n }}'
+        )
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+if __name__ == "__main__":
+    print(as_text())

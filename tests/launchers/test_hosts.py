@@ -1,0 +1,122 @@
+"""The two hosts are what they claim to be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hosts as host_room
+import pytest
+from hosts import program_of, wait_until
+
+SERVER = """
+import socket, sys
+listening = socket.create_server((sys.argv[1], 7000))
+print("ready", flush=True)
+listening.settimeout(30)
+connection, peer = listening.accept()
+connection.settimeout(30)
+print(peer[0], connection.recv(100).decode(), flush=True)
+connection.sendall(b"heard")
+print(connection.recv(100).decode() or "closed", flush=True)
+"""
+CLIENT = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 7000), timeout=20) as connection:
+    print("connected", flush=True)
+    time.sleep(float(sys.argv[2]))
+    connection.sendall(socket.gethostname().encode())
+    print(connection.recv(100).decode())
+"""
+
+
+def start(host, *command):
+    return subprocess.Popen(
+        [*host.entrance, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_each_has_its_own_name_network_processes_and_shared_memory(hosts):
+    for host, other in (tuple(hosts), tuple(reversed(tuple(hosts)))):
+        assert host.run("hostname").stdout.strip() == host.name
+        addresses = host.run("ip", "-brief", "-4", "address").stdout
+        assert f"{host.address}/24" in addresses
+        assert other.address not in addresses
+        assert host.run("ls", "/sys/class/net").stdout.split() == ["eth0", "lo"]
+        assert host.run("sh", "-c", "echo mine > /dev/shm/mine; echo $$").stdout.strip().isdigit()
+        assert host.run("ls", "/dev/shm").stdout.split() == ["mine"]
+        assert other.run("ls", "/dev/shm").stdout.split() == []
+        assert host.run("rm", "/dev/shm/mine").returncode == 0
+        assert host.run("cat", "/proc/1/comm").stdout.strip() == "cat"
+    assert not Path("/dev/shm/mine").exists()
+
+
+def test_they_reach_each_other_by_name_and_nothing_else(hosts):
+    for here, there in (("first", "second"), ("second", "first")):
+        one, other = getattr(hosts, here), getattr(hosts, there)
+        assert one.run(hosts.agent, other.name, "hostname").stdout.strip() == other.name
+    outside = hosts.first.run("ip", "route", "get", "192.0.2.1")
+    assert outside.returncode != 0
+    assert "unreachable" in outside.stderr
+
+
+def test_there_is_no_way_while_the_cable_is_cut(hosts):
+    hosts.cut()
+    refused = hosts.first.run(sys.executable, "-c", CLIENT, hosts.second.address, "0")
+    assert "OSError" in refused.stderr
+    hosts.mend()
+    assert hosts.first.run(hosts.agent, "beta", "hostname").stdout == "beta\n"
+
+
+def test_a_connection_waits_while_the_cable_is_cut(hosts):
+    server = start(hosts.second, sys.executable, "-c", SERVER, hosts.second.address)
+    assert server.stdout.readline() == "ready\n"
+    client = start(hosts.first, sys.executable, "-c", CLIENT, hosts.second.address, "1")
+    assert client.stdout.readline() == "connected\n"
+    hosts.cut()
+    with pytest.raises(subprocess.TimeoutExpired):
+        client.wait(2)
+    hosts.mend()
+    out, err = client.communicate(timeout=30)
+    assert out == "heard\n", err
+    assert server.communicate(timeout=30)[0] == f"{hosts.first.address} alpha\nclosed\n"
+
+
+def test_a_program_there_is_signalled_and_found(hosts):
+    sleeping = start(hosts.second, "sleep", "100")
+    try:
+        wait_until(
+            lambda: hosts.second.processes().get(program_of(sleeping)) == "sleep 100", "it sleeps"
+        )
+        assert program_of(sleeping) not in hosts.first.processes()
+    finally:
+        os.kill(program_of(sleeping), 15)
+    assert sleeping.wait(10) == -15 or sleeping.returncode == 143
+
+
+def test_nothing_of_them_outlives_the_one_who_made_them(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; import hosts\n"
+        "with hosts.two_hosts(Path(sys.argv[1])) as made:\n"
+        "    print(*made.processes(), flush=True)\n"
+        "    time.sleep(100)\n"
+    )
+    if reason := host_room.missing():
+        pytest.skip(reason)  # which the fixture tells whoever must have them
+    making = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    )
+    pids = [int(word) for word in making.stdout.readline().split()]
+    assert len(pids) >= 4
+    making.kill()
+    making.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids), "all are gone")

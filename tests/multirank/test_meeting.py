@@ -1,0 +1,271 @@
+"""Processes that a launcher started find each other, and nobody else: real processes, as pods."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cclmark.errors import MissingError, UsageError
+from cclmark.launch.meeting import find_meeting, open_meeting
+from cclmark.launch.placement import Placement
+from conftest import PROGRAM, environment, tagged_processes, wait_until
+
+SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")
+
+
+class Pods:
+    """Processes that know their number and how many they are, as in pods."""
+
+    def __init__(self, tag: str, directory: Path) -> None:
+        self.directory = directory
+        self.processes: list[subprocess.Popen[str]] = []
+        self._tag = tag
+
+    def start(self, rank, number, *arguments, **env):
+        extra = {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(number),
+            "CCLMARK_SHARED_DIR": str(self.directory / "shared"),
+            **env,
+        }
+        self.processes.append(
+            subprocess.Popen(
+                [*PROGRAM, *(arguments or SWEEP)],
+                cwd=self.directory,
+                env=environment(self._tag, {name: text for name, text in extra.items() if text}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return self.processes[-1]
+
+    def end(self, process, timeout_s=60):
+        out, err = process.communicate(timeout=timeout_s)
+        assert "Traceback" not in err, err
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def pods(tag, tmp_path):
+    own = f"{tag}-pods-{os.urandom(4).hex()}"
+    made = Pods(own, tmp_path)
+    yield made
+    for pid in tagged_processes(own):
+        os.kill(pid, signal.SIGKILL)
+    for process in made.processes:
+        process.communicate()
+
+
+def test_only_the_first_prints_and_writes(pods):
+    started = [pods.start(rank, 3) for rank in (2, 1, 0)]
+    (last, second, first) = [pods.end(process) for process in started]
+    assert [code for code, _, _ in (first, second, last)] == [0, 0, 0]
+    assert "3 ranks" in first[1]
+    assert last[1:] == second[1:] == ("", "")
+    assert len(list(pods.directory.rglob("*.jsonl"))) == 1
+
+
+def test_the_note_is_private_and_goes_when_all_have_come(pods):
+    first = pods.start(0, 2)
+    shared = pods.directory / "shared"
+    wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+    (note,) = shared.glob("meeting-*")
+    assert note.stat().st_mode & 0o077 == 0
+    assert shared.stat().st_mode & 0o077 == 0
+    second = pods.start(1, 2)
+    assert pods.end(first)[0] == 0
+    assert pods.end(second)[0] == 0
+    assert list(shared.iterdir()) == []
+
+
+def test_who_does_not_come_is_named(pods):
+    first = pods.start(0, 4, *SWEEP, "-T", "3")
+    second = pods.start(2, 4, *SWEEP, "-T", "3")
+    code, _, err = pods.end(first)
+    assert code == 4
+    assert "2 of 4 processes came within 3 s; missing: 1,3" in err
+    assert pods.end(second)[0] == 4
+    assert list(pods.directory.rglob("*.jsonl")) == []
+
+
+def test_a_first_process_that_never_comes(pods):
+    code, _, err = pods.end(pods.start(1, 2, *SWEEP, "-T", "1"))
+    assert code == 4
+    assert "process 1 of 2 does not find the first one" in err
+    assert "CCLMARK_SHARED_DIR" in err
+
+
+def test_two_that_say_they_are_the_same(pods):
+    started = [pods.start(rank, 3, *SWEEP, "-T", "20") for rank in (0, 1, 1)]
+    code, _, err = pods.end(started[0])
+    assert code == 4
+    assert "two processes say that they are number 1" in err
+    assert all(pods.end(process)[0] == 4 for process in started[1:])
+
+
+def test_what_is_wrong_with_the_command_is_said_once(pods):
+    bad = ("all_reduce", "--devices", "host", "-b", "1M", "-e", "1K")
+    first, second = (pods.start(rank, 2, *bad) for rank in (0, 1))
+    code, _, err = pods.end(first)
+    assert code == 2
+    assert err.count("cclmark:") == 1
+    assert pods.end(second) == (2, "", "")
+
+
+def test_what_one_process_lacks_the_first_says(pods):
+    first = pods.start(0, 2, CUDA_VISIBLE_DEVICES="", **{"CCLMARK_CUDA_LIBRARY": ""})
+    second = pods.start(1, 2, "all_reduce", "--devices", "cuda")
+    code, _, err = pods.end(first)
+    assert code == 3
+    assert "process 1 on " in err
+    assert pods.end(second)[0] == 3
+
+
+def test_other_arguments_are_named(pods):
+    first, second = pods.start(0, 2), pods.start(1, 2, *SWEEP, "-c", "0")
+    code, _, err = pods.end(first)
+    assert code == 2
+    assert "process 1 on" in err
+    assert "other arguments" in err
+    assert pods.end(second)[0] == 2
+
+
+def test_by_a_secret_of_the_environment(pods):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {
+        "CCLMARK_SECRET": "correct horse battery staple",
+        "CCLMARK_ADDRESS": f"127.0.0.1:{port}",
+        "CCLMARK_SHARED_DIR": "",
+        "HOME": "/nonexistent",
+    }
+    first = pods.start(0, 2, **env)
+    stranger = pods.start(1, 2, *SWEEP, "-T", "2", **{**env, "CCLMARK_SECRET": "x" * 32})
+    code, _, err = pods.end(stranger)
+    assert code == 4
+    assert "waited 2 s for an answer of the first one" in err
+    second = pods.start(1, 2, **env)
+    assert pods.end(second)[0] == 0
+    code, out, err = pods.end(first)
+    assert code == 0
+    assert "foreign message" in out + err
+    written = b"".join(path.read_bytes() for path in pods.directory.rglob("*.jsonl"))
+    assert b"correct horse" not in written
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_killed_before_all_have_come(pods, rank):
+    started = [pods.start(0, 3, *SWEEP, "-T", "30"), pods.start(1, 3, *SWEEP, "-T", "30")]
+    shared = pods.directory / "shared"
+    wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+    time.sleep(1.5)
+    begin_s = time.monotonic()
+    started[rank].kill()
+    code, _, err = pods.end(started[1 - rank], 20)
+    assert time.monotonic() < begin_s + 10
+    assert code == 4
+    assert ("has gone before all had come" if rank else "the first process is gone") in err
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_process_killed_while_it_measures(pods, rank):
+    started = [pods.start(one, 3, *SWEEP, "-N", "0") for one in range(3)]
+    wait_until(lambda: _results(pods.directory) > 3, "there are results")
+    begin_s = time.monotonic()
+    started[rank].kill()
+    others = [process for process in started if process is not started[rank]]
+    ended = [pods.end(process, 20) for process in others]
+    assert time.monotonic() < begin_s + 10
+    assert [code for code, _, _ in ended] == [4, 4]
+    if rank:
+        assert f"process {rank} (pid {started[rank].pid}" in ended[0][2]
+    (journal,) = pods.directory.rglob("*.jsonl")
+    from cclmark.results.journal import read_journal
+
+    assert read_journal(journal).damaged_lines == 0
+
+
+def _results(directory):
+    return sum(path.read_bytes().count(b"\n") for path in directory.rglob("*.jsonl"))
+
+
+def two(on_one_host=False, address=""):
+    return Placement("srun", 0, 2, 0 if on_one_host else None, 2 if on_one_host else None, address)
+
+
+def test_others_do_not_get_to_write_the_note(tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(UsageError, match="writable for others"):
+        open_meeting(two(), {"CCLMARK_SHARED_DIR": str(tmp_path)})
+
+
+def test_a_note_of_somebody_else_is_not_read(tmp_path):
+    tmp_path.chmod(0o700)
+    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "127.0.0.1"}
+    meeting = open_meeting(two(), env)
+    try:
+        assert find_meeting(two(), env, time.monotonic())[0] == meeting.server.endpoint
+        meeting.note.chmod(0o644)
+        with pytest.raises(UsageError, match="not this user's own"):
+            find_meeting(two(), env, time.monotonic())
+    finally:
+        meeting.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_had(tmp_path):
+    (tmp_path / "file").write_text("")
+    env = {"CCLMARK_SHARED_DIR": str(tmp_path / "file" / "x"), "CCLMARK_INTERFACE": "lo"}
+    with pytest.raises(MissingError, match="CCLMARK_SHARED_DIR"):
+        open_meeting(two(), env)
+
+
+@pytest.mark.parametrize("interface", ["lo", "127.0.0.1"])
+def test_listens_on_the_chosen_interface_only(tmp_path, interface):
+    tmp_path.chmod(0o700)
+    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": interface}
+    meeting = open_meeting(two(), env)
+    meeting.close()
+    assert meeting.server.endpoint.startswith("tcp://127.0.0.1:")
+
+
+def test_an_interface_that_is_not_there():
+    with pytest.raises(UsageError, match="choose from"):
+        open_meeting(two(), {"CCLMARK_INTERFACE": "wormhole0"})
+
+
+SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
+
+
+@pytest.mark.parametrize("address", ["host:port", "host:0", "host:70000"])
+def test_an_address_that_is_none(address):
+    with pytest.raises(UsageError, match="is no port"):
+        open_meeting(two(), {**SECRET, "CCLMARK_ADDRESS": address})
+
+
+def test_a_secret_that_is_too_short():
+    with pytest.raises(UsageError, match="CCLMARK_SECRET has 5 characters"):
+        open_meeting(two(), {"CCLMARK_SECRET": "12345", "CCLMARK_ADDRESS": "127.0.0.1"})
+
+
+def test_no_address_to_go_with_the_secret():
+    with pytest.raises(UsageError, match="CCLMARK_ADDRESS"):
+        open_meeting(two(), SECRET)
+
+
+def test_a_port_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(MissingError, match=r"cannot listen on 127\.0\.0\.1 port"):
+            open_meeting(two(), {**SECRET, "CCLMARK_ADDRESS": where})

@@ -1,0 +1,276 @@
+"""How suites are read: units, sizes, keys, and what is said of mistakes."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.points import points_of
+from cclmark.cli.measuring import settings_of, sweep_of
+from cclmark.cli.options import CollectivesFlags, Flags, command
+from cclmark.cli.pair_options import PairFlags
+from cclmark.cli.suite_files import read_suite, shipped_suites
+from cclmark.cli.transfer_options import TransferFlags
+from cclmark.cli.transferring import _plans, _settings
+from cclmark.errors import UsageError
+from cclmark.launch.devices import DeviceChoice
+from cclmark.plan.bounds import (
+    BANDWIDTH_UNITS,
+    TIME_UNITS,
+    parse_bandwidth,
+    parse_bound,
+    parse_time,
+)
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases
+from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
+from cclmark.plan.thresholds import SizeRange
+from cclmark.results.journal import Journal
+from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Header, Machine, TransferResult
+
+GOOD = """
+title = "A title"
+
+[[command]]
+name = "large"
+run = "all_reduce -b 8 -e 1G"
+tags = ["quick", "links"]
+repeats = 3
+timeout = "10 min"
+
+  [[command.threshold]]
+  size = "1M-1G"
+  dtype = "fp32"
+  busbw_at_least = "75 % of limit"
+  time_at_most = "2 s"
+
+[[command]]
+run = ["cclmark", "p2p", "-p", "uniBw"]
+
+  [[command.threshold]]
+  pair = ["0-1", "1-0"]
+  engine = "CE"
+  bandwidth_at_least = "1 GB/s"
+"""
+
+
+def parsed(text=GOOD):
+    return parse_suite(text.encode(), "suites/good.toml", Path("suites"))
+
+
+def refused(text):
+    with pytest.raises(UsageError) as caught:
+        parsed(text)
+    message = str(caught.value)
+    assert message.startswith("suites/good.toml")
+    return message
+
+
+def test_a_suite_is_read():
+    suite = parsed()
+    assert (suite.name, suite.title) == ("good", "A title")
+    large, p2p = suite.commands
+    assert large.arguments == ("all_reduce", "-b", "8", "-e", "1G")
+    assert (large.kind, large.tags, large.repeats) == ("collective", ("quick", "links"), 3)
+    assert large.timeout_s == 600
+    share, time = large.thresholds
+    assert (share.metric.name, share.bound.value, share.bound.of) == ("busbw", 0.75, "limit")
+    assert (time.metric.name, time.bound.value, time.bound.of) == ("time", 2.0, "")
+    assert share.where == time.where == (("dtype", ("float32",)),)
+    assert share.sizes == SizeRange(1 << 20, 1 << 30)
+    assert (p2p.name, p2p.arguments) == ("p2p", ("p2p", "-p", "uniBw"))
+    assert p2p.thresholds[0].pairs == ((0, 1), (1, 0))
+    assert p2p.thresholds[0].describe() == "bandwidth at least 1 GB/s: CE, pair 0-1, pair 1-0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("busbw_at", "bussbw_at", "command 1, threshold 1: unknown key 'bussbw_at_least': did you"),
+        ("bandwidth_at", "bandwith_at", "'bandwidth_at_least'"),
+        ("repeats", "repeat", "command 1: unknown key 'repeat': did you mean 'repeats'?"),
+        ("title", "titel", "unknown key 'titel': did you mean 'title'?"),
+        ("repeats = 3", 'repeats = "3"', "command 1, repeats: Expected `int`"),
+        ("repeats = 3", "repeats = 0", "repeats must be from 1"),
+        ("75 %", "75", "threshold 1: busbw_at_least: '75 of limit' is absurd"),
+        ("75 %", "0", "absurd"),
+        ("of limit", "of baselin", "of limit or of baseline"),
+        ('"2 s"', '"0.5 of limit"', "no limit to be held against"),
+        ('"2 s"', '"2"', "write 12 us"),
+        ('"2 s"', "2.0", "Expected `str"),
+        ("1 GB/s", "1 Gb/s", "GB/s"),
+        ("10 min", "ten", "timeout"),
+        ("1M-1G", "1G-1M", "wrong way round"),
+        ("1M-1G", "-", "size: cannot read the sizes"),
+        ("1M-1G", "1X", "size: cannot read the size"),
+        ('"fp32"', '"fp33"', "dtype: unknown dtype"),
+        ('"fp32"', "[]", "dtype"),
+        ('engine = "CE"', 'engine = "CU"', "engine: there is no 'CU' here"),
+        ('engine = "CE"', 'operation = "all_reduce"', "operation says nothing of p2p"),
+        ('dtype = "fp32"', 'operation = "all_gather"', "there is no 'all_gather' here"),
+        ('"1-0"', '"1"', "write 0-1"),
+        ('["0-1", "1-0"]', "[]", "empty list"),
+        ('bandwidth_at_least = "1 GB/s"', "", "command 2: threshold 1: it bounds nothing"),
+        ('run = "all_reduce -b 8 -e 1G"', "", "command 1: there is no `run`"),
+        ("all_reduce -b", "allreduce -b", "did you mean 'all_reduce'?"),
+        ("all_reduce -b", "info -b", "no command that measures"),
+        ('"all_reduce -b 8 -e 1G"', '"all_reduce \'b"', "run: cannot read"),
+        ('"all_reduce -b 8 -e 1G"', '""', "run: ''"),
+        ("-e 1G", "--journal=x", "--journal"),
+        ("-e 1G", "-Ox", "-Ox"),
+        ('"large"', '"p2p"', "another command 'p2p'"),
+        ('"large"', '"a\\nb"', "printable"),
+        ("[[command]]", "[[command]", "is no TOML"),
+        ('run = ["cclmark", "p2p", "-p", "uniBw"]', 'run = "torch check"', "takes no thresholds"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_what_was_meant(old, new, words):
+    assert old in GOOD
+    assert words in refused(GOOD.replace(old, new, 1))
+
+
+def test_what_is_no_text_or_has_no_command_is_refused():
+    with pytest.raises(UsageError, match="is no TOML"):
+        parse_suite(b"\xff\xfe", "x.toml", Path())
+    assert "command" in refused("")
+    assert "no [[command]]" in refused("command = []")
+
+
+def test_commands_are_chosen_by_name_and_by_tag():
+    suite = parsed()
+    assert [one.name for one in chosen_commands(suite, [], ["quick"]).commands] == ["large"]
+    assert [one.name for one in chosen_commands(suite, ["p2p"], []).commands] == ["p2p"]
+    with pytest.raises(UsageError, match="did you mean 'large'"):
+        chosen_commands(suite, ["larg"], [])
+    with pytest.raises(UsageError, match="--tag: the suite has no 'slow'"):
+        chosen_commands(suite, [], ["slow"])
+    with pytest.raises(UsageError, match="no command"):
+        chosen_commands(suite, ["p2p"], ["quick"])
+
+
+def test_baselines_and_thresholds_need_each_other():
+    held = parsed(GOOD.replace("75 % of limit", "0.95 of baseline"))
+    with pytest.raises(UsageError, match="has no baseline for 'busbw at least 0"):
+        with_baselines(held, {})
+    assert with_baselines(held, {"large": Path("x")}).commands[0].baseline == Path("x")
+    with pytest.raises(UsageError, match="looks at its baseline"):
+        with_baselines(parsed(), {"large": Path("x")})
+    with pytest.raises(UsageError, match="did you mean 'large'"):
+        with_baselines(held, {"lage": Path("x")})
+
+
+def test_a_baseline_in_a_suite_lies_beside_it():
+    text = GOOD.replace('name = "large"', 'name = "large"\nbaseline = "old/good.jsonl"')
+    assert parsed(text).commands[0].baseline == Path("suites/old/good.jsonl")
+
+
+numbers = st.floats(min_value=1e-3, max_value=1e5, allow_nan=False).map(lambda one: f"{one:.6g}")
+
+
+@given(numbers, st.sampled_from(sorted(BANDWIDTH_UNITS)), st.sampled_from(["", " ", "  "]))
+def test_bandwidths_are_read_with_every_unit(number, unit, gap):
+    assert parse_bandwidth(number + gap + unit) == float(number) * BANDWIDTH_UNITS[unit]
+
+
+@given(numbers, st.sampled_from(sorted(TIME_UNITS)), st.sampled_from(["", " "]))
+def test_times_are_read_with_every_unit(number, unit, gap):
+    assert parse_time(number + gap + unit) == float(number) * TIME_UNITS[unit]
+
+
+@given(st.text(max_size=30))
+def test_whatever_is_written_gives_a_bound_above_zero_or_one_error(text):
+    try:
+        bound = parse_bound(text, bandwidth=True, references=("limit", "baseline"))
+    except UsageError as error:
+        assert str(error)
+    else:
+        assert 0 < bound.value < math.inf
+
+
+@pytest.mark.parametrize("text", ["0 GB/s", "-1 GB/s", "nan GB/s", "1e400 GB/s", "GB/s", "1", ""])
+def test_bandwidths_that_nothing_could_miss_or_reach_are_refused(text):
+    with pytest.raises(UsageError):
+        parse_bandwidth(text)
+
+
+sizes = st.integers(min_value=1, max_value=1 << 40)
+
+
+@given(sizes, sizes)
+def test_ranges_of_sizes_are_read(one, other):
+    least, most = sorted((one, other))
+    assert SizeRange.parse(f"{least}-{most}") == SizeRange(least, most)
+    assert SizeRange.parse(f"{least}-") == SizeRange(least, None)
+    assert SizeRange.parse(f"-{most}") == SizeRange(None, most)
+    assert SizeRange.parse(str(least)) == SizeRange(least, least)
+
+
+def planned(operation, *arguments, kind):
+    """The journal of what this command line would measure on eight CUDA devices, not measured."""
+    flags_types = {"p2p": TransferFlags, "pairs": PairFlags, "collective": Flags}
+    flags_type = CollectivesFlags if operation == "collectives" else flags_types[kind]
+    seen = []
+    command("x", "", flags_type, seen.append).main(list(arguments), standalone_mode=False)
+    (flags,) = seen
+    journal = Journal(
+        Header(
+            schema_version=SCHEMA_VERSION,
+            cclmark_version="",
+            started_at="",
+            command=[],
+            machine=Machine("", "", "", "", 1, 1),
+            devices=[],
+            links=[],
+            libraries=[],
+            environment={},
+            settings=None,
+        )
+    )
+    runtime = "host" if flags.devices.startswith("host") else "cuda"
+    devices = DeviceChoice(runtime, list(range(2 if runtime == "host" else 8)))
+    number = len(devices.indices)
+    if kind == "p2p":
+        plans = _plans(flags, devices, _settings(flags, runtime))
+        transfers = dict.fromkeys(one for plan in plans for one in plan.transfers())
+        journal.transfers = [TransferResult(0, one, "skipped") for one in transfers]
+        return journal
+    settings = settings_of(flags, runtime, 4.0 if kind == "pairs" else 2.0)
+    chosen = [name for name in getattr(flags, "only", "").split(",") if name]
+    if kind == "pairs":
+        of_two = sweep_of(chosen or PAIR_OPERATIONS, flags, runtime, settings, 2, [0, 1]).cases()
+        cases = PairCases(list(of_two), number)
+    else:
+        operations = chosen or COLLECTIVES if flags_type is CollectivesFlags else [operation]
+        cases = sweep_of(operations, flags, runtime, settings, number, [0]).cases()
+    journal.results = [CaseResult(0, case, "skipped") for case in cases]
+    return journal
+
+
+@pytest.mark.parametrize("name", sorted(shipped_suites()))
+def test_every_threshold_of_a_shipped_suite_is_for_some_case(name):
+    suite = read_suite(name)
+    assert suite.title
+    assert suite.description
+    assert any(one.thresholds for one in suite.commands)
+    for one in suite.commands:
+        journal = planned(*one.arguments, kind=one.kind)
+        points = points_of(journal)
+        assert points
+        for threshold in one.thresholds:
+            fitting = [point for point in points if point.fits(threshold)]
+            assert fitting, threshold.describe()
+            for attribute, values in threshold.where:
+                assert {getattr(point.thing, attribute) for point in fitting} == set(values)
+
+
+def test_a_file_of_the_users_own_is_read_and_one_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "mine.toml").write_text(GOOD)
+    assert read_suite(str(tmp_path / "mine.toml")).name == "mine"
+    with pytest.raises(UsageError, match="did you mean 'nvlink'"):
+        read_suite("nvlnk")
+    with pytest.raises(UsageError, match="cannot read"):
+        read_suite(str(tmp_path))
+    with pytest.raises(UsageError, match="cannot read"):
+        read_suite("\0")
