@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
+from cclmark.report.formats import FORMATS
+from cclmark.report.table import TableExporter
 from cclmark.results.journal import Journal, parse_journal, read_journal
 
 MANY = settings(
@@ -152,3 +154,97 @@ def test_a_newer_schema_is_refused_with_advice(whole):
 def test_a_file_that_cannot_be_read(tmp_path, what):
     with pytest.raises(UsageError, match="cannot read"):
         read_journal(tmp_path if what == "directory" else tmp_path / "absent.jsonl")
+
+
+def test_another_run_behind_this_one_is_not_mixed_in(whole):
+    content, journal = whole
+    other = content.replace(b'"run_id":"', b'"run_id":"other-')
+    for first in (content, content[: content.rindex(b'{"type":"footer"')]):
+        read = parse(first + other)
+        assert read.header == journal.header
+        assert read.results == journal.results
+        assert read.damaged_lines == len(content.splitlines())
+
+
+def test_a_header_that_is_there_twice_ends_nothing(whole):
+    content, journal = whole
+    header, *rest = content.splitlines()
+    read = parse(b"\n".join([header, rest[0], header, *rest[1:]]))
+    assert read.results == journal.results
+    assert read.footer == journal.footer
+    assert read.damaged_lines == 1
+
+
+@MANY
+@given(data=st.data())
+def test_lines_in_any_order(whole, data):
+    """Of lines that were lost, repeated or moved, each is itself or counted."""
+    content, journal = whole
+    header, *rest = content.splitlines()
+    lines = data.draw(st.lists(st.sampled_from([header, *rest, b"\0" * 9, b"{}"]), max_size=20))
+    read = parse(b"\n".join([header, *lines]))
+    until = lines.index(rest[-1]) if rest[-1] in lines else len(lines)
+    results = dict(zip(rest[:-1], journal.results, strict=True))
+    assert read.header == journal.header
+    assert read.results == [results[line] for line in lines[:until] if line in results]
+    assert (read.footer is not None) == (rest[-1] in lines)
+    kept = len(read.results) + (read.footer is not None)
+    assert read.damaged_lines == len(lines) - kept
+
+
+NUMBERS = re.compile(rb"(?<=[:\[,])-?\d[\d.e-]*")
+ODD_NUMBERS = [
+    *(b"1e999", b"-1e999", b"NaN", b"Infinity", b"1e-400", b"-0", b"1.5", b"9e4", b"null", b"[]"),
+    *(b"18446744073709551616", b"-9223372036854775809", b"1" + b"0" * 5000, b"-" + b"9" * 400),
+    *(b"0." + b"0" * 5000 + b"1", b'"\\u0000"', b'"\\ud800"', b"-1", b"9223372036854775807"),
+]
+
+
+def test_odd_numbers_in_every_place(whole):
+    """Each leaves the lines round it alone, and what is read can be shown."""
+    content, journal = whole
+    header, *lines, footer = content.splitlines()
+    for place in NUMBERS.finditer(lines[0]):
+        for number in ODD_NUMBERS:
+            changed = lines[0][: place.start()] + number + lines[0][place.end() :]
+            read = parse(b"\n".join([header, changed, *lines[1:], footer]))
+            assert read.results[-len(lines) + 1 :] == journal.results[1:]
+            assert len(read.results) + read.damaged_lines == len(lines)
+            if read.damaged_lines == 0:
+                show(read)
+    for place in NUMBERS.finditer(header):
+        for number in ODD_NUMBERS:
+            changed = header[: place.start()] + number + header[place.end() :]
+            read = parse(b"\n".join([changed, *lines, footer]))
+            if read is not None:
+                assert read.results == journal.results
+                show(read)
+
+
+def show(journal: Journal) -> None:
+    """Every format takes the journal, whatever its numbers say."""
+    exporters = [TableExporter(), *(make() for make in FORMATS.values())]
+    for exporter in exporters:
+        exporter.begin(journal.header)
+        for result in journal.results:
+            exporter.add(result)
+        exporter.end(journal.footer)
+
+
+@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
+def test_numbers_of_more_than_64_bits(whole, number):
+    content, journal = whole
+    lines = content.splitlines()
+    lines[1] = lines[1].replace(b'"index":0', b'"index":%d' % number)
+    read = parse(b"\n".join(lines))
+    assert read.results == journal.results[1:]
+    assert read.damaged_lines == 1
+
+
+def test_long_digits_in_texts_are_no_numbers(whole):
+    content, journal = whole
+    lines = content.splitlines()
+    texts = b":" + b"1" * 40 + b",[" + b"2" * 40
+    lines[1] = lines[1].replace(b'"route":"native"', b'"route":"%s"' % texts)
+    assert parse(b"\n".join(lines)).results[0].route.encode() == texts
+    assert journal.results[0].route == "native"

@@ -1,8 +1,10 @@
 """The line at the bottom of a terminal: how long, which case of how many, doing what."""
 
+import io
 import sys
 import time
 
+import msgspec
 import pytest
 
 from cclmark.cli.progress import Progress
@@ -35,3 +37,22 @@ def test_begins_with_the_time_since_the_run_began(elapsed_s, clock):
 def test_numbers_the_case_among_all_of_the_run(cycles, done, number):
     text = progress(cycles=cycles, elapsed_s=3, done=done).describe(TIMING)
     assert text == f"0:03  {number}  all_reduce 1 KiB float32 in-place: timing, batch 12"
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
+    stream = FakeTerminal()
+    case = msgspec.structs.replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setattr("cclmark.cli.progress._PATIENCE_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    line = Progress([case], 1, time.monotonic(), stream)
+    line.show(Look(0, 1, "timing", 0, 1, 0.0, False, None, False))
+    line.clear()
+    assert "\x1b]0;x" not in stream.getvalue()
+    assert "[red]all[/red]" in stream.getvalue()

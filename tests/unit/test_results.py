@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.results.journal import JournalWriter, read_journal
@@ -9,6 +11,7 @@ from cclmark.results.machine import (
     processors_near,
     spread_over_cores,
 )
+from cclmark.results.secrets import names_secret, without_secrets
 
 
 def test_only_variables_that_matter_are_kept_and_never_secrets():
@@ -72,3 +75,74 @@ def test_ranks_take_one_processor_of_every_core_first(tmp_path):
     assert spread_over_cores({0, 1, 2, 3, 6}, tmp_path) == [0, 2, 3, 1, 6]
     assert spread_over_cores({1, 6}, tmp_path) == [1, 6]  # alone on their cores
     assert spread_over_cores({4, 9}, tmp_path) == [4, 9]  # the system does not say
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("NCCL_AUTH_TOKEN", "CCLMARK_SECRET", "UCX_PASSWD", "NCCL_CREDENTIAL", "FI_API_KEY"),
+        *("OMPI_MCA_btl_tcp_password", "nccl_key", "HCCL_ACCESSKEY"),
+    ],
+)
+def test_names_of_secrets(name):
+    assert names_secret(name)
+
+
+@pytest.mark.parametrize("name", ["NCCL_IB_PKEY", "NCCL_ALGO", "UCX_KEYLESS", "MLU_PASSTHROUGH"])
+def test_names_of_no_secrets(name):
+    assert not names_secret(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("http://user:hunter2@proxy:80/x", "http://***@proxy:80/x"),
+        ("tcp://u:p@ss@host", "tcp://***@host"),
+        ("socks5://:hunter2@[::1]:1080", "socks5://***@[::1]:1080"),
+        ("a=http://me@h,b=ftp://x:hunter2@h", "a=http://***@h,b=ftp://***@h"),
+        ("https://h/x?token=hunter2&n=1", "https://h/x?token=***&n=1"),
+        ("api_key: hunter2, n=2", "api_key: ***, n=2"),
+        ("Bearer hunter2hunter2", "Bearer ***"),
+        ("ghp_hunter2hunter2", "***"),
+        ("x=sk-hunter2-hunter2", "x=***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("eyJhbGciOiJ9.eyJzdWIiOiIx.hunter2-x", "***"),
+        ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END", "***"),
+        ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "***"),
+        ("x,9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "x,***"),
+    ],
+)
+def test_values_lose_their_secrets(value, kept):
+    assert kept_environment({"NCCL_X": value}) == {"NCCL_X": kept}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("Ring", "^docker,lo", "0,1,2,3", "=mlx5_0:1,mlx5_1:1", "0x1F", "INIT,ENV", "", " "),
+        "GPU-8f6d7c2e-1b2a-4c3d-9e8f-0a1b2c3d4e5f,GPU-8f6d7c2e-1b2a-4c3d-9e8f-0a1b2c3d4e60",
+        "MIG-GPU-8f6d7c2e-1b2a-4c3d-9e8f-0a1b2c3d4e5f/1/0",
+        "/usr/lib/x86_64-linux-gnu/libnccl.so.2.26.2",
+        "/opt/conda/envs/py311_cu124/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2",
+        "/opt/nvidia/nsight-compute-2024.3.2/extras",
+        "tcp://10.0.0.1:29500",
+        "allreduce:Ring,LL128;broadcast:Tree",
+        "NCCL_COLLNET_ENABLE_AND_OTHER_WORDS",
+        "0000:18:00.0,0000:2a:00.0",
+        "rc_mlx5,cuda_copy,cuda_ipc",
+    ],
+)
+def test_values_that_are_no_secrets_stay(value):
+    assert without_secrets(value) == value
+
+
+@given(st.text())
+def test_secrets_are_hidden_once(value):
+    hidden = without_secrets(value)
+    assert without_secrets(hidden) == hidden
+
+
+def test_long_values_take_no_time():
+    # With backtracking over all of it, each would outlast this test's time-out.
+    for value in ("a@", "http://x", "://", "key", "-----BEGIN", "aB3", "bearer ", "key= ", " "):
+        without_secrets(value * 100_000)

@@ -237,13 +237,14 @@ def planned(operation, *arguments, kind):
         journal.transfers = [TransferResult(0, one, "skipped") for one in transfers]
         return journal
     settings = settings_of(flags, runtime, 4.0 if kind == "pairs" else 2.0)
+    libraries = [{"host": "shm"}.get(runtime, "nccl")]
     chosen = [name for name in getattr(flags, "only", "").split(",") if name]
     if kind == "pairs":
-        of_two = sweep_of(chosen or PAIR_OPERATIONS, flags, runtime, settings, 2, [0, 1]).cases()
+        of_two = sweep_of(chosen or PAIR_OPERATIONS, flags, libraries, settings, 2, [0, 1]).cases()
         cases = PairCases(list(of_two), number)
     else:
         operations = chosen or COLLECTIVES if flags_type is CollectivesFlags else [operation]
-        cases = sweep_of(operations, flags, runtime, settings, number, [0]).cases()
+        cases = sweep_of(operations, flags, libraries, settings, number, [0]).cases()
     journal.results = [CaseResult(0, case, "skipped") for case in cases]
     return journal
 

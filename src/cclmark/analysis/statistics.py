@@ -47,19 +47,28 @@ def _rank_of_interval(count: int) -> int:
     return count // 2
 
 
-def median_half_width(values: Sequence[float]) -> float | None:
-    """Half the width of the median's 95 % confidence interval, as a share of the median.
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The ends of the median's 95 % confidence interval.
 
-    None with fewer than six values, which cannot give such an interval, or for a median of zero.
+    None with fewer than six values, which cannot give such an interval.
     """
     outside = _rank_of_interval(len(values))
     if outside < 0:
         return None
     ordered = sorted(values)
-    middle = quantile(ordered, 0.5)
-    if middle <= 0:
+    return ordered[outside], ordered[-1 - outside]
+
+
+def median_half_width(values: Sequence[float]) -> float | None:
+    """Half the width of the median's 95 % confidence interval, as a share of the median.
+
+    None where there is no such interval, or for a median of zero.
+    """
+    interval = median_interval(values)
+    if interval is None:
         return None
-    return (ordered[-1 - outside] - ordered[outside]) / 2 / middle
+    middle = median(values)
+    return (interval[1] - interval[0]) / 2 / middle if middle > 0 else None
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float:

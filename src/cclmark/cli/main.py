@@ -15,6 +15,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
 from cclmark.errors import EXIT_INTERRUPTED, CclmarkError, Followed, RankError
@@ -85,6 +86,7 @@ for _command in (
     pairs_command(),
     torch_commands(),
     suite_command(),
+    rerun_command(),
     info_command(),
 ):
     app.add_command(_command)
@@ -121,9 +123,11 @@ def _run() -> None:
             error.show()
         sys.exit(error.exit_code)
     except CclmarkError as error:
+        from cclmark.report.text import plain_lines
+
         # What is wrong with the command all processes find out, and one says.
         if isinstance(error, RankError) or speaks(os.environ):
-            print(f"cclmark: {error}", file=sys.stderr)
+            print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         if speaks(os.environ):

@@ -17,6 +17,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import Request
 from cclmark.launch.placement import find_placement, launching_program
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
 from cclmark.plan.libraries import (
@@ -32,6 +33,7 @@ from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
@@ -69,9 +71,11 @@ def measure(operations: list[str], flags: Flags) -> int:
 def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) -> int:
     devices = crew.devices
     settings = settings_of(flags, devices.runtime)
+    every_s = _duration("--summary-every", flags.summary_every)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
-    plan = sweep_of(operations, flags, crew, settings, ranks, roots)
+    plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
+    settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, devices)
     settings.through_host = flags.through_host
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
@@ -98,10 +102,11 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
         request,
-        lambda output: _exporter(flags.format, plan, output),
+        lambda output: _exporter(flags, plan, output, every_s),
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
     )
 
@@ -157,13 +162,12 @@ def check_faults(
 def sweep_of(
     operations: list[str],
     flags: Flags,
-    crew: Crew,
+    ccls: list[str],
     settings: Settings,
     ranks: int,
     roots: list[int],
 ) -> Sweep:
-    """The sweep that the flags ask for. Raises UsageError, MissingError."""
-    ccls = _ccls(flags, crew)
+    """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
     uneven = UnevenPattern.parse(flags.pattern)
     if "alltoallv" in operations:
         uneven.check(ranks)
@@ -187,7 +191,8 @@ def sweep_of(
     )
 
 
-def _ccls(flags: Flags, crew: Crew) -> list[str]:
+def libraries_of(flags: Flags, crew: Crew) -> list[str]:
+    """What ``--ccl`` asks for, else what goes with the devices. Raises UsageError, MissingError."""
     names = _named_ccls(flags, crew)
     within = [name for name in names if name in _WITHIN_A_HOST]
     if within and len(crew.hosts) > 1:
@@ -341,6 +346,11 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         registration = _REGISTRATIONS[flags.register_number]
     if registration != "none" and runtime == "host":
         raise UsageError("buffers of the host need no registration: leave out -R and --register")
+    duration_s = _duration("--duration", flags.duration)
+    if duration_s and flags.cycles != 1:
+        raise UsageError("--duration and -N exclude each other: how long, or how often")
+    if flags.summary_every and not duration_s:
+        raise UsageError("--summary-every goes with --duration")
     timing = _timing(flags)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
@@ -364,12 +374,21 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         group=flags.group,
         graph_launches=flags.graph or 1,
         check=flags.check,
-        cycles=flags.cycles,
+        cycles=0 if duration_s else flags.cycles,
+        duration_s=duration_s,
         registration=registration,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
+
+
+def _duration(flag: str, text: str) -> float:
+    """Seconds, 0 where none is given. Raises UsageError, which names the flag."""
+    try:
+        return parse_duration(text) if text else 0.0
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def size_of(flag: str, text: str) -> int:
@@ -393,12 +412,19 @@ def _timing(flags: Flags) -> str:
     return next(iter(asked), None) or "throughput"
 
 
-def _exporter(format_name: str, plan: Sweep, output: Output) -> Exporter[CaseResult]:
-    if format_name != "table":
-        return FORMATS[format_name]()
-    return TableExporter(
-        paint=ansi if output.takes_colours else unpainted,
-        out_of_place=False in plan.placements,
-        in_place=True in plan.placements,
-        terminal_columns=output.terminal_columns,
-    )
+def _exporter(flags: Flags, plan: Sweep, output: Output, every_s: float) -> Exporter[CaseResult]:
+    if flags.format != "table":
+        return FORMATS[flags.format]()
+    paint = ansi if output.takes_colours else unpainted
+
+    def table() -> TableExporter:
+        return TableExporter(
+            paint=paint,
+            out_of_place=False in plan.placements,
+            in_place=True in plan.placements,
+            terminal_columns=output.terminal_columns,
+        )
+
+    if not flags.duration:
+        return table()
+    return SoakTable(table, paint, every_s)

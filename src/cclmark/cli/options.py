@@ -153,8 +153,8 @@ class Flags(LibraryFlags):
         "--pattern",
         default="uniform",
         metavar="PATTERN",
-        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest) or matrix:FILE "
-        "[uniform].",
+        help="alltoallv: uniform, skew:4 (the largest part 4 times the smallest), matrix:FILE "
+        "or rows:1,2;3,4 [uniform].",
     )
     ccl: str = option(
         WHERE,
@@ -292,6 +292,20 @@ class Flags(LibraryFlags):
         metavar="N",
         help="Repeat the sweep, 0: until Ctrl-C [1].",
     )
+    duration: str = option(
+        METHOD,
+        "--duration",
+        default="",
+        metavar="TIME",
+        help="Repeat the sweep for so long: 45s, 30m, 12h, 2d.",
+    )
+    summary_every: str = option(
+        METHOD,
+        "--summary-every",
+        default="",
+        metavar="TIME",
+        help="How often --duration is summarised [after 10s, then ever less often].",
+    )
     check: int = option(
         METHOD,
         "-c",
@@ -363,6 +377,13 @@ class Flags(LibraryFlags):
         "--journal",
         type=click.Path(path_type=Path),
         help="The journal's file [a new one in cclmark-runs/].",
+    )
+    resume: Path | None = option(
+        OUTPUT,
+        "--resume",
+        type=click.Path(path_type=Path),
+        metavar="JOURNAL",
+        help="Measure only what this journal of the same command lacks.",
     )
 
 

@@ -12,6 +12,7 @@ from cclmark.cli.measuring import (
     check_faults,
     check_limits,
     device_count,
+    libraries_of,
     settings_of,
     sweep_of,
     warnings_of,
@@ -57,7 +58,8 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         settings_of(flags, devices.runtime, _FACTOR), one_by_one=flags.one_by_one
     )
     operations = _chosen(flags.only, flags.group)
-    sweep = sweep_of(operations, flags, crew, settings, 2, [0, 1])
+    sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])
+    settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
             "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
@@ -88,6 +90,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
     )
 

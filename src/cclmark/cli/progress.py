@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from cclmark.rendezvous.messages import Look, Thing
+from cclmark.report.text import clock_text, plain
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -38,9 +39,11 @@ class Progress:
         if self._spinner is None:
             from rich.console import Console
 
-            self._spinner = Console(file=self._stream).status(text)
+            self._spinner = Console(file=self._stream).status("")
             self._spinner.start()
-        self._spinner.update(text)
+        from rich.text import Text
+
+        self._spinner.update(Text(plain(text)))  # not a string, in which rich looks for markup
 
     def advance(self) -> None:
         """Counts a case that is done."""
@@ -51,7 +54,7 @@ class Progress:
 
         What matters comes first: a terminal may be too narrow for all of it.
         """
-        words = [clock(time.monotonic() - self._began_s)]
+        words = [clock_text(time.monotonic() - self._began_s)]
         text = look.phase
         if 0 <= look.case_index < len(self._cases):
             number = self._done + 1
@@ -71,10 +74,3 @@ class Progress:
             self._spinner.stop()
             self._spinner = None
         self._quiet_since_s = time.monotonic()
-
-
-def clock(seconds: float) -> str:
-    """0:07, 12:34 or 1:02:03."""
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,26 @@ from typing import Any
 from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
+from cclmark.cli.rerunning import Repetition
+from cclmark.cli.resuming import Resumed
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.local import Outcome, Request, Surroundings
 from cclmark.launch.persistent import PersistentLaunch
-from cclmark.rendezvous.messages import Look, Thing
-from cclmark.report.exporter import Exporter
+from cclmark.plan.outline import outline_of
+from cclmark.rendezvous.messages import Look
+from cclmark.report.exporter import Exporter, Observer
+from cclmark.report.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     CheckResult,
+    Condition,
     Footer,
     Header,
     Result,
-    Settings,
 )
+from cclmark.results.surroundings import surroundings_changed
 
 
 class Recorder:
@@ -40,13 +45,16 @@ class Recorder:
         journal: JournalWriter,
         output: Output,
         exporter: Exporter[Any],
-        settings: Settings,
-        things: Sequence[Thing],
+        request: Request,
         began_s: float,
+        resumed: Resumed | None = None,
+        repetition: Repetition | None = None,
     ) -> None:
+        self._repetition = repetition
         self._journal = journal
         self._output = output
-        self._settings = settings
+        self._request = request
+        self._resumed = resumed
         self._exporter = exporter
         self._began_s = began_s
         self._started_at = _now()
@@ -56,32 +64,50 @@ class Recorder:
         self._hung: dict[str, None] = {}
         self._measured = False
         self._reasons: dict[str, None] = {}
-        self._planned = len(things)
-        self._progress = Progress(things, settings.cycles, began_s, sys.stderr)
+        cycles = request.settings.cycles
+        self._progress = Progress(request.things, cycles, began_s, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
-        """Writes the header."""
+        """Writes the header, and what another run measured before."""
+        request = self._request
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=sys.argv,
+            command=sys.argv if self._repetition is None else self._repetition.command,
             machine=surroundings.machine,
             devices=surroundings.devices,
             links=surroundings.links,
             libraries=surroundings.libraries,
             environment=kept_environment(os.environ),
-            settings=self._settings,
+            settings=request.settings,
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
-            planned_cases=self._planned,
+            planned_cases=len(request.things),
+            plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
+            directory=str(Path.cwd()),
             launcher=surroundings.launcher,
             hosts=surroundings.hosts,
         )
+        news: list[str] = []
+        if self._resumed is not None:
+            header.continues = self._resumed.predecessor
+            news += self._resumed.notices() + surroundings_changed(self._resumed.header, header)
+        if self._repetition is not None:
+            header.repeats = self._repetition.predecessor
+            news += self._repetition.notices
+            news += surroundings_changed(self._repetition.header, header)
+        header.notices += news
         self._introduced = True
         self._journal.write(header)
-        self._print(self._exporter.begin(header))
+        beginning = self._exporter.begin(header)
+        self._print(beginning)
+        for text in news:
+            if plain(text) not in beginning:  # not every format shows them
+                self.notice(text)
+        for result in self._resumed.remainder.carried if self._resumed is not None else []:
+            self.result(result)
 
     def result(self, result: Result) -> None:
         """Writes one result."""
@@ -96,11 +122,17 @@ class Recorder:
             self._reasons[result.reason] = None
         self._print(self._exporter.add(result))
 
+    def condition(self, condition: Condition) -> None:
+        """Writes what was seen of a device."""
+        self._journal.write(condition)
+        if isinstance(self._exporter, Observer):
+            self._exporter.observe(condition)
+
     def notice(self, text: str) -> None:
         """Keeps it for the header, or says it at once when that is out."""
         if self._introduced:
             self._progress.clear()
-            print(f"cclmark: {text}", file=sys.stderr)
+            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
         else:
             self._notices.append(text)
 
@@ -133,7 +165,7 @@ class Recorder:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
         for message in dict.fromkeys(messages):
             if message:
-                print(f"cclmark: {message}", file=sys.stderr)
+                print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
         if self._introduced:
             print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
         return code
@@ -161,26 +193,48 @@ def record(
     output: Path | None,
     journal: Path | None,
     stem: str,
+    resume: Path | None = None,
 ) -> int:
     """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
 
     ``output`` and ``journal`` are what ``-O`` and ``--journal`` say; without a journal's name it
-    gets a new one with ``stem`` in it. Raises UsageError when one of them cannot be written.
+    gets a new one with ``stem`` in it. Of what the journal ``resume`` has nothing is measured
+    again. Raises UsageError when one of them cannot be used.
     """
+    resumed = Resumed.read(resume, request) if resume is not None else None
     printed = Output(None if output == Path("-") else output)
     try:
+        if resumed is not None:
+            if not resumed.remainder.pending:
+                return _print_again(resumed, exporter_for(printed), printed)
+            request = resumed.left_of(request)
+        repetition = Repetition.at_hand()
+        written = JournalWriter(journal or _new_journal(stem))
+        if repetition is not None:
+            repetition.journal = written.path
         recorder = Recorder(
-            JournalWriter(journal or _new_journal(stem)),
+            written,
             printed,
             exporter_for(printed),
-            request.settings,
-            request.things,
+            request,
             began_s,
+            resumed,
+            repetition,
         )
         with contextlib.closing(recorder):
             return recorder.finish(PersistentLaunch(request, recorder).run())
     finally:
         printed.close()
+
+
+def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
+    """A journal that lacks nothing is shown as it is, and no other one is written."""
+    output.write(exporter.begin(resumed.header))
+    for result in resumed.remainder.carried:
+        output.write(exporter.add(result))
+    output.write(exporter.end(resumed.footer))
+    print(f"cclmark: {resumed.path} lacks nothing: nothing was measured", file=sys.stderr)
+    return EXIT_MISSING if output.failure else resumed.exit_code()
 
 
 def _new_journal(name: str) -> Path:

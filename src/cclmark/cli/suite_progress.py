@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.cli.progress import clock
+from cclmark.report.text import clock_text
 
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
@@ -52,7 +52,7 @@ class SuiteProgress:
             self._read_bytes += len(new)
             self._lines += new.count(b"\n")
         results = max(0, self._lines - 1)  # without the header
-        return f"{clock(time.monotonic() - self._began_s)}  {self._words}: {results} results"
+        return f"{clock_text(time.monotonic() - self._began_s)}  {self._words}: {results} results"
 
     def clear(self) -> None:
         """Takes the line away before something else is printed."""

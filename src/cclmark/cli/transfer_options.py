@@ -285,6 +285,7 @@ class TransferFlags:
     )
     output: Path | None = changed(_SHARED["output"])
     journal: Path | None = changed(_SHARED["journal"])
+    resume: Path | None = changed(_SHARED["resume"])
     fake_driver: str = option(
         OUTPUT,
         "--use-fake-driver",

@@ -101,6 +101,7 @@ def measure_transfers(flags: TransferFlags) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
+        resume=flags.resume,
         stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
     )
 

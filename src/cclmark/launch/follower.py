@@ -145,7 +145,9 @@ class _Obedience:
             self._described = None
         looks = self._member.looks(closely=self._aborted)
         now_s = time.monotonic()
-        matters = [(look.rank, look.exit_status, look.stopped, look.overdue) for look in looks]
+        matters = [
+            (look.rank, look.exit_status, look.stopped, look.late, look.overdue) for look in looks
+        ]
         if matters != self._said or now_s > self._said_s + _BEAT_S:
             self._said, self._said_s = [*matters], now_s
             self._follower.send(Seen(self._process, self._token, looks))

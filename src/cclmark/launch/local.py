@@ -29,11 +29,12 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.member import describe_devices
 from cclmark.launch.ranks import kill_ranks
+from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
-from cclmark.rendezvous.board import Status
+from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import (
     Describe,
     Described,
@@ -44,10 +45,12 @@ from cclmark.rendezvous.messages import (
     Look,
     Measured,
     Notice,
+    Observed,
     Thing,
 )
 from cclmark.results.machine import describe_machine
 from cclmark.results.schema import (
+    Condition,
     DeviceDescription,
     HostDescription,
     LibraryDescription,
@@ -64,6 +67,8 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
+_RAS_S = 2.5
+_WITH_RAS = ("nccl", "torch:nccl")
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,10 @@ class Request:
 
     ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
     is measured between every two; ``pending`` are the indices of those still to be measured, none
-    for all. ``modules``: to import before a backend of torch is looked for. ``mpirun``: the program
-    that starts the ranks, where they are MPI's; none where this process starts them itself.
-    ``warnings``: what the user should know of what was asked for. ``crew``: the processes that take
-    part, none for this one alone.
+    for all; each cycle counts on from the one before. ``modules``: to import before a backend of
+    torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
+    where this process starts them itself. ``warnings``: what the user should know of what was asked
+    for. ``crew``: the processes that take part, none for this one alone.
     """
 
     devices: DeviceChoice
@@ -130,6 +135,9 @@ class Listener(Protocol):
     def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
 
+    def condition(self, condition: Condition) -> None:
+        """A rank looked at its device."""
+
     def notice(self, text: str) -> None:
         """Something to know that ends nothing."""
 
@@ -161,12 +169,14 @@ class LocalLaunch:
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[Result] = []
+        self._held_back: list[Result | Condition] = []
         self._described: dict[int, Described] = {}
         self._describing_s: float | None = None
         self._started = False
         self._left_s: dict[int, float] = {}
         self._noted = False
+        self._asking: threading.Thread | None = None
+        self._ras: RasReport | None = None
         self._parent_pid = os.getppid()
 
     def run(self) -> Outcome:
@@ -213,6 +223,7 @@ class LocalLaunch:
                 _check_no_device_twice(self._devices())
             self._introduce()
             self._look(closely=False)
+            self._ask_ras()
             self._note_segments()
             if 0 in self._looks:
                 self._listener.progress(self._looks[0])
@@ -245,6 +256,34 @@ class LocalLaunch:
         for member in self._crew.members:
             for look in member.looks(closely=closely):
                 self._looks[look.rank] = look
+
+    def _ask_ras(self) -> None:
+        """Asks NCCL who is behind while the ranks are still there to ask, in a thread."""
+        late = any(look.late for look in self._looks.values())
+        if not late or self._asking is not None or not self._uses_nccl():
+            return
+        own = [rank.pid for rank in self._crew.own.ranks]
+
+        def ask() -> None:
+            self._ras = ask_ras(own, os.environ)
+
+        self._asking = threading.Thread(target=ask, daemon=True)
+        self._asking.start()
+
+    def _uses_nccl(self) -> bool:
+        names = {library.name for hello in self._hellos.values() for library in hello.libraries}
+        return not names.isdisjoint(_WITH_RAS)
+
+    def _said_by_ras(self) -> str:
+        """What NCCL had to say, as lines of a report."""
+        if self._asking is None:
+            return ""
+        self._asking.join(_RAS_S)
+        ras = self._ras
+        if ras is None:
+            return "\n  NCCL RAS: no answer in time"
+        lines = ras.sentences() or [ras.reason or "nobody is behind"]
+        return "".join(f"\n  NCCL RAS: {line}" for line in lines)
 
     def _note_segments(self) -> None:
         """Looks at the memory of MPI's ranks when they begin to measure with it."""
@@ -345,6 +384,8 @@ class LocalLaunch:
                         mpi.watch()
             elif isinstance(message, Measured):
                 self._held_back.append(message.result)
+            elif isinstance(message, Observed):
+                self._held_back.append(message.condition)
             elif isinstance(message, Notice):
                 self._listener.notice(message.text)
             elif isinstance(message, Failed):
@@ -377,8 +418,11 @@ class LocalLaunch:
         return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
 
     def _pass_on_results(self) -> None:
-        for result in self._held_back:
-            self._listener.result(result)
+        for entry in self._held_back:
+            if isinstance(entry, Condition):
+                self._listener.condition(entry)
+            else:
+                self._listener.result(entry)
         self._held_back.clear()
 
     def _devices(self) -> list[DeviceDescription]:
@@ -484,7 +528,7 @@ class LocalLaunch:
         lost = crew.lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        message = diagnose(states, self._request.things)
+        message = diagnose(states, self._request.things) + self._said_by_ras()
         if lost:
             message = f"{lost}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)
@@ -513,12 +557,19 @@ class LocalLaunch:
                     device=device,
                     pid=look.pid,
                     status=Status(
-                        look.phase, look.case_index, look.batches, now_s - look.in_phase_s, 0.0
+                        look.phase,
+                        look.case_index,
+                        look.batches,
+                        now_s - look.in_phase_s,
+                        0.0,
+                        Operations(*look.operations) if look.operations is not None else None,
                     ),
                     exit_status=look.exit_status if rank not in self._finished else None,
                     stopped=rank in stopped or look.stopped,
                     failure=self._failures.get(rank),
                     heard=heard.index(rank) if rank in heard else 0,
+                    in_phase_s=look.in_phase_s,
+                    stack=look.stack,
                 )
             )
         return states

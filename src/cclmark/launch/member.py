@@ -12,12 +12,17 @@ import msgspec
 
 from cclmark.launch.mpi import MpiRanks
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
+from cclmark.launch.stacks import collect_stacks
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Described, Job, Look
 from cclmark.results.machine import complete_from_nvml
 from cclmark.results.schema import DeviceDescription, Machine
 
 OVERTIME_S = 3.0  # a rank reports its own time-outs; after that its supervisor does
+# Before its time is over a rank is asked where it is: then it leaves, or cannot be asked any more.
+_LATE_S = 3.0
+_LATE_SHARE = 0.2
+_STACK_S = 0.5
 
 
 class Member(Protocol):
@@ -53,6 +58,8 @@ class LocalMember:
         self.ranks: list[RankProcess] = []
         self.mpi: MpiRanks | None = None
         self._mpirun = ""
+        self._stack_files: dict[int, int] = {}
+        self._stacks: dict[int, list[str]] = {}
 
     def start_by(self, mpirun: str) -> None:
         """Has the ranks started by this program from now on."""
@@ -71,9 +78,14 @@ class LocalMember:
         """Starts the ranks, all of which die with this process."""
         first = jobs[0]
         self._board = Board(self.board_fd, first.ranks)
+        self._stack_files = {job.rank: os.memfd_create("cclmark-stack") for job in jobs}
         own = [
             msgspec.structs.replace(
-                job, parent_pid=os.getpid(), team_fd=self.team_fd, board_fd=self.board_fd
+                job,
+                parent_pid=os.getpid(),
+                team_fd=self.team_fd,
+                board_fd=self.board_fd,
+                stack_fd=self._stack_files[job.rank],
             )
             for job in jobs
         ]
@@ -87,13 +99,24 @@ class LocalMember:
             start_rank(job, self.ranks)
 
     def looks(self, *, closely: bool) -> list[Look]:
-        """How each rank is now."""
-        return [self._look(rank, closely) for rank in self.ranks]
+        """How each rank is now. When one gets late, all are asked for their stacks, once."""
+        looks = [self._look(rank, closely) for rank in self.ranks]
+        if not any(look.late for look in looks):
+            self._stacks = {}
+        elif not self._stacks:
+            pids = {look.rank: look.pid for look in looks if look.exit_status is None}
+            self._stacks = collect_stacks(pids, self._stack_files, _STACK_S)
+        for look in looks:
+            look.stack = self._stacks.get(look.rank, [])
+        return looks
 
     def _look(self, rank: RankProcess, closely: bool) -> Look:
         assert self._board is not None
         status = self._board.read(rank.rank)
         now_s = time.monotonic()
+        counts = status.operations
+        has_end = status.deadline_s > 0 and status.phase != "finished"
+        margin_s = min(_LATE_S, _LATE_SHARE * (status.deadline_s - status.since_s))
         return Look(
             rank=rank.rank,
             pid=rank.pid,
@@ -101,9 +124,11 @@ class LocalMember:
             case_index=status.case_index,
             batches=status.batches,
             in_phase_s=now_s - status.since_s,
-            overdue=status.phase != "finished" and 0 < status.deadline_s < now_s - OVERTIME_S,
+            overdue=has_end and now_s > status.deadline_s + OVERTIME_S,
             exit_status=rank.exit_status(),
             stopped=closely and rank.is_stopped(),
+            late=has_end and now_s > status.deadline_s - margin_s,
+            operations=(counts.entered, counts.complete, counts.before_batch) if counts else None,
         )
 
     def abort(self) -> None:
@@ -122,6 +147,7 @@ class LocalMember:
             self.mpi.close()
             self.mpi = None
         self._board = None
+        self._close_stack_files()
         for descriptor in self._own:
             os.ftruncate(descriptor, 0)
 
@@ -130,9 +156,16 @@ class LocalMember:
         kill_ranks(self.ranks)
         if self.mpi is not None:
             self.mpi.close()
+        self._close_stack_files()
         self._drop_foreign()
         for descriptor in self._own:
             os.close(descriptor)
+
+    def _close_stack_files(self) -> None:
+        for descriptor in self._stack_files.values():
+            os.close(descriptor)
+        self._stack_files = {}
+        self._stacks = {}
 
     def _drop_foreign(self) -> None:
         if (self.team_fd, self.board_fd) != self._own:

@@ -13,7 +13,7 @@ from cclmark.launch.local import Listener, LocalLaunch, Outcome, Request, Surrou
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import series_of
 from cclmark.rendezvous.messages import Look
-from cclmark.results.schema import CaseResult, Result
+from cclmark.results.schema import CaseResult, Condition, Result
 
 _STATUS = {"timeout": "timeout", "error": "died"}
 _BEGINNING = ("communicator creation", "allocating buffers")
@@ -111,6 +111,9 @@ class _Tally:
     def result(self, result: Result) -> None:
         self.done.add(result.index)
         self._listener.result(result)
+
+    def condition(self, condition: Condition) -> None:
+        self._listener.condition(condition)
 
     def notice(self, text: str) -> None:
         if not self._repeats:

@@ -135,7 +135,7 @@ class UnevenPattern:
 
     @classmethod
     def parse(cls, text: str) -> UnevenPattern:
-        """Reads ``uniform``, ``skew:F`` or ``matrix:FILE``. Raises UsageError."""
+        """Reads ``uniform``, ``skew:F``, ``matrix:FILE`` or ``rows:1,2;3,4``. Raises UsageError."""
         if text == "uniform":
             return cls()
         kind, _, value = text.partition(":")
@@ -149,7 +149,11 @@ class UnevenPattern:
             return cls(skew=skew)
         if kind == "matrix":
             return cls(weights=_read_weights(Path(value)))
-        raise UsageError(f"unknown pattern {text!r}: write uniform, skew:4 or matrix:FILE")
+        if kind == "rows":
+            return cls(weights=_weights(value.split(";"), "rows"))
+        raise UsageError(
+            f"unknown pattern {text!r}: write uniform, skew:4, matrix:FILE or rows:1,2;3,4"
+        )
 
     def check(self, ranks: int) -> None:
         """Raises UsageError when the matrix is not one for ``ranks`` ranks."""
@@ -185,6 +189,10 @@ def _read_weights(path: Path) -> tuple[tuple[float, ...], ...]:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the alltoallv matrix {path}: {error}") from None
+    return _weights(lines, str(path))
+
+
+def _weights(lines: Sequence[str], name: str) -> tuple[tuple[float, ...], ...]:
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(lines, start=1):
         cells = line.split("#")[0].replace(",", " ").split()
@@ -193,10 +201,10 @@ def _read_weights(path: Path) -> tuple[tuple[float, ...], ...]:
         try:
             row = tuple(float(cell) for cell in cells)
         except ValueError:
-            raise UsageError(f"{path}:{number}: not a row of numbers: {line.strip()!r}") from None
+            raise UsageError(f"{name}:{number}: not a row of numbers: {line.strip()!r}") from None
         if not all(0 <= cell < float("inf") for cell in row):
-            raise UsageError(f"{path}:{number}: shares must be finite and not negative")
+            raise UsageError(f"{name}:{number}: shares must be finite and not negative")
         rows.append(row)
     if not rows or max(sum(row) for row in rows) <= 0:
-        raise UsageError(f"{path}: the alltoallv matrix is empty or all zeros")
+        raise UsageError(f"{name}: the alltoallv matrix is empty or all zeros")
     return tuple(rows)

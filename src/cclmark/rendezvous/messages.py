@@ -11,6 +11,7 @@ from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import (
+    Condition,
     DeviceDescription,
     HostDescription,
     LibraryDescription,
@@ -31,7 +32,8 @@ class Job(msgspec.Struct):
 
     A rank measures either cases, with the one device it has, or transfers, with one or with all, or
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
-    ranks, and each is measured with every other rank; ``pending``: only those of these indices.
+    ranks, and each is measured with every other rank. ``pending``: only those of these indices,
+    none for all; each cycle counts on from the one before.
     ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
     the rank writes its stack when it is asked for it; -1 where nobody asks.
     """
@@ -110,6 +112,14 @@ class Measured(msgspec.Struct, tag="measured"):
     result: Result
 
 
+class Observed(msgspec.Struct, tag="observed"):
+    """A rank has looked at its device."""
+
+    rank: int
+    token: bytes
+    condition: Condition
+
+
 class Notice(msgspec.Struct, tag="notice"):
     """Something the user should know that ends nothing."""
 
@@ -151,8 +161,10 @@ class Gather(msgspec.Struct, tag="gather"):
 class Look(msgspec.Struct):
     """What is seen of a rank from beside it, on its host.
 
-    ``in_phase_s``: for how long it has been in its phase; ``overdue``: longer than it may.
-    ``exit_status`` is negative for a signal, None while it runs; ``stopped``: by a signal.
+    ``in_phase_s``: for how long it has been in its phase; ``late``: nearly as long as it may,
+    ``overdue``: longer. ``exit_status`` is negative for a signal, None while it runs; ``stopped``:
+    by a signal. ``operations``: entered, complete, entered before this batch, None where nobody
+    counts. ``stack``: where it was when it was late.
     """
 
     rank: int
@@ -164,6 +176,9 @@ class Look(msgspec.Struct):
     overdue: bool
     exit_status: int | None
     stopped: bool
+    late: bool = False
+    operations: tuple[int, int, int] | None = None
+    stack: list[str] = []
 
 
 class Join(msgspec.Struct, tag="join"):
@@ -221,7 +236,7 @@ class Described(msgspec.Struct, tag="described"):
     notices: list[str]
 
 
-FromRank = Hello | Put | Want | Gather | Measured | Notice | Failed | Finished
+FromRank = Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
 FromProcess = Join | Ready | Seen | Described
 FromAny = FromRank | FromProcess
 

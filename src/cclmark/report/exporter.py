@@ -6,9 +6,9 @@ case starts, and in the same way from a journal. It returns text and touches not
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Condition, Footer, Header
 
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
@@ -26,4 +26,13 @@ class Exporter(Protocol[Result_contra]):
 
     def end(self, footer: Footer | None) -> str:
         """What closes the text; ``footer`` is None for a run that did not end by itself."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """An exporter that has a use for the condition of devices."""
+
+    def observe(self, condition: Condition) -> None:
+        """Takes what was seen of a device after a case."""
         ...

@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return "".join(_visible(character) for character in text)
 
 
+def plain_lines(text: str) -> str:
+    """The same, with the line ends of ``text`` left as they are."""
+    return "\n".join(plain(line) for line in text.split("\n"))
+
+
 def token(text: str) -> str:
     """``text`` as one word, for formats whose columns are split at white space."""
     return "_".join(plain(text).split()) or "-"
@@ -28,6 +33,13 @@ def format_time_us(time_s: float) -> str:
     if time_us < 1000:
         return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
+
+
+def clock_text(seconds: float) -> str:
+    """0:07, 12:34 or 1:02:03."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
 def _visible(character: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 import msgspec
 
@@ -14,6 +16,7 @@ from cclmark.results.schema import (
     SCHEMA_VERSION,
     CaseResult,
     CheckResult,
+    Condition,
     Footer,
     Header,
     Line,
@@ -32,6 +35,7 @@ class _AnyLine(msgspec.Struct):
 
 
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
+_LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19}")
 
 
 class JournalWriter:
@@ -71,13 +75,15 @@ class JournalWriter:
 class Journal:
     """A journal as read. ``footer`` is None when the run did not end by itself.
 
-    ``damaged_lines`` counts lines that could not be read, such as the one in flight at a crash.
+    ``damaged_lines`` counts lines that could not be read, such as the one in flight at a crash, and
+    those that belong to no run or to another one: behind a footer or a second header.
     """
 
     header: Header
     results: list[CaseResult] = field(default_factory=list)
     transfers: list[TransferResult] = field(default_factory=list)
     checks: list[CheckResult] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -98,34 +104,55 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
     """As read_journal, from lines. ``name`` is for messages."""
     journal: Journal | None = None
     damaged = 0
+    ended = False
     for line in lines:
         if not line.strip():
             continue
-        try:
-            entry: Line = _DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if journal is None:
-                _refuse_newer(line, name)
-                _refuse(line, name)
-            damaged += 1
-            continue
-        if isinstance(entry, Header):
+        entry = _decoded(line)
+        if journal is None:
             _refuse_newer(line, name)
-            journal = journal or Journal(entry)
-        elif journal is None:
-            _refuse(line, name)
+            if not isinstance(entry, Header):
+                _refuse(line, name)
+            journal = Journal(entry)
+        elif entry is None or ended:
+            damaged += 1
+        elif isinstance(entry, Header):
+            damaged += 1
+            ended = entry != journal.header
         elif isinstance(entry, CaseResult):
             journal.results.append(entry)
         elif isinstance(entry, TransferResult):
             journal.transfers.append(entry)
         elif isinstance(entry, CheckResult):
             journal.checks.append(entry)
+        elif isinstance(entry, Condition):
+            journal.conditions.append(entry)
         else:
             journal.footer = entry
+            ended = True
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
     return journal
+
+
+def _decoded(line: bytes) -> Line | None:
+    """What the line says; None where it is damaged."""
+    try:
+        entry: Line = _DECODER.decode(line)
+        if _LONG_NUMBER.search(line):
+            json.loads(line, parse_int=_within_64_bits)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return entry
+
+
+def _within_64_bits(text: str) -> int:
+    """Nobody wrote a larger one, and nobody can reckon with it. Raises ValueError."""
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} takes more than 64 bits")
+    return number
 
 
 def _refuse_newer(line: bytes, name: str) -> None:
@@ -140,5 +167,5 @@ def _refuse_newer(line: bytes, name: str) -> None:
         )
 
 
-def _refuse(line: bytes, name: str) -> None:
+def _refuse(line: bytes, name: str) -> NoReturn:
     raise UsageError(f"{name} is not a journal of cclmark: it begins with {line[:40]!r}")

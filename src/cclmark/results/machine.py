@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
+from cclmark.results.secrets import names_secret, without_secrets
 
 # Variables that change what a communication library does. Never the whole environment.
 _KEPT_PREFIXES = (
@@ -22,7 +23,6 @@ _KEPT_PREFIXES = (
     *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "MPICH_"),
 )
 _KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
-_SECRET_WORDS = {"KEY", "APIKEY", "SECRET", "TOKEN", "PASS", "PASSWORD", "CREDENTIALS", "AUTH"}
 
 # One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
@@ -31,12 +31,11 @@ _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e
 
 
 def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of ``environment`` that a journal may hold."""
+    """The part of ``environment`` that a journal may hold, without what looks like a secret."""
     return {
-        name: value
+        name: without_secrets(value)
         for name, value in sorted(environment.items())
-        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
-        and not any(word in _SECRET_WORDS for word in name.upper().split("_"))
+        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES) and not names_secret(name)
     }
 
 

@@ -7,9 +7,10 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.islands import Island
+from cclmark.plan.outline import Outline
 from cclmark.plan.transfers import Transfer
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -118,7 +119,11 @@ class HostDescription(msgspec.Struct, omit_defaults=True):
 
 
 class Settings(msgspec.Struct, omit_defaults=True):
-    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0."""
+    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0.
+
+    ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak;
+    ``cycles`` is 0 then.
+    """
 
     begin_bytes: int
     end_bytes: int
@@ -142,6 +147,16 @@ class Settings(msgspec.Struct, omit_defaults=True):
     one_by_one: bool = False
     islands: list[Island] = []
     through_host: bool = False
+    weights: list[list[float]] = []
+    duration_s: float = 0.0
+
+
+class Predecessor(msgspec.Struct, omit_defaults=True):
+    """Another run's journal. ``carried``: how many of its results this journal holds too."""
+
+    run_id: str
+    path: str
+    carried: int = 0
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
@@ -149,6 +164,8 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
 
     ``launcher``: what started the processes, empty where cclmark did. ``hosts``: all of them, none
     where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
+    ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
+    completes, ``repeats`` the one that it is to be compared with.
     """
 
     schema_version: int
@@ -167,6 +184,10 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     planned_cases: int = 0
     launcher: str = ""
     hosts: list[HostDescription] = []
+    plan: Outline | None = None
+    directory: str = ""
+    continues: Predecessor | None = None
+    repeats: Predecessor | None = None
 
 
 class Samples(msgspec.Struct):
@@ -251,6 +272,26 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     report: str = ""
 
 
+class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
+    """A rank's device after a case of a soak. What the system does not tell is None.
+
+    ``clock_hz`` is that of a device's multiprocessors, or of the host's processors that the rank
+    may use; ``reasons`` say why it is not higher. ``throttle_count``: how often those processors
+    were throttled for their heat since the host began. ``at_s`` is seconds since 1970.
+    """
+
+    rank: int
+    index: int
+    cycle: int
+    at_s: float
+    clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    reasons: list[str] = []
+    throttle_count: int | None = None
+
+
 class TransferSamples(msgspec.Struct):
     """Seconds per copy, as [sample][flow]: on the device's clock, and of the host's call."""
 
@@ -323,4 +364,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
 
 
 Result = CaseResult | TransferResult | CheckResult
-Line = Header | Result | Footer
+Line = Header | Result | Condition | Footer

@@ -8,8 +8,8 @@ from array import array
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
-from cclmark.rendezvous.messages import Failed, Job, Measured, Notice
-from cclmark.results.schema import Result
+from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
+from cclmark.results.schema import Condition, Result
 
 
 class Rank:
@@ -75,6 +75,10 @@ class Rank:
     def report(self, result: Result) -> None:
         """Sends a result to the launcher."""
         self.client.send(Measured(self.job.rank, self.job.token, result))
+
+    def observe(self, condition: Condition) -> None:
+        """Sends what was seen of the device."""
+        self.client.send(Observed(self.job.rank, self.job.token, condition))
 
     def notice(self, text: str) -> None:
         """Tells the user something that ends nothing."""

@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from cclmark.run.libraries import Library, NativeLibrary, open_library
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
+from cclmark.run.soak import Soak
 from cclmark.signals import STACK_SIGNAL
 
 _LINGERING_S = 10.0
@@ -46,6 +48,7 @@ class Worker:
         self.job = job
         self._under_mpirun = under_mpirun
         self.rank = Rank(job)
+        self._soak: Soak | None = None
 
     def run(self) -> None:
         """Everything from opening the device to the last result. Raises what went wrong."""
@@ -158,13 +161,15 @@ class Worker:
             self.rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
         # Kept until the process ends: to release the memory of a copy that hangs would hang.
         self._runner = runner
+        pending = job.pending or range(len(job.transfers))
         try:
-            too_large = runner.reserve(job.transfers)
+            too_large = runner.reserve([job.transfers[index] for index in pending])
         except engine.UnsupportedError as error:
             raise engine.MissingError(str(error)) from None
         gc.collect()
         gc.disable()
-        for index, transfer in enumerate(job.transfers):
+        for index in pending:
+            transfer = job.transfers[index]
             self.rank.case_index = index
             if transfer in too_large:
                 result = TransferResult(index, transfer, "skipped", too_large[transfer])
@@ -177,10 +182,9 @@ class Worker:
 
     def _measure_with(self, name: str, library: Library, device: engine.Device) -> None:
         job = self.job
-        pending = set(job.pending or range(len(job.cases)))
-        named = [index for index, case in enumerate(job.cases) if case.ccl == name]
-        indices = [index for index in named if index in pending]
-        if not indices:
+        number = len(job.cases)
+        pending = {place for place in job.pending if job.cases[place % number].ccl == name}
+        if job.pending and not pending:
             return
         self.rank.enter("communicator creation")
         communicator = library.join(self.rank, device)
@@ -188,6 +192,10 @@ class Worker:
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
+        indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
+        if pending:
+            left = {place % number for place in pending}
+            indices = [index for index in indices if index in left]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
@@ -195,24 +203,49 @@ class Worker:
         runner = CaseRunner(session, job.settings, self._injections(), self.rank.enter)
         gc.collect()
         gc.disable()
-        cycle = 0
-        while job.settings.cycles == 0 or cycle < job.settings.cycles:
-            for index in indices:
-                self.rank.case_index = index
-                case = job.cases[index]
-                if case in too_large:
-                    result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
-                else:
-                    result = runner.run(index, case, cycle)
-                if job.rank == 0:
-                    self.rank.report(result)
-            cycle += 1
+        soak = self._soak_on(device)
+        for index, cycle in self._rounds(indices, pending, soak):
+            self.rank.case_index = index
+            case = job.cases[index]
+            if case in too_large:
+                result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
+            else:
+                result = runner.run(index, case, cycle)
+            if job.rank == 0:
+                self.rank.report(result)
+            if soak is not None and result.status == "skipped":
+                soak.given_up.add(index)
         self.rank.case_index = -1
         self.rank.enter("shutdown")
         del runner, session
         communicator.leave()
         del communicator
         self.rank.group = None
+
+    def _soak_on(self, device: engine.Device) -> Soak | None:
+        """The soak of this run, with the time of one more library begun; None for other runs."""
+        if self.job.settings.duration_s and self._soak is None:
+            self._soak = Soak(self.rank, device)
+        if self._soak is not None:
+            self._soak.begin()
+        return self._soak
+
+    def _rounds(
+        self, indices: list[int], pending: set[int], soak: Soak | None
+    ) -> Iterator[tuple[int, int]]:
+        """Each case with its cycle, until all are measured or the time of the soak is over."""
+        number, cycles = len(self.job.cases), self.job.settings.cycles
+        cycle = 0
+        while indices and (cycles == 0 or cycle < cycles):
+            for index in indices:
+                if not pending or index + cycle * number in pending:
+                    yield index, cycle
+                    if soak is not None and soak.over_after(index, cycle):
+                        return
+            cycle += 1
+            if soak is not None:
+                indices = [index for index in indices if index not in soak.given_up]
+                gc.collect()
 
     def _injections(self) -> list[Injection]:
         parsed = [Injection.parse(text, self.job.ranks) for text in self.job.settings.inject]

@@ -1,0 +1,188 @@
+"""Runs a journal's command again: only its options are taken from it, and read as typed ones are.
+
+A journal may come from anywhere. So a command that does not measure is refused, what code to load
+is not taken from it, nor where to write, and of its environment only plain settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cclmark.analysis.repeat import repeats
+from cclmark.errors import EXIT_DIED, UsageError
+from cclmark.report.repeat import repeat_lines
+from cclmark.report.text import plain
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.machine import kept_environment
+from cclmark.results.schema import Header, Predecessor
+from cclmark.results.secrets import HIDDEN
+
+_PLACES = ("journal", "output", "resume")  # where to write, and what to go on from
+_CODE = ("ccl_path", "modules")
+_SETTING = re.compile(r"[\w.,:;^=+@ -]*", re.ASCII)
+# Words of variables that name files and programs, or what of them is loaded.
+_NAMING = {
+    *("LIBRARY", "LIBRARIES", "LIB", "PLUGIN", "PLUGINS", "MODULE", "MODULES", "PRELOAD", "LOAD"),
+    *("PATH", "PATHS", "FILE", "FILES", "DIR", "HOME", "ROOT", "CONF", "CONFIG", "PREFIX"),
+    *("MPIRUN", "AGENT", "EXEC", "LAUNCHER", "COMMAND", "SCRIPT", "SHELL", "COMPONENT"),
+}
+
+
+@dataclass
+class Repetition:
+    """What a run that repeats another one knows of it. ``journal`` is its own, once it has one."""
+
+    header: Header
+    path: Path
+    command: list[str]
+    notices: list[str] = field(default_factory=list)
+    journal: Path | None = None
+
+    @classmethod
+    def at_hand(cls) -> Repetition | None:
+        """That of the command that is being run, None where it repeats nothing."""
+        context = click.get_current_context(silent=True)
+        return None if context is None else context.find_object(cls)
+
+    @property
+    def predecessor(self) -> Predecessor:
+        """For the header."""
+        return Predecessor(self.header.run_id, str(self.path.absolute()))
+
+
+def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
+    """Runs the command of the journal at ``path`` with ``options`` instead of those it had.
+
+    Returns its exit code. Raises UsageError for a journal without such a command.
+    """
+    then = read_journal(path)
+    names, command, words = _command_of(then.header, path)
+    given = _given(command, words)
+    replaced = _given(command, options)
+    _refuse_code(command, given, replaced, path)
+    _keep_pattern(given, then.header)
+    given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
+    arguments = _spelt(command, given)
+    repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
+    typed = f", typed in {then.header.directory}" if then.header.directory else ""
+    _say(
+        f"again, as on {then.header.started_at}{typed}: cclmark {shlex.join([*names, *arguments])}"
+    )
+    if not keep_environment:
+        repetition.notices = _set_variables(then.header.environment)
+    context = click.get_current_context()
+    try:
+        with command.make_context(names[-1], arguments, parent=context, obj=repetition) as inner:
+            command.invoke(inner)
+            code = 0
+    except click.UsageError as error:  # click itself would print it as it came from the journal
+        raise UsageError(error.format_message()) from None
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else EXIT_DIED
+    if repetition.journal is not None and repetition.journal.exists():
+        on_screen = given.get("format", "table") == "table" and "output" not in given
+        _compare(then, repetition, sys.stdout if on_screen else sys.stderr)
+    return code
+
+
+def _say(text: str) -> None:
+    print(f"cclmark: {plain(text)}", file=sys.stderr)
+
+
+def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, list[str]]:
+    """The names of the journal's command, the command, and the words after them."""
+    words = header.command[1:]
+    names: list[str] = []
+    command: click.Command | None = click.get_current_context().find_root().command
+    while isinstance(command, click.Group) and words:
+        name, *words = words
+        names.append(name)
+        command = command.commands.get(name)
+    known = {parameter.name for parameter in command.params} if command is not None else set()
+    if command is None or "journal" not in known or "options" in known:
+        raise UsageError(f"the command of {path} is none that measures: {' '.join(names)[:60]!r}")
+    return names, command, words
+
+
+def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
+    """The options in ``words`` by their parameters' names, as text. Raises UsageError."""
+    context = click.Context(command, info_name=command.name)
+    try:
+        values, rest, _ = command.make_parser(context).parse_args(list(words))
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from None
+    if rest:
+        raise UsageError(f"{rest[0]!r} is no option of {command.name}")
+    return dict(values)
+
+
+def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
+    """The command line that gives these options."""
+    words = []
+    for parameter in command.params:
+        if not isinstance(parameter, click.Option) or parameter.name not in given:
+            continue
+        value = given[parameter.name]
+        option = max(parameter.opts, key=len)
+        if parameter.is_flag:
+            words.append(option)
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            # Of an option whose value may be left out, click has a sign of its own.
+            text = one if isinstance(one, str) else str(parameter.flag_value)
+            words += [f"{option}={text}"] if option.startswith("--") else [option, text]
+    return words
+
+
+def _refuse_code(
+    command: click.Command, given: Mapping[str, Any], replaced: Mapping[str, Any], path: Path
+) -> None:
+    """Raises UsageError where the journal names code to load that the user did not name too."""
+    named = {name: given[name] for name in _CODE if name in given and name not in replaced}
+    if named:
+        options = shlex.join(_spelt(command, named))
+        raise UsageError(
+            f"the command of {path} loads code: {plain(options)}. If you trust that, say so: "
+            f"cclmark rerun {shlex.quote(str(path))} -- {plain(options)}"
+        )
+
+
+def _keep_pattern(given: dict[str, Any], header: Header) -> None:
+    """The matrix of alltoallv as it was: its file may have changed, or be on another machine."""
+    rows = header.settings.weights
+    if rows and str(given.get("pattern", "")).startswith("matrix:"):
+        given["pattern"] = "rows:" + ";".join(",".join(map(repr, row)) for row in rows)
+
+
+def _set_variables(there: Mapping[str, str]) -> list[str]:
+    """Sets what was set then and is not now; says what was set, and what was not and why."""
+    said = []
+    kept = kept_environment(there)
+    for name in [name for name in kept if name not in os.environ]:
+        value = kept[name]
+        words = {*name.upper().split("_")}
+        if HIDDEN in value:
+            said.append(f"{name} is not set: the journal does not hold what was in it")
+        elif not _SETTING.fullmatch(value) or words & _NAMING:
+            said.append(f"{name} is not set: what to load is not taken from a journal")
+        else:
+            os.environ[name] = value
+            said.append(f"{name}={value} is set, as it was")
+    return said
+
+
+def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
+    assert repetition.journal is not None
+    now = read_journal(repetition.journal)
+    found = repeats([*then.results, *then.transfers], [*now.results, *now.transfers])
+    for line in repeat_lines(found, str(repetition.path)):
+        print(line, file=stream)

@@ -1,0 +1,96 @@
+"""What a plan consists of, in few words: enough to say where two plans differ."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
+from cclmark.plan.pairs import PairCases
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+
+Value = str | int | bool | None
+
+# What differs from thing to thing, and how it is asked for. What is not here, such as the matrices
+# of alltoallv and the order of everything, shows in the digest.
+_NAMES = {
+    "devices": "devices",
+    "processes": "processes",
+    "operation": "operations",
+    "ccl": "libraries (--ccl)",
+    "dtype": "types (-d)",
+    "reduction": "reductions (-o)",
+    "root": "roots (-r)",
+    "in_place": "placements (--placement)",
+    "size_bytes": "sizes (-b, -e, -f, -i)",
+    "measure": "measurements (--perf)",
+    "scope": "scopes (--scope)",
+    "engine": "engines (--engine)",
+    "direction": "directions (--direction)",
+    "kernel": "kernels (--kernel)",
+    "offset_bytes": "offsets (--buffer-offset)",
+    "blocks": "thread blocks",
+    "threads": "threads",
+    "peer_access": "peer access",
+    "host_memory": "host memory",
+    "numa": "host memory near or far",
+    "method": "ways of taking a latency",
+    "name": "checks (--only)",
+    "backend": "backends",
+}
+_MOST_LISTED = 6
+
+
+class Outline(msgspec.Struct):
+    """The values that occur in a plan by the field that has them, and a digest of all of it."""
+
+    digest: str
+    values: dict[str, list[Value]]
+
+
+def outline_of(things: Sequence[Case | Transfer | Check], devices: int, processes: int) -> Outline:
+    """Of what is measured on so many devices by so many processes."""
+    listed = things.of_two if isinstance(things, PairCases) else things
+    values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
+    for name in _NAMES:
+        found = dict.fromkeys(getattr(one, name) for one in listed if hasattr(one, name))
+        if found:
+            values[name] = list(found)
+    digest = hashlib.sha256(f"{devices} {processes} ".encode())
+    for one in listed:
+        digest.update(msgspec.json.encode(one) + b"\n")
+    return Outline(digest.hexdigest(), values)
+
+
+def differences(there: Outline, here: Outline) -> list[str]:
+    """What two plans do not have in common, in words; empty for the same plan."""
+    found = []
+    for name, words in _NAMES.items():
+        theirs, ours = there.values.get(name, []), here.values.get(name, [])
+        parts = []
+        for where, some, others in (("there", theirs, set(ours)), ("here", ours, set(theirs))):
+            if only := [value for value in some if value not in others]:
+                parts.append(f"only {where} {_listed(name, only)}")
+        if parts:
+            found.append(f"{words}: {', '.join(parts)}")
+    if not found and there.digest != here.digest:
+        found.append("the same values in other combinations, or other matrices of alltoallv")
+    return found
+
+
+def _listed(name: str, values: Sequence[Value]) -> str:
+    texts = [_text(name, value) for value in values[:_MOST_LISTED]]
+    more = len(values) - _MOST_LISTED
+    return " ".join(texts) + (f" and {more} more" if more > 0 else "")
+
+
+def _text(name: str, value: Value) -> str:
+    if name == "in_place":
+        return "in-place" if value else "out-of-place"
+    if name.endswith("_bytes") and isinstance(value, int):
+        return format_size(value).replace(" ", "")
+    return "none" if value in (None, "") else str(value)

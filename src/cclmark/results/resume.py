@@ -1,0 +1,129 @@
+"""What a journal lacks of a plan, and whether it is a journal of that plan at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
+from cclmark.plan.outline import Outline, differences
+from cclmark.plan.transfers import Transfer
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, Result, Settings, TransferResult
+
+MEASURED = ("ok", "wrong", "skipped")  # the others are tried again
+
+# Settings that shape figures, and how they are asked for. Sizes and patterns are in the outline.
+_FLAGS = {
+    "timing": "--timing",
+    "across_ranks": "--across-ranks",
+    "precision": "--precision (as a share)",
+    "max_time_s": "--max-time",
+    "iterations": "-n",
+    "warmup": "-w",
+    "group": "-m",
+    "graph_launches": "-G",
+    "check": "-c",
+    "cycles": "-N",
+    "registration": "--register",
+    "seed": "--seed",
+    "inject": "--inject",
+    "one_by_one": "--one-by-one",
+    "islands": "--islands",
+    "through_host": "--through-host",
+}
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """``carried``: results that stand, as they were. ``pending``: places still to be measured.
+
+    A place is an index of the plan, plus the number of its things for every cycle before.
+    ``misplaced``: how many results are not of what the plan has in their place.
+    """
+
+    carried: list[Result]
+    pending: list[int]
+    misplaced: int
+
+
+def remainder_of(
+    journal: Journal,
+    name: str,
+    outline: Outline,
+    settings: Settings,
+    things: Sequence[Case | Transfer | Check],
+) -> Remainder:
+    """What is left of ``things``, measured with ``settings``. ``name`` is the journal's.
+
+    Raises UsageError, which says what differs, for a journal of another plan, and for plans without
+    an end.
+    """
+    if settings.cycles == 0:
+        raise UsageError("--resume: a run without end is never whole, begin a new one")
+    header = journal.header
+    found = _differing_settings(header.settings, settings)
+    if header.plan is not None:
+        found = differences(header.plan, outline) + found
+    results: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+    carried: list[Result] = []
+    misplaced: list[Result] = []
+    for result in results:
+        if not _fits(result, things, settings.cycles):
+            misplaced.append(result)
+        elif result.status in MEASURED:
+            carried.append(result)
+    if header.plan is None and not found:
+        # An older journal does not say what was planned: what was measured has to show it.
+        if header.planned_cases not in (0, len(things)):
+            found.append(f"{header.planned_cases} cases there, {len(things)} here")
+        found += [
+            f"case {result.index} there is {_thing(result).describe()}" for result in misplaced[:1]
+        ]
+    if found:
+        raise UsageError(
+            f"{name} is of another plan, give this command its options: {'; '.join(found)}"
+        )
+    done = {_place(result, len(things)) for result in carried}
+    everything = range(len(things) * settings.cycles)
+    return Remainder(carried, [place for place in everything if place not in done], len(misplaced))
+
+
+def _differing_settings(there: Settings, here: Settings) -> list[str]:
+    return [
+        f"{flag}: {_words(theirs)} there, {_words(ours)} here"
+        for name, flag in _FLAGS.items()
+        if (theirs := getattr(there, name)) != (ours := getattr(here, name))
+    ]
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    return "not given" if value is None else str(value)
+
+
+def _thing(result: Result) -> Case | Transfer | Check:
+    if isinstance(result, CaseResult):
+        return result.case
+    return result.transfer if isinstance(result, TransferResult) else result.check
+
+
+def _fits(
+    result: Result,
+    things: Sequence[Case | Transfer | Check],
+    cycles: int,
+) -> bool:
+    """Whether the plan has in the result's place what the result is of."""
+    within = 0 <= result.index < len(things) and 0 <= _cycle(result) < cycles
+    return within and things[result.index] == _thing(result)
+
+
+def _cycle(result: Result) -> int:
+    return result.cycle if isinstance(result, CaseResult) else 0
+
+
+def _place(result: Result, number: int) -> int:
+    return result.index + number * _cycle(result)

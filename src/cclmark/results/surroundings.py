@@ -1,0 +1,73 @@
+"""What is not the same on two machines, or on one at two times, as far as figures may show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from cclmark.results.schema import DeviceDescription, Header, LibraryDescription
+
+_OF_MACHINE = {
+    "hostname": "host",
+    "kernel": "kernel",
+    "processor": "processor",
+    "processors": "processors",
+    "vendor_driver": "driver",
+}
+
+
+def surroundings_changed(there: Header, here: Header) -> list[str]:
+    """What was another thing when ``there`` was written than now, ``here``: a sentence for each."""
+    found = [
+        _changed("cclmark", there.cclmark_version, here.cclmark_version),
+        *(
+            _changed(words, getattr(there.machine, name), getattr(here.machine, name))
+            for name, words in _OF_MACHINE.items()
+        ),
+        _changed("devices", _kinds(there.devices), _kinds(here.devices)),
+        _changed("runtime", _runtimes(there.devices), _runtimes(here.devices)),
+        *_libraries(there.libraries, here.libraries),
+        *environment_changed(there.environment, here.environment),
+    ]
+    if _kinds(there.devices) == _kinds(here.devices):
+        found.append(_changed("chosen devices", _which(there.devices), _which(here.devices)))
+    return [text for text in found if text]
+
+
+def environment_changed(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """Variables that had another value, or one at all, or none."""
+    names = sorted({*there, *here})
+    changes = [_changed(name, there.get(name), here.get(name)) for name in names]
+    return [text for text in changes if text]
+
+
+def _changed(what: str, there: object, here: object) -> str:
+    return "" if there == here else f"{what} was {_said(there)}, is {_said(here)}"
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "not set"
+    return str(value) or "none"
+
+
+def _kinds(devices: Sequence[DeviceDescription]) -> str:
+    kinds = Counter((device.runtime, device.name) for device in devices)
+    return ", ".join(f"{number} × {name} ({kind})" for (kind, name), number in kinds.items())
+
+
+def _runtimes(devices: Sequence[DeviceDescription]) -> str:
+    runtimes = dict.fromkeys((it.runtime, it.driver_version, it.runtime_path) for it in devices)
+    return ", ".join(" ".join(filter(None, words)) for words in runtimes)
+
+
+def _which(devices: Sequence[DeviceDescription]) -> str:
+    return ", ".join(" ".join(filter(None, (str(it.index), it.uuid))) for it in devices)
+
+
+def _libraries(
+    there: Sequence[LibraryDescription], here: Sequence[LibraryDescription]
+) -> list[str]:
+    theirs = {library.name: f"{library.version} from {library.path}" for library in there}
+    ours = {library.name: f"{library.version} from {library.path}" for library in here}
+    return [_changed(name, theirs.get(name), ours.get(name)) for name in {**theirs, **ours}]

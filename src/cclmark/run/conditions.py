@@ -1,0 +1,128 @@
+"""The condition of a rank's device between cases: clocks, temperature, power, throttling."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from cclmark.errors import MissingError
+from cclmark.results.schema import Condition
+
+# NVML's clock event reasons by their bits. That a device is idle is nothing to worry about.
+_REASONS = {
+    0x002: "application clocks",
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "thermal slowdown",
+    0x040: "hardware thermal slowdown",
+    0x080: "power brake",
+    0x100: "display clocks",
+}
+
+
+class ConditionReader(Protocol):
+    """Looks at one device, never within a timed region."""
+
+    def read(self, rank: int, index: int, cycle: int) -> Condition:
+        """The condition now, after that case. What the system does not tell is None."""
+
+
+def reader_for(runtime: str, pci_bus_id: str) -> ConditionReader:
+    """The reader of a rank's device. Raises MissingError where nothing can be read."""
+    if runtime == "host":
+        return HostReader(os.sched_getaffinity(0))
+    if runtime == "cuda":
+        return NvmlReader(pci_bus_id)
+    raise MissingError(f"there is no way to read those of {runtime} devices")
+
+
+class NvmlReader:
+    """An NVIDIA device, through its management library."""
+
+    def __init__(self, pci_bus_id: str) -> None:
+        """Raises MissingError when NVML is not there or does not know the device."""
+        import pynvml
+
+        self._nvml: Any = pynvml
+        try:
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
+        except pynvml.NVMLError as error:
+            raise MissingError(f"NVML is not available ({error})") from None
+
+    def read(self, rank: int, index: int, cycle: int) -> Condition:
+        """As ConditionReader says."""
+        nvml = self._nvml
+        clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_SM)
+        memory_clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_MEM)
+        power_mw = self._ask(["nvmlDeviceGetPowerUsage"])
+        # What was renamed is asked for by both names: drivers and bindings are of many years.
+        reasons = self._ask(
+            ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"]
+        )
+        return Condition(
+            rank=rank,
+            index=index,
+            cycle=cycle,
+            at_s=time.time(),
+            clock_hz=None if clock_mhz is None else clock_mhz * 1e6,
+            memory_clock_hz=None if memory_clock_mhz is None else memory_clock_mhz * 1e6,
+            temperature_c=self._ask(
+                ["nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"], nvml.NVML_TEMPERATURE_GPU
+            ),
+            power_w=None if power_mw is None else power_mw * 1e-3,
+            reasons=[name for bit, name in _REASONS.items() if (reasons or 0) & bit],
+        )
+
+    def _ask(self, names: list[str], *arguments: int) -> int | None:
+        for name in names:
+            call = getattr(self._nvml, name, None)
+            with suppress(self._nvml.NVMLError):
+                if call is not None:
+                    return int(call(self._handle, *arguments))
+        return None
+
+
+class HostReader:
+    """The processors that a rank of the host may use, as the kernel describes them."""
+
+    def __init__(
+        self, processors: Iterable[int], root: Path = Path("/sys/devices/system/cpu")
+    ) -> None:
+        """Raises MissingError when the kernel says nothing of them."""
+        directories = [root / f"cpu{processor}" for processor in sorted(processors)]
+        self._frequencies = [it / "cpufreq" / "scaling_cur_freq" for it in directories]
+        self._throttles = [
+            it / "thermal_throttle" / name
+            for it in directories
+            for name in ("core_throttle_count", "package_throttle_count")
+        ]
+        if not _numbers(self._frequencies) and not _numbers(self._throttles):
+            raise MissingError("the kernel tells neither frequencies nor throttling of processors")
+
+    def read(self, rank: int, index: int, cycle: int) -> Condition:
+        """As ConditionReader says: the mean frequency, and all throttling since the host began."""
+        frequencies_khz = _numbers(self._frequencies)
+        throttles = _numbers(self._throttles)
+        return Condition(
+            rank=rank,
+            index=index,
+            cycle=cycle,
+            at_s=time.time(),
+            clock_hz=sum(frequencies_khz) * 1e3 / len(frequencies_khz) if frequencies_khz else None,
+            throttle_count=sum(throttles) if throttles else None,
+        )
+
+
+def _numbers(paths: Iterable[Path]) -> list[int]:
+    """The numbers in those files that there are."""
+    found = []
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found.append(int(path.read_text()))
+    return found

@@ -1,0 +1,39 @@
+"""A soak: the sweep again and again until its time is over, with an eye on the devices."""
+
+from __future__ import annotations
+
+import time
+
+from cclmark import _engine as engine
+from cclmark.errors import MissingError
+from cclmark.run.conditions import ConditionReader, reader_for
+from cclmark.run.rank import Rank
+
+
+class Soak:
+    """A soak on one rank, in step with the same object on the others."""
+
+    def __init__(self, rank: Rank, device: engine.Device) -> None:
+        self._rank = rank
+        self._share_s = rank.job.settings.duration_s / len({case.ccl for case in rank.job.cases})
+        self._until_s = 0.0
+        # Cases that cannot be measured: to skip them again for hours would fill the journal.
+        self.given_up: set[int] = set()
+        self._reader: ConditionReader | None = None
+        try:
+            self._reader = reader_for(device.info.runtime, device.info.pci_bus_id)
+        except MissingError as error:
+            if rank.job.rank == 0:
+                rank.notice(f"device conditions unknown: {error}")
+
+    def begin(self) -> None:
+        """The time of one library begins: each gets as much."""
+        self._until_s = time.monotonic() + self._share_s
+
+    def over_after(self, index: int, cycle: int) -> bool:
+        """Notes the device's condition after that case. Whether the time is over on any rank."""
+        rank = self._rank
+        if self._reader is not None:
+            rank.observe(self._reader.read(rank.job.rank, index, cycle))
+        rank.enter("preparing")
+        return max(rank.team.gather([float(time.monotonic() >= self._until_s)])) > 0

@@ -1,0 +1,178 @@
+"""A command once more: the same options, what differs is said, nothing is written over."""
+
+import json
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+COMMAND = ("--devices", "host:2", "-b", "64", "-e", "256", "-n", "2", "-w", "0")
+
+
+@pytest.fixture
+def altered(cclmark, tmp_path):
+    """A journal of a small run whose header says other things than it did."""
+
+    def alter(**changes):
+        run = cclmark("all_reduce", *COMMAND)
+        header, *rest = run.journal_path.read_text().splitlines()
+        path = tmp_path / "altered.jsonl"
+        path.write_text("\n".join([json.dumps(json.loads(header) | changes), *rest]) + "\n")
+        return path
+
+    return alter
+
+
+def test_the_same_is_measured_and_compared(cclmark, no_leaks):
+    first = cclmark(
+        "all_reduce", *COMMAND, "-d", "int8,float32", "--journal", "a.jsonl", "-O", "o.txt"
+    )
+    printed = (first.directory / "o.txt").read_text()
+    content = first.journal_path.read_bytes()
+    again = cclmark("rerun", "a.jsonl")
+    assert [it.case for it in again.journal.results] == [it.case for it in first.journal.results]
+    header = again.journal.header
+    assert header.settings == first.journal.header.settings
+    assert header.repeats.run_id == first.journal.header.run_id
+    assert header.repeats.path == str(first.journal_path)
+    assert "all_reduce 64 B int8 sum out-of-place " in again.out
+    assert "12 in both, median ratio " in again.out
+    assert "12 with too few samples to say" in again.out
+    # What it wrote stays as it is, and its own journal can be run again.
+    assert first.journal_path.read_bytes() == content
+    assert (first.directory / "o.txt").read_text() == printed
+    third = cclmark("rerun", again.journal_path)
+    assert third.journal.header.settings == header.settings
+
+
+def test_options_after_two_dashes_replace_those_of_the_journal(cclmark):
+    cclmark("broadcast", *COMMAND, "--inject", "delay:rank=0,ms=1", "--journal", "a.jsonl")
+    again = cclmark(
+        "rerun", "a.jsonl", "--", "-e", "64", "--inject", "delay:rank=1,ms=2", "--format", "csv"
+    )
+    header = again.journal.header
+    assert header.settings.inject == ["delay:rank=1,ms=2"]
+    assert (header.settings.end_bytes, header.settings.iterations) == (64, 2)
+    assert len(again.out.splitlines()) == 3
+    assert "2 in both" in again.err
+    assert "--maxbytes=64" in header.command
+
+
+def test_the_matrix_of_alltoallv_needs_no_file(cclmark, tmp_path):
+    (tmp_path / "m.txt").write_text("0 1.5 # row\n3 0\n")
+    first = cclmark(
+        "alltoallv", *COMMAND, "--pattern", "matrix:m.txt", "--journal", "a.jsonl"
+    ).journal
+    assert first.header.settings.weights == [[0, 1.5], [3, 0]]
+    (tmp_path / "m.txt").unlink()
+    again = cclmark("rerun", "a.jsonl").journal
+    assert [it.case for it in again.results] == [it.case for it in first.results]
+
+
+def test_variables_come_from_the_journal_where_none_are_set(cclmark):
+    then = {
+        "NCCL_ALGO": "Ring",
+        "NCCL_NVLS_ENABLE": "1",
+        "NCCL_TOPO_FILE": "/x/topology.xml",
+        "NCCL_TUNER_PLUGIN": "other",
+        "NCCL_X": "http://me:hunter2@h",
+    }
+    cclmark("barrier", *COMMAND, "--journal", "a.jsonl", env=then)
+    again = cclmark("rerun", "a.jsonl", env={"NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN"})
+    assert again.journal.header.environment == {
+        "NCCL_ALGO": "Ring",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_DEBUG": "WARN",
+    }
+    for said in (
+        "NCCL_ALGO=Ring is set, as it was",
+        "NCCL_NVLS_ENABLE was 1, is 0",
+        "NCCL_DEBUG was not set, is WARN",
+        "NCCL_TOPO_FILE is not set: what to load is not taken from a journal",
+        "NCCL_TUNER_PLUGIN is not set: what to load",
+        "NCCL_X is not set: the journal does not hold",
+    ):
+        assert said in again.out
+    assert "hunter2" not in again.out + again.err
+    kept = cclmark("rerun", "a.jsonl", "--keep-environment")
+    assert kept.journal.header.environment == {}
+    assert "NCCL_ALGO was Ring, is not set" in kept.out
+
+
+def test_variables_that_no_journal_keeps_are_not_taken_from_one(cclmark, altered):
+    path = altered(environment={"LD_PRELOAD": "x.so", "PYTHONPATH": "x", "NCCL_ALGO": "Ring"})
+    again = cclmark("rerun", path)
+    assert again.journal.header.environment == {"NCCL_ALGO": "Ring"}
+
+
+def test_what_differs_is_said(cclmark, altered):
+    whole = json.loads(altered().read_text().splitlines()[0])
+    whole["machine"] |= {"kernel": "1.0\x1b[2J", "hostname": "elsewhere"}
+    path = altered(
+        cclmark_version="0.0.1",
+        machine=whole["machine"],
+        devices=whole["devices"][:1],
+        libraries=[whole["libraries"][0] | {"version": "9", "path": "/y"}],
+    )
+    again = cclmark("rerun", path)
+    for said in (
+        "cclmark was 0.0.1, is ",
+        "host was elsewhere, is ",
+        "kernel was 1.0\\x1b[2J, is ",
+        "devices was 1 × ",
+        "shm was 9 from /y, is ",
+    ):
+        assert said in again.out
+    assert "\x1b" not in again.out + again.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["cclmark"],
+        ["sh", "-c", "touch touched"],
+        ["cclmark", "info"],
+        ["cclmark", "rerun", "altered.jsonl"],
+        ["cclmark", "torch"],
+        ["cclmark", "all_reduce", "surplus"],
+        ["cclmark", "all_reduce", "--no-such\x1b[2J"],
+        ["cclmark", "all_reduce", "-n", "\x1b[2Jx"],
+        ["cclmark", "all_reduce", "--import", "touching"],
+        ["cclmark", "all_reduce", "--ccl-path", "./touching.so"],
+    ],
+)
+def test_commands_that_are_refused(cclmark, altered, tmp_path, command):
+    (tmp_path / "touching.py").write_text("open('touched', 'w')")
+    path = altered(command=command)
+    before = sorted(tmp_path.rglob("*"))
+    refused = cclmark("rerun", path, code=2)
+    assert "\x1b" not in refused.err + refused.out
+    assert refused.message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_code_that_the_user_names_too_is_trusted(cclmark, altered):
+    path = altered(command=["cclmark", "all_reduce", *COMMAND, "--import", "nothing"])
+    refused = cclmark("rerun", path, code=2)
+    assert f"cclmark rerun {path} -- --import=nothing" in refused.message
+    assert len(cclmark("rerun", path, "--", "--import", "nothing").journal.results) == 6
+
+
+def test_transfers_and_what_takes_no_value(cclmark):
+    first = cclmark(
+        *("p2p", "--devices", "host:2", "-p", "uniBw", "--begin", "64K", "--display-ur"),
+        *("--journal", "a.jsonl"),
+    )
+    again = cclmark("rerun", "a.jsonl")
+    assert [it.transfer for it in again.journal.transfers] == [
+        it.transfer for it in first.journal.transfers
+    ]
+    assert "--display-ur=1" in again.journal.header.command
+    assert "4 in both" in again.out
+
+
+def test_an_old_journal_without_the_newer_fields(cclmark, altered):
+    path = altered(plan=None, directory="", schema_version=2, run_id="")
+    assert len(read_journal(path).results) == 6
+    assert "6 in both" in cclmark("rerun", path).out

@@ -1,0 +1,137 @@
+"""A run that was ended anywhere is completed by another one: nothing lost, nothing twice."""
+
+import signal
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+SWEEP = ("--devices", "host:2", "-n", "1", "-w", "0", "--inject", "delay:rank=1,ms=30")
+
+
+def places(results):
+    return [(result.cycle, result.index) for result in results]
+
+
+def complete(cclmark, path, *arguments):
+    return cclmark(*arguments, "--resume", str(path))
+
+
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
+    command = ("all_reduce", "-b", "64", "-e", "2K", "-d", "int32,float32", "-N", str(cycles))
+    run = background(*command, *SWEEP)
+    run.wait_for_ranks(results=12 * cycles)
+    run.signal(run.process.pid, signal.SIGKILL)
+    run.process.wait(30)
+    cut = read_journal(run.journal_path)
+    assert 12 * cycles <= len(cut.results) < 24 * cycles
+
+    resumed = complete(cclmark, run.journal_path, *command, *SWEEP)
+    journal = resumed.journal
+    assert journal.results[: len(cut.results)] == cut.results
+    assert places(journal.results) == [
+        (cycle, case) for cycle in range(cycles) for case in range(24)
+    ]
+    assert journal.header.continues.run_id == cut.header.run_id
+    assert journal.header.continues.path == str(run.journal_path)
+    assert journal.header.continues.carried == len(cut.results)
+    assert f"{24 * cycles} of {24 * cycles} cases checked, 0 wrong" in resumed.out
+    assert f"{len(cut.results)} results of {run.journal_path}" in resumed.out
+    assert [it.case for it in journal.results[:24]] == [
+        it.case for it in cclmark(*command, *SWEEP).journal.results[:24]
+    ]
+
+
+def test_libraries_that_were_measured_are_not_joined_again(cclmark, tmp_path):
+    command = ("all_gather", "-b", "64", "-e", "256", "--ccl", "shm,bridge", *SWEEP)
+    command += ("--islands", "0-0,1-1")
+    whole = cclmark(*command)
+    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut.jsonl"
+    bridged = [line for line in lines if b'"ccl":"bridge","ranks"' in line]
+    cut.write_bytes(b"".join(line for line in lines[:-1] if line != bridged[-1]))
+    resumed = complete(cclmark, cut, *command).journal
+    assert [it.index for it in resumed.results[-1:]] == [11]
+    assert sorted(places(resumed.results)) == sorted(places(whole.journal.results))
+    assert [it.name for it in resumed.header.libraries] == ["shm", "bridge"]
+
+
+def test_what_was_wrong_stays_wrong(cclmark, tmp_path):
+    command = ("all_reduce", "-b", "64", "-e", "64", "--inject", "corrupt:rank=1,index=0", *SWEEP)
+    whole = cclmark(*command, code=1)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:2]))
+    resumed = cclmark(*command, "--resume", str(cut), code=1)
+    assert resumed.journal.results[0] == whole.journal.results[0]
+    assert cclmark(*command, "--resume", str(resumed.journal_path), code=1).written()
+
+
+def test_a_journal_that_lacks_nothing(cclmark, tmp_path):
+    command = ("barrier", *SWEEP)
+    whole = cclmark(*command)
+    written = whole.written()
+    again = complete(cclmark, whole.journal_path, *command)
+    assert "lacks nothing" in again.err
+    assert "1 of 1 cases checked" in again.out
+    assert again.written() == written
+
+
+def test_another_plan(cclmark):
+    whole = cclmark("all_reduce", "-b", "64", "-e", "128", *SWEEP)
+    other = ("all_reduce", "-b", "64", "-e", "256", "-d", "int8", *SWEEP)
+    refused = cclmark(*other, "--resume", str(whole.journal_path), code=2)
+    assert "types (-d): only there float32, only here int8" in refused.message
+    assert "only here 256B" in refused.message
+    assert len(refused.written()) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"hello\n", b"\x1b[2J"])
+def test_what_is_no_journal(cclmark, tmp_path, content):
+    path = tmp_path / "x.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    refused = complete_badly(cclmark, path)
+    assert "x.jsonl" in refused.message
+    assert "\x1b" not in refused.err
+
+
+def complete_badly(cclmark, path):
+    return cclmark("barrier", *SWEEP, "--resume", str(path), code=2)
+
+
+def test_an_environment_that_changed_is_told(cclmark, tmp_path):
+    command = ("all_reduce", "-b", "64", "-e", "128", *SWEEP)
+    whole = cclmark(*command, env={"NCCL_ALGO": "Ring\x1b[31m"})
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:2]))
+    resumed = cclmark(*command, "--resume", str(cut), env={"NCCL_ALGO": "Tree"})
+    assert "NCCL_ALGO was Ring\\x1b[31m, is Tree" in resumed.out
+    assert "\x1b" not in resumed.out + resumed.err
+
+
+def test_transfers(cclmark, tmp_path):
+    command = ("p2p", "--devices", "host:3", "-p", "uniBw", "--begin", "64K")
+    whole = cclmark(*command)
+    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join([lines[0], *lines[1:-1:2]]))
+    resumed = complete(cclmark, cut, *command).journal
+    kept = read_journal(cut).transfers
+    assert resumed.transfers[: len(kept)] == kept
+    assert sorted(it.index for it in resumed.transfers) == list(range(len(lines) - 2))
+
+
+def test_pairs(cclmark, tmp_path):
+    command = ("pairs", "--devices", "host:3", "-b", "1K", "-e", "4K", "-n", "1", "-w", "0")
+    whole = cclmark(*command)
+    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut.jsonl"
+    given_up = lines[5].replace(b'"status":"ok"', b'"status":"timeout"')
+    cut.write_bytes(b"".join([*lines[:5], given_up, *lines[6:9]]))
+    resumed = complete(cclmark, cut, *command).journal
+    kept = [it for it in read_journal(cut).results if it.status == "ok"]
+    assert resumed.results[: len(kept)] == kept
+    assert len(kept) == 7
+    assert {it.index for it in resumed.results} == {it.index for it in whole.journal.results}
+    assert all(it.status == "ok" for it in resumed.results)

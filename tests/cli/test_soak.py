@@ -1,0 +1,166 @@
+"""The sweep again and again until its time is over, with the condition of the devices beside it."""
+
+import signal
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+SWEEP = ("all_reduce", "-b", "64", "-e", "128", "--max-time", "0.01")
+ON_HOST = ("--devices", "host:2")
+
+NVML = """
+# An NVML that knows two devices, for programs that are started with this directory in PYTHONPATH.
+NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+NVML_NVLINK_MAX_LINKS = 0
+
+
+class NVMLError(Exception):
+    pass
+
+
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlSystemGetDriverVersion(): return "1.0"
+def nvmlDeviceGetHandleByPciBusId(bus_id): return bus_id
+def nvmlDeviceGetUUID(device): return "GPU-" + device.decode()
+def nvmlDeviceGetMaxPcieLinkGeneration(device): return 5
+def nvmlDeviceGetMaxPcieLinkWidth(device): return 16
+def nvmlDeviceGetCudaComputeCapability(device): return 9, 0
+def nvmlDeviceGetClockInfo(device, kind): return {1: 1980, 2: 3201}[kind]
+def nvmlDeviceGetTemperature(device, sensor): return 61
+def nvmlDeviceGetCurrentClocksEventReasons(device): return 4
+def nvmlDeviceGetPowerUsage(device): raise NVMLError("not supported")
+"""
+
+
+def test_it_stops_when_its_time_is_over(cclmark, no_leaks):
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "2s", "--summary-every", "0.5")
+    results, footer = run.journal.results, run.journal.footer
+    assert (footer.exit_code, footer.message) == (0, "")
+    assert 2 <= footer.duration_s < 30
+    assert run.journal.header.settings.duration_s == 2
+    # Every case in its turn, to the last one.
+    assert [(it.cycle, it.index) for it in results] == [
+        divmod(place, 4) for place in range(len(results))
+    ]
+    assert results[-1].cycle >= 1
+    rows = [line for line in run.out.splitlines() if line.lstrip().startswith("64 B ")]
+    assert len(rows) == 1
+    assert " cycle " in run.out
+    assert f"{len(results)} of {len(results)} results checked, 0 wrong" in run.out
+    assert "drift: the first and the last" in run.out
+
+
+def test_it_stops_within_a_case_of_its_time(cclmark):
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.05", "--inject", "delay:rank=1,ms=50")
+    assert len(run.journal.results) == 1
+
+
+def test_libraries_share_the_time(cclmark):
+    run = cclmark(
+        *SWEEP, *ON_HOST, "--duration", "1s", "--ccl", "shm,bridge", "--islands", "0-0,1-1"
+    )
+    ccls = [it.case.ccl for it in run.journal.results]
+    assert ccls == sorted(ccls, key=["shm", "bridge"].index)
+    assert set(ccls) == {"shm", "bridge"}
+    assert run.out.count("all_reduce · ") == 2
+    assert run.err.count("device conditions unknown") <= 1
+
+
+def test_other_formats_have_all_rows(cclmark):
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s", "--format", "csv")
+    assert len(run.out.splitlines()) == 1 + len(run.journal.results)
+
+
+def test_wrong_data_is_seen_in_every_cycle(cclmark):
+    fault = ("--inject", "corrupt:rank=1,index=3")
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "1s", *fault, code=1)
+    results = run.journal.results
+    assert all(it.status == "wrong" for it in results)
+    assert f"{len(results)} wrong" in run.out
+    assert "cycle 1, all_reduce 64 B" in run.out
+
+
+def test_what_cannot_be_measured_is_skipped_once(cclmark):
+    """64 B, and more memory than there is."""
+    sizes = ("-b", "64", "-e", "64T", "-f", str(1 << 40))
+    run = cclmark("all_reduce", *sizes, "--max-time", "0.01", *ON_HOST, "--duration", "1s")
+    results = run.journal.results
+    assert [it.index for it in results if it.status == "skipped"] == [2, 3]
+    assert results[-1].cycle >= 1
+    assert f"{len(results) - 2} of {len(results)} results checked, 0 wrong, 2 skipped" in run.out
+
+
+def test_a_soak_of_nothing_ends(cclmark):
+    run = cclmark("all_reduce", "-b", "64T", "-e", "64T", *ON_HOST, "--duration", "1h", code=3)
+    assert "nothing was measured" in run.message
+
+
+def test_an_interruption_keeps_everything(background, no_leaks):
+    run = background(*SWEEP, *ON_HOST, "--duration", "1h")
+    run.wait_for_ranks(results=9)
+    run.signal(run.process.pid, signal.SIGINT)
+    ended = run.finish()
+    assert ended.code == 130
+    assert "drift: " in ended.out
+    journal = read_journal(run.journal_path)
+    assert journal.footer.exit_code == 130
+    assert f"of {len(journal.results)} results checked" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--duration", "1x"), "--duration: cannot read the duration '1x'"),
+        (("--duration", "0s"), "above 0"),
+        (("--duration", "1s", "-N", "3"), "exclude each other"),
+        (("--summary-every", "1s"), "goes with --duration"),
+        (("--duration", "1s", "--summary-every", "soon"), "--summary-every: cannot read"),
+    ],
+)
+def test_bad_durations(cclmark, arguments, said):
+    refused = cclmark(*SWEEP, *ON_HOST, *arguments, code=2)
+    assert said in refused.message
+    assert refused.written() == []
+
+
+def test_a_soak_is_never_whole(cclmark):
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.1s")
+    refused = cclmark(*SWEEP, *ON_HOST, "--duration", "0.1s", "--resume", run.journal_path, code=2)
+    assert "without end" in refused.message
+
+
+def test_a_soak_can_be_run_again(cclmark):
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s")
+    again = cclmark("rerun", run.journal_path, "--", "--duration", "0.3s")
+    assert again.journal.header.settings.duration_s == 0.3
+    assert " in both, median ratio " in again.out
+
+
+def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, tmp_path):
+    (tmp_path / "pynvml.py").write_text(NVML)
+    run = cclmark(
+        *SWEEP, "--duration", "1s", "-g", "2", env=fake_cuda.env(PYTHONPATH=str(tmp_path))
+    )
+    journal = run.journal
+    assert journal.header.schema_version == 4
+    seen = {(it.rank, it.cycle, it.index) for it in journal.conditions}
+    assert seen == {(rank, it.cycle, it.index) for it in journal.results for rank in (0, 1)}
+    first = journal.conditions[0]
+    assert (first.clock_hz, first.memory_clock_hz) == (1980e6, 3201e6)
+    assert (first.temperature_c, first.power_w, first.reasons) == (61, None, ["power cap"])
+    assert "rank 1: clock 1980 MHz, memory 3201 MHz, 61 °C, power cap 100%" in run.out
+    assert "unknown" not in run.err
+
+
+def test_without_nvml_that_is_said_once(cclmark, fake_cuda, tmp_path):
+    broken = NVML.replace("def nvmlInit(): pass", "def nvmlInit(): raise NVMLError('none here')")
+    (tmp_path / "pynvml.py").write_text(broken)
+    run = cclmark(
+        *SWEEP, "--duration", "0.5s", "-g", "2", env=fake_cuda.env(PYTHONPATH=str(tmp_path))
+    )
+    said = [line for line in (run.out + run.err).splitlines() if "device conditions" in line]
+    assert len(said) == 1
+    assert "NVML is not available (none here)" in said[0]
+    assert run.journal.conditions == []

@@ -1,0 +1,128 @@
+"""Drift through a soak, and how durations are written."""
+
+import contextlib
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cclmark.analysis.drift import Conditions, drift_of
+from cclmark.analysis.statistics import median, median_half_width, median_interval
+from cclmark.errors import UsageError
+from cclmark.plan.durations import parse_duration
+from cclmark.results.schema import Condition
+
+times = st.lists(st.floats(1e-7, 10), min_size=1, max_size=80)
+
+
+@given(times, st.floats(1e-3, 1e3))
+def test_units_do_not_matter(times_s, scale):
+    one, other = drift_of(times_s), drift_of([time_s * scale for time_s in times_s])
+    assert other.ratio == pytest.approx(one.ratio)
+    assert (other.apart, other.worst) == (one.apart, one.worst) or len(set(times_s)) > 1
+    assert other.worst_ratio == pytest.approx(one.worst_ratio)
+
+
+@given(times)
+def test_backwards_it_is_the_other_way_round(times_s):
+    forth, back = drift_of(times_s), drift_of(times_s[::-1])
+    assert forth.ratio * back.ratio == pytest.approx(1)
+    assert forth.apart == back.apart
+    assert (forth.cycles, forth.part) == (back.cycles, back.part)
+
+
+@given(times)
+def test_the_parts_lie_within_and_the_worst_is_the_longest(times_s):
+    drift = drift_of(times_s)
+    assert 1 <= drift.part <= max(1, drift.cycles // 2)
+    assert min(times_s) <= min(drift.first_s, drift.last_s)
+    assert max(drift.first_s, drift.last_s) <= max(times_s)
+    assert times_s[drift.worst] == max(times_s)
+    assert drift.worst_ratio >= 1
+    assert (drift.apart is None) == (len(times_s) < 12)
+
+
+@given(st.floats(1e-7, 10), st.integers(12, 60))
+def test_what_stays_does_not_drift(time_s, number):
+    drift = drift_of([time_s] * number)
+    assert (drift.apart, drift.ratio) == (False, 1)
+
+
+@given(st.lists(st.floats(1, 1.2), min_size=12, max_size=60), st.floats(1.5, 9))
+def test_a_change_beyond_the_noise_is_seen(times_s, factor):
+    part = drift_of(times_s).part
+    slower = [*times_s[:-part], *(time_s * factor for time_s in times_s[-part:])]
+    assert drift_of(slower).apart
+    assert drift_of(slower).ratio > 1
+
+
+def test_noise_is_seldom_called_drift():
+    chance = random.Random(1)
+    seen = sum(bool(drift_of([chance.gauss(10, 1) for _ in range(30)]).apart) for _ in range(2000))
+    assert seen <= 40
+
+
+def test_of_nothing_there_is_no_drift():
+    with pytest.raises(ValueError, match="no samples"):
+        drift_of([])
+
+
+@given(times)
+def test_the_interval_of_a_median_holds_it(times_s):
+    interval = median_interval(times_s)
+    assert (interval is None) == (len(times_s) < 6)
+    if interval is not None:
+        assert interval[0] <= median(times_s) <= interval[1]
+        width = median_half_width(times_s)
+        assert width == pytest.approx((interval[1] - interval[0]) / 2 / median(times_s))
+
+
+conditions = st.builds(
+    Condition,
+    rank=st.just(0),
+    index=st.just(0),
+    cycle=st.just(0),
+    at_s=st.just(0.0),
+    clock_hz=st.none() | st.floats(0, 1e10),
+    temperature_c=st.none() | st.floats(-50, 150),
+    reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
+)
+
+
+@given(st.lists(conditions))
+def test_ranges_of_conditions(readings):
+    seen = Conditions()
+    for reading in readings:
+        seen.add(reading)
+    clocks = [it.clock_hz for it in readings if it.clock_hz is not None]
+    assert (seen.clock_hz.least, seen.clock_hz.most) == (
+        min(clocks, default=None),
+        max(clocks, default=None),
+    )
+    assert seen.readings == len(readings)
+    assert seen.reasons["power cap"] == sum("power cap" in it.reasons for it in readings)
+    assert seen.power_w.width == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("45s", 45), ("0.5s", 0.5), ("30m", 1800), ("1.5H", 5400), (" 2 d ", 172800)],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0s", "-1s", "1w", "1h30m", "nan", "inf", "1e9", "367d", "९s", "1" * 5000]
+)
+def test_no_durations(text):
+    with pytest.raises(UsageError, match="duration"):
+        parse_duration(text)
+
+
+@given(st.text())
+def test_anything_else_is_refused_or_read(text):
+    assume(text)
+    with contextlib.suppress(UsageError):
+        assert 0 < parse_duration(text) <= 366 * 86400

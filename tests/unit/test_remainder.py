@@ -1,0 +1,218 @@
+"""What a journal lacks of a plan: nothing twice, nothing forgotten, no other plan."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Sweep, UnevenPattern
+from cclmark.plan.outline import differences, outline_of
+from cclmark.plan.pairs import PairCases
+from cclmark.plan.transfers import TransferPlan
+from cclmark.results.journal import Journal
+from cclmark.results.resume import remainder_of
+from cclmark.results.schema import CaseResult, Header, Machine, Settings, TransferResult
+from cclmark.results.surroundings import environment_changed, surroundings_changed
+
+SETTINGS = Settings(
+    begin_bytes=64,
+    end_bytes=256,
+    step_bytes=0,
+    factor=2,
+    timing="throughput",
+    across_ranks="max",
+    precision=0.02,
+    max_time_s=1,
+    timeout_s=60,
+    iterations=None,
+    warmup=None,
+    group=1,
+    graph_launches=1,
+    check=1,
+    cycles=3,
+    registration="none",
+    seed=1,
+)
+
+
+def sweep(**changes):
+    usual = {
+        "operations": ["all_reduce"],
+        "ccls": ["shm"],
+        "ranks": 2,
+        "sizes": [64, 128, 256],
+        "dtypes": ["float32"],
+        "reductions": ["sum"],
+        "roots": [0],
+        "placements": (False, True),
+        "uneven": UnevenPattern(),
+    }
+    return list(Sweep(**{**usual, **changes}).cases())
+
+
+CASES = sweep()
+
+
+def header(things, settings=SETTINGS, *, old=False):
+    machine = Machine("node", "Linux", "6.8", "EPYC", 8, 1 << 34)
+    return Header(
+        schema_version=3 if old else 4,
+        cclmark_version="0.1.0",
+        started_at="",
+        command=[],
+        machine=machine,
+        devices=[],
+        links=[],
+        libraries=[],
+        environment={},
+        settings=settings,
+        planned_cases=len(things),
+        plan=None if old else outline_of(things, 2, 2),
+    )
+
+
+def left(journal, things=CASES, settings=SETTINGS):
+    return remainder_of(journal, "a.jsonl", outline_of(things, 2, 2), settings, things)
+
+
+places = st.sets(st.integers(0, 3 * len(CASES) - 1))
+
+
+@given(ok=places, given_up=places, old=st.booleans())
+def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up, old):
+    def result(place, status):
+        cycle, index = divmod(place, len(CASES))
+        return CaseResult(index, CASES[index], status, cycle=cycle)
+
+    journal = Journal(header(CASES, old=old))
+    journal.results += [result(place, "died") for place in sorted(given_up)]
+    journal.results += [
+        result(place, ("ok", "wrong", "skipped")[place % 3]) for place in sorted(ok)
+    ]
+    remainder = left(journal)
+    assert set(remainder.pending) == set(range(3 * len(CASES))) - ok
+    assert remainder.pending == sorted(set(remainder.pending))
+    assert [it for it in journal.results if it.status != "died"] == remainder.carried
+    assert remainder.misplaced == 0
+
+
+def test_transfers_that_hung_are_tried_again():
+    transfers = list(TransferPlan(devices=2, sizes=[1024]).transfers())
+    settings = msgspec.structs.replace(SETTINGS, cycles=1)
+    journal = Journal(header(transfers, settings))
+    journal.transfers = [
+        TransferResult(0, transfers[0], "timeout"),
+        TransferResult(1, transfers[1], "ok"),
+    ]
+    assert left(journal, transfers, settings).pending == [0]
+
+
+def test_what_is_not_of_its_place_is_measured_again():
+    journal = Journal(header(CASES))
+    journal.results = [
+        CaseResult(0, CASES[1], "ok"),
+        CaseResult(len(CASES), CASES[0], "ok"),
+        CaseResult(-1, CASES[-1], "ok"),
+        CaseResult(1, CASES[1], "ok", cycle=3),
+        CaseResult(2, CASES[2], "ok", cycle=-1),
+        CaseResult(3, CASES[3], "ok"),
+    ]
+    remainder = left(journal)
+    assert remainder.misplaced == 5
+    assert remainder.carried == journal.results[-1:]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sizes": [64, 128, 512]}, "sizes (-b, -e, -f, -i): only there 256B, only here 512B"),
+        ({"sizes": [64, 128]}, "only there 256B"),
+        ({"dtypes": ["int8", "float32"]}, "types (-d): only here int8"),
+        ({"ccls": ["mpi"]}, "libraries (--ccl): only there shm, only here mpi"),
+        ({"placements": (False,)}, "placements (--placement): only there in-place"),
+        ({"reductions": ["max"]}, "reductions (-o): only there sum, only here max"),
+        ({"operations": ["broadcast"]}, "roots (-r): only there none, only here 0"),
+        ({"sizes": [128, 64, 256]}, "other combinations"),
+    ],
+)
+def test_another_plan_is_refused_with_what_differs(changes, said):
+    with pytest.raises(UsageError) as refused:
+        left(Journal(header(CASES)), sweep(**changes))
+    assert said in str(refused.value)
+
+
+def test_other_numbers_of_ranks_are_told():
+    found = differences(outline_of(CASES, 2, 2), outline_of(sweep(ranks=4), 4, 4))
+    assert found[:2] == [
+        "devices: only there 2, only here 4",
+        "processes: only there 2, only here 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"iterations": 5}, "-n: not given there, 5 here"),
+        ({"timing": "graph"}, "--timing: throughput there, graph here"),
+        ({"inject": ["delay:rank=0,ms=1"]}, "--inject: none there, delay:rank=0,ms=1 here"),
+        ({"cycles": 4}, "-N: 3 there, 4 here"),
+    ],
+)
+def test_other_settings_are_refused_with_their_flags(change, said):
+    settings = msgspec.structs.replace(SETTINGS, **change)
+    with pytest.raises(UsageError) as refused:
+        left(Journal(header(CASES)), settings=settings)
+    assert said in str(refused.value)
+
+
+def test_another_time_out_is_no_other_plan():
+    patient = msgspec.structs.replace(SETTINGS, timeout_s=600)
+    assert left(Journal(header(CASES)), settings=patient).carried == []
+
+
+def test_a_run_without_end_cannot_be_completed():
+    with pytest.raises(UsageError, match="without end"):
+        left(Journal(header(CASES)), settings=msgspec.structs.replace(SETTINGS, cycles=0))
+
+
+def test_an_older_journal_shows_its_plan_by_what_was_measured():
+    journal = Journal(header(CASES, old=True))
+    journal.results = [CaseResult(0, CASES[1], "ok")]
+    with pytest.raises(UsageError, match="case 0 there is all_reduce 64 B float32 sum in-place"):
+        left(journal)
+    with pytest.raises(UsageError, match="6 cases there, 4 here"):
+        left(Journal(header(CASES, old=True)), sweep(sizes=[64, 128]))
+
+
+def test_the_matrices_of_alltoallv_are_part_of_the_plan():
+    one = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((0.0, 1.0), (1.0, 0.0))))
+    other = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((1.0, 0.0), (0.0, 1.0))))
+    assert [case.size_bytes for case in one] == [case.size_bytes for case in other]
+    assert "matrices" in differences(outline_of(one, 2, 2), outline_of(other, 2, 2))[0]
+
+
+def test_pairs_of_many_devices_have_a_short_outline():
+    outline = outline_of(PairCases(CASES, 200), 200, 200)
+    assert outline == outline_of(PairCases(CASES, 200), 200, 200)
+    assert differences(outline, outline_of(PairCases(CASES, 201), 201, 201))
+
+
+def test_what_changed_on_the_machine():
+    there, here = header(CASES), header(CASES)
+    assert surroundings_changed(there, here) == []
+    here.machine.kernel = "6.9"
+    here.environment = {"NCCL_ALGO": "Ring"}
+    assert surroundings_changed(there, here) == [
+        "kernel was 6.8, is 6.9",
+        "NCCL_ALGO was not set, is Ring",
+    ]
+
+
+names = st.dictionaries(st.sampled_from("ABC"), st.sampled_from(["", "1", "2"]))
+
+
+@given(there=names, here=names)
+def test_each_variable_that_changed_is_named_once(there, here):
+    changed = [name for name in "ABC" if there.get(name) != here.get(name)]
+    assert [text[0] for text in environment_changed(there, here)] == changed
