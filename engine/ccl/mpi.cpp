@@ -392,8 +392,11 @@ class MpiCcl final : public Ccl {
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
                                      Team& team) override {
     // Each would abort the process, or take it for the only one, under the other's mpirun.
+    // A batch system that speaks PMIx, as srun --mpi=pmix does, can start those of either.
     bool under_open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-    if (abi_ == (under_open_mpi ? Abi::mpich : Abi::open_mpi)) {
+    bool under_pmix = std::getenv("PMIX_RANK") != nullptr;
+    if (abi_ == Abi::mpich ? under_open_mpi
+                           : abi_ == Abi::open_mpi && !under_open_mpi && !under_pmix) {
       throw MissingError(another_mpi(library_));
     }
     std::unique_ptr<Communicator> joined = join_speaking(device, team);

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
@@ -44,9 +45,10 @@ size_t count_of(const std::vector<std::string>& lines, const std::string& start)
       lines, [&](const std::string& line) { return line.starts_with(start); }));
 }
 
-/// What a process in `hang` says when it is asked, `times` times one after the other. It never
-/// comes back from there.
-std::vector<std::string> asked(const std::function<void()>& hang, size_t times = 1) {
+/// What a process in `hang` says when it is asked, `times` times one after the other, until its
+/// last line begins with `last`. It never comes back from there.
+std::vector<std::string> asked(const std::function<void()>& hang, size_t times = 1,
+                               const std::string& last = "end") {
   int fd = memfd_create("test-stack", MFD_CLOEXEC);
   int ready[2];
   REQUIRE(pipe(ready) == 0);
@@ -66,7 +68,7 @@ std::vector<std::string> asked(const std::function<void()>& hang, size_t times =
   auto end = steady_clock::now() + std::chrono::seconds(30);
   for (size_t time = 1; time <= times; ++time) {
     REQUIRE(kill(child, SIGRTMIN + 9) == 0);
-    while (count_of(lines_of(fd), "end") < time && steady_clock::now() < end) usleep(1000);
+    while (count_of(lines_of(fd), last) < time && steady_clock::now() < end) usleep(1000);
   }
   bool lives = waitpid(child, nullptr, WNOHANG) == 0;
   kill(child, SIGKILL);
@@ -128,6 +130,17 @@ TEST_CASE("whichever thread gets the signal, the main one reports") {
     for (;;) pause();
   });
   check_whole(lines);
+}
+
+TEST_CASE("where another thread holds the loader only names are missing") {
+  auto lines = asked(
+      [] {
+        std::thread([] { dlopen(ENDLESS_LIBRARY, RTLD_NOW); }).detach();
+        for (;;) pause();
+      },
+      1, "address");
+  CHECK(count_of(lines, "own") == 1);
+  CHECK(count_of(lines, "address 0x") >= 1);
 }
 
 TEST_CASE("a signal that cannot be caught is refused") {

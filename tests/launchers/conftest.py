@@ -33,16 +33,18 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     if reason := host_room.missing():
         unavailable(f"no hosts of their own can be made here: {reason}")
     with host_room.two_hosts(tmp_path_factory.mktemp("hosts")) as made:
+        made.settle()
         yield made
 
 
 @pytest.fixture
 def hosts(two_hosts: Hosts) -> Iterator[Hosts]:
-    """The same for one test, which may cut the cable; whatever it leaves running there is ended."""
-    before = two_hosts.processes()
+    """The same for one test, which may cut the cable, and fails if it leaves something running."""
     yield two_hosts
     two_hosts.mend()
-    two_hosts.end_all_but(before)
+    left = two_hosts.guests(patience_s=5.0)
+    two_hosts.evict()
+    assert not left, "these were left on the hosts"
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +63,7 @@ def slurm_on_hosts(two_hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -
         unavailable(f"no Slurm can be made here: {reason}")
     nodes = slurm_room.nodes_of(two_hosts)
     with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), nodes) as made:
+        two_hosts.settle()
         yield made
 
 

@@ -13,9 +13,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 DEVICE = "eth0"
@@ -44,15 +44,19 @@ class Host:
     address: str
     holder: subprocess.Popen[bytes]
 
-    @property
-    def entrance(self) -> list[str]:
-        """What stands before a command that is to run here."""
+    def at(self, directory: Path) -> list[str]:
+        """What stands before a command that is to run here, in ``directory``."""
         own = f"/proc/{self.holder.pid}/ns"
         spaces = [f"--{kind}={own}/{kind[:3]}" for kind in ("net", "uts", "ipc")]
         return [
             *("nsenter", *spaces, f"--mount={own}/mnt", f"--pid={own}/pid_for_children"),
-            *(f"--wd={Path.cwd()}", "--"),
+            *(f"--wd={directory}", "--"),
         ]
+
+    @property
+    def entrance(self) -> list[str]:
+        """The same, in the directory of this process."""
+        return self.at(Path.cwd())
 
     def run(
         self, *command: str | Path, timeout_s: float = 60, **options
@@ -82,11 +86,12 @@ class Host:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Two hosts and their cable."""
+    """Two hosts and their cable. ``residents`` are the processes that are to stay."""
 
     first: Host
     second: Host
     agent: Path  # goes where an ssh goes: HOST COMMAND ...
+    residents: set[int] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Host]:
         return iter((self.first, self.second))
@@ -103,17 +108,33 @@ class Hosts:
         """Gives it back."""
         self._link("up")
 
-    def end_all_but(self, kept: Collection[int]) -> None:
-        """Kills whatever runs on them besides ``kept``."""
+    def settle(self) -> None:
+        """Takes whatever runs now for residents."""
+        self.residents.update(self.processes())
+
+    def guests(self, patience_s: float = 0.0) -> dict[int, str]:
+        """What else runs on them, and does not end by itself within ``patience_s``."""
+
+        def found() -> dict[int, str]:
+            return {
+                pid: line for pid, line in self.processes().items() if pid not in self.residents
+            }
+
+        with suppress(TimeoutError):
+            wait_until(lambda: not found(), "all guests have gone", patience_s)
+        return found()
+
+    def evict(self) -> None:
+        """Kills all guests."""
 
         def none_left() -> bool:
-            left = [pid for pid in self.processes() if pid not in kept]
+            left = self.guests()
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             return not left
 
-        wait_until(none_left, "nothing runs on the hosts any more")
+        wait_until(none_left, "all guests are killed")
 
     def _link(self, state: str) -> None:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)

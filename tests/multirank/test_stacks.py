@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import pytest
 
 from cclmark.launch.diagnosis import RankState, diagnose
+from cclmark.launch.ranks import RankProcess, kill_ranks, start_rank
 from cclmark.launch.stacks import collect_stacks
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import Board
@@ -60,12 +60,12 @@ class Hung:
 
 
 @pytest.fixture
-def hung(tag: str) -> Iterator[Hung]:
+def hung() -> Iterator[Hung]:
     """Such a run, once it hangs."""
     team_fd, board_fd = os.memfd_create("team"), os.memfd_create("board")
     files = {rank: os.memfd_create(f"stack-{rank}") for rank in range(2)}
     board = Board(board_fd, 2)
-    processes: list[subprocess.Popen[bytes]] = []
+    ranks: list[RankProcess] = []
     over = threading.Event()
     with contextlib.closing(Server()) as server:
 
@@ -100,28 +100,16 @@ def hung(tag: str) -> Iterator[Hung]:
                     ccl_wheels={},
                     stack_fd=files[rank],
                 )
-                with os.fdopen(os.memfd_create("job"), "w+b") as file:
-                    file.write(msgspec.msgpack.encode(job))
-                    file.seek(0)
-                    processes.append(
-                        subprocess.Popen(
-                            [sys.executable, "-m", "cclmark.run.worker"],
-                            stdin=file,
-                            pass_fds=(team_fd, board_fd, files[rank]),
-                            env=environment(tag, None),
-                        )
-                    )
+                start_rank(job, ranks)
 
             def hangs() -> bool:
                 counts = board.read(0).operations
                 return counts is not None and counts.entered > 0
 
             wait_until(hangs, "rank 0 waits in its first operation")
-            yield Hung({rank: one.pid for rank, one in enumerate(processes)}, files, board)
+            yield Hung({one.rank: one.pid for one in ranks}, files, board)
         finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+            kill_ranks(ranks)
             over.set()
             serving.join()
             for descriptor in (team_fd, board_fd, *files.values()):

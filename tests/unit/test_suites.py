@@ -8,14 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.points import points_of
-from cclmark.cli.measuring import settings_of, sweep_of
 from cclmark.cli.options import CollectivesFlags, Flags, command
 from cclmark.cli.pair_options import PairFlags
 from cclmark.cli.suite_files import read_suite, shipped_suites
 from cclmark.cli.transfer_options import TransferFlags
-from cclmark.cli.transferring import _plans, _settings
 from cclmark.errors import UsageError
-from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.bounds import (
     BANDWIDTH_UNITS,
     TIME_UNITS,
@@ -23,10 +20,13 @@ from cclmark.plan.bounds import (
     parse_bound,
     parse_time,
 )
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.cases import Sweep, UnevenPattern
+from cclmark.plan.operations import COLLECTIVES, parse_dtypes, parse_reductions
 from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases
+from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
 from cclmark.plan.thresholds import SizeRange
+from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
 from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Header, Machine, TransferResult
 
@@ -38,7 +38,7 @@ name = "large"
 run = "all_reduce -b 8 -e 1G"
 tags = ["quick", "links"]
 repeats = 3
-timeout = "10 min"
+timeout = "10m"
 
   [[command.threshold]]
   size = "1M-1G"
@@ -101,7 +101,8 @@ def test_a_suite_is_read():
         ('"2 s"', '"2"', "write 12 us"),
         ('"2 s"', "2.0", "Expected `str"),
         ("1 GB/s", "1 Gb/s", "GB/s"),
-        ("10 min", "ten", "timeout"),
+        ("10m", "ten", "timeout: cannot read the duration"),
+        ("-e 1G", "--resume x", "--resume"),
         ("1M-1G", "1G-1M", "wrong way round"),
         ("1M-1G", "-", "size: cannot read the sizes"),
         ("1M-1G", "1X", "size: cannot read the size"),
@@ -207,45 +208,47 @@ def test_ranges_of_sizes_are_read(one, other):
     assert SizeRange.parse(str(least)) == SizeRange(least, least)
 
 
+MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+PLACEMENTS = {"both": (False, True), "out-of-place": (False,), "in-place": (True,)}
+
+
 def planned(operation, *arguments, kind):
-    """The journal of what this command line would measure on eight CUDA devices, not measured."""
-    flags_types = {"p2p": TransferFlags, "pairs": PairFlags, "collective": Flags}
-    flags_type = CollectivesFlags if operation == "collectives" else flags_types[kind]
+    """The journal of what this command line measures on eight devices, nothing of it measured."""
+    types = {"p2p": TransferFlags, "pairs": PairFlags, "collective": Flags}
     seen = []
+    flags_type = CollectivesFlags if operation == "collectives" else types[kind]
     command("x", "", flags_type, seen.append).main(list(arguments), standalone_mode=False)
     (flags,) = seen
-    journal = Journal(
-        Header(
-            schema_version=SCHEMA_VERSION,
-            cclmark_version="",
-            started_at="",
-            command=[],
-            machine=Machine("", "", "", "", 1, 1),
-            devices=[],
-            links=[],
-            libraries=[],
-            environment={},
-            settings=None,
-        )
-    )
-    runtime = "host" if flags.devices.startswith("host") else "cuda"
-    devices = DeviceChoice(runtime, list(range(2 if runtime == "host" else 8)))
-    number = len(devices.indices)
+    machine = Machine("", "", "", "", 1, 1)
+    journal = Journal(Header(SCHEMA_VERSION, "", "", [], machine, [], [], [], {}, None))
     if kind == "p2p":
-        plans = _plans(flags, devices, _settings(flags, runtime))
-        transfers = dict.fromkeys(one for plan in plans for one in plan.transfers())
+        transfers = TransferPlan(
+            devices=8,
+            sizes=[parse_size(flags.begin or "512M")],
+            measures=[MEASURES[word] for word in flags.perf.split(",")],
+            directions=flags.direction.split(","),
+            engines=flags.engine.split(","),
+            scopes=flags.scope.split(","),
+            numa=("near", "far"),
+        ).transfers()
         journal.transfers = [TransferResult(0, one, "skipped") for one in transfers]
         return journal
-    settings = settings_of(flags, runtime, 4.0 if kind == "pairs" else 2.0)
-    libraries = [{"host": "shm"}.get(runtime, "nccl")]
-    chosen = [name for name in getattr(flags, "only", "").split(",") if name]
-    if kind == "pairs":
-        of_two = sweep_of(chosen or PAIR_OPERATIONS, flags, libraries, settings, 2, [0, 1]).cases()
-        cases = PairCases(list(of_two), number)
-    else:
-        operations = chosen or COLLECTIVES if flags_type is CollectivesFlags else [operation]
-        cases = sweep_of(operations, flags, libraries, settings, number, [0]).cases()
-    journal.results = [CaseResult(0, case, "skipped") for case in cases]
+    names = [name for name in getattr(flags, "only", "").split(",") if name]
+    everything = {"pairs": PAIR_OPERATIONS, "collectives": COLLECTIVES}
+    factor = flags.factor or (4.0 if kind == "pairs" else 2.0)
+    cases = Sweep(
+        operations=names or everything.get(operation, [operation]),
+        ccls=["nccl"],
+        ranks=2 if kind == "pairs" else 8,
+        sizes=sweep(parse_size(flags.begin), parse_size(flags.end), 0, factor),
+        dtypes=parse_dtypes(flags.dtype),
+        reductions=parse_reductions(flags.reduction),
+        roots=[0],
+        placements=PLACEMENTS[flags.placement],
+        uneven=UnevenPattern(),
+    ).cases()
+    measured = PairCases(list(cases), 8) if kind == "pairs" else cases
+    journal.results = [CaseResult(0, case, "skipped") for case in measured]
     return journal
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cclmark.errors import UsageError
+from cclmark.errors import MissingError, OutputError
 from cclmark.signals import on_ending_signals
 
 _LOOK_S = 0.1
@@ -32,7 +32,6 @@ class Ended:
 
     exit_code: int
     said: str
-    duration_s: float
     timed_out: bool
 
 
@@ -61,30 +60,33 @@ class Children:
         """Runs ``cclmark`` with ``arguments`` to its end, and calls ``watch`` now and then.
 
         What it prints goes to the file ``printed``, or to standard error where that is None; what
-        it says on its standard error to ``said``. Raises UsageError where they cannot be written.
+        it says on its standard error to ``said``. Raises OutputError where they cannot be written,
+        MissingError where no process can be started.
         """
         self._steps += 1
         began_s = time.monotonic()
+        command = [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments]
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(_created(said))
             output = sys.stderr if printed is None else stack.enter_context(_created(printed))
             sys.stderr.flush()
-            process = subprocess.Popen(
-                [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                # Ctrl-C at a terminal would reach it twice: from there, and from here.
-                start_new_session=True,
-                env={**os.environ, "CCLMARK_STEP": str(self._steps)},
-            )
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    # Ctrl-C at a terminal would reach it twice: from there, and from here.
+                    start_new_session=True,
+                    env={**os.environ, "CCLMARK_STEP": str(self._steps)},
+                )
+            except OSError as error:
+                raise MissingError(f"cannot start a process: {error.strerror}") from None
             timed_out = self._wait(process, began_s + timeout_s, watch)
-        return Ended(
-            -signal.SIGKILL if process.returncode is None else process.returncode,
-            said.read_text(errors="replace"),
-            time.monotonic() - began_s,
-            timed_out,
-        )
+            errors.seek(0)
+            words = errors.read().decode(errors="replace")
+        code = -signal.SIGKILL if process.returncode is None else process.returncode
+        return Ended(code, words, timed_out)
 
     def _wait(
         self, process: subprocess.Popen[bytes], deadline_s: float, watch: Callable[[], None]
@@ -112,8 +114,8 @@ class Children:
 
 
 def _created(path: Path) -> IO[bytes]:
-    """Raises UsageError where there is such a file, or none can be made."""
+    """Raises OutputError where there is such a file, or none can be made."""
     try:
-        return path.open("xb")
+        return path.open("x+b")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None

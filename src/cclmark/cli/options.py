@@ -435,7 +435,7 @@ class GroupedCommand(SaysHelp):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(getattr(parameter, "group", "Other"), []).append(record)
         for group in (SIZES, OPERATION, WHERE, METHOD, OUTPUT, "Other"):
             if group in sections:

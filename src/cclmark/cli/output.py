@@ -29,8 +29,13 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at it."""
-        return self._path is None and sys.stdout.isatty()
+        """Whether a person looks at it.
+
+        Under Open MPI's mpirun that is unknown: its processes write to a terminal of their own,
+        wherever it writes what they say.
+        """
+        by_mpirun = "OMPI_COMM_WORLD_RANK" in os.environ
+        return self._path is None and sys.stdout.isatty() and not by_mpirun
 
     @property
     def takes_colours(self) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -19,7 +22,7 @@ class SuiteProgress:
     def __init__(self, stream: TextIO, *, hidden: bool) -> None:
         """``hidden``: something else is shown there."""
         self._stream = stream
-        self._watched = stream.isatty() and not hidden
+        self._watched = stream.isatty() and not hidden and not _read_by_a_pager()
         self._began_s = time.monotonic()
         self._spinner: Spinner | None = None
         self._words = ""
@@ -36,7 +39,9 @@ class SuiteProgress:
         """Shows how far it is."""
         if not self._watched:
             return
-        text = self.describe()
+        from rich.text import Text
+
+        text = Text(self.describe())  # not a string, in which rich looks for markup
         if self._spinner is None:
             from rich.console import Console
 
@@ -52,10 +57,18 @@ class SuiteProgress:
             self._read_bytes += len(new)
             self._lines += new.count(b"\n")
         results = max(0, self._lines - 1)  # without the header
-        return f"{clock_text(time.monotonic() - self._began_s)}  {self._words}: {results} results"
+        noun = "result" if results == 1 else "results"
+        return f"{clock_text(time.monotonic() - self._began_s)}  {self._words}: {results} {noun}"
 
     def clear(self) -> None:
         """Takes the line away before something else is printed."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
+
+
+def _read_by_a_pager() -> bool:
+    """Whether standard output is a pipe: what reads it may own the screen."""
+    with contextlib.suppress(OSError):
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    return False

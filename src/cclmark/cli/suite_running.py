@@ -21,7 +21,7 @@ from cclmark.cli.output import Output, say
 from cclmark.cli.suite_files import SuiteDirectory, read_suite, shipped_suites
 from cclmark.cli.suite_options import SuiteFlags
 from cclmark.cli.suite_progress import SuiteProgress
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_USAGE, UsageError
+from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_USAGE, CclmarkError, UsageError
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
 from cclmark.report.json_format import encode
 from cclmark.report.junit import junit_xml
@@ -47,10 +47,10 @@ def run_suite(flags: SuiteFlags) -> int:
         say(describe_suites(shipped_suites().values()))
         return EXIT_OK
     suite = chosen_commands(read_suite(flags.suite), flags.only, flags.tags)
-    suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
     if flags.listed:
         say(describe_suite(suite))
         return EXIT_OK
+    suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
     baselines = {
         command.name: read_journal(command.baseline)
         for command in suite.commands
@@ -159,13 +159,17 @@ class SuiteRun:
         if command.repeats > 1:
             words += f", run {run + 1} of {command.repeats}"
         self._progress.begin(words, journal_path)
-        ended = self._children.run(
-            [*command.arguments, "--journal", str(journal_path)],
-            printed=None if self._verbose else printed,
-            said=said,
-            timeout_s=command.timeout_s,
-            watch=self._progress.show,
-        )
+        try:
+            ended = self._children.run(
+                [*command.arguments, "--journal", str(journal_path)],
+                printed=None if self._verbose else printed,
+                said=said,
+                timeout_s=command.timeout_s,
+                watch=self._progress.show,
+            )
+        except CclmarkError as error:
+            # What was judged before is still to be told.
+            return Attempt(error.exit_code, None, str(error))
         if self._verbose:
             print(ended.said, end="", file=sys.stderr)
         journal = _journal(journal_path)

@@ -112,7 +112,7 @@ def _furthest_behind(states: Sequence[RankState]) -> RankState:
     def progress(place: int) -> tuple[int, int, float]:
         count, age_s, status = counts[place], ages_s[place], states[place].status
         entered = 0 if count is None or None in counts else count.entered
-        # Without ages all ranks are of one host, and their times of one clock.
+        # Where ages are not known the times are taken for those of one clock.
         moved_s = status.since_s if age_s is None or None in ages_s else -age_s
         return max(status.case_index, -1), entered, moved_s
 

@@ -57,11 +57,16 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
-            pass_fds=(job.team_fd, job.board_fd, job.stack_fd, *_of_launcher(job)),
+            pass_fds=(*_of_job(job), *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
         )
     ranks.append(RankProcess(job.rank, process))
+
+
+def _of_job(job: Job) -> list[int]:
+    """Descriptors of the files that a rank shares with this process."""
+    return [fd for fd in (job.team_fd, job.board_fd, job.stack_fd) if fd >= 0]
 
 
 def _of_launcher(job: Job) -> list[int]:

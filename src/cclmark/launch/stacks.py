@@ -7,7 +7,6 @@ driver, does not: of it the kernel tells what little it knows.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import re
@@ -83,11 +82,11 @@ def collect_stacks(
         why = _why_not(pid) if rank in files else "it was given no file to write its stack to"
         if not why:
             question = _Question(pid, files[rank], os.fstat(files[rank]).st_size)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, STACK_SIGNAL)
-            questions[rank] = question
-        else:
+            why = _ask(pid)
+        if why:
             stacks[rank] = [f"no stack: {why}", *_of_kernel(pid)]
+        else:
+            questions[rank] = question
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         if all(question.over() for question in questions.values()):
@@ -267,6 +266,15 @@ def _why_not(pid: int) -> str:
     caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", _read(pid, "status"), re.MULTILINE)
     if caught is None or not int(caught[1], 16) >> (STACK_SIGNAL - 1) & 1:
         return f"it does not listen for the question, {_describe(pid)}"
+    return ""
+
+
+def _ask(pid: int) -> str:
+    """Sends the question. Returns why that cannot be done; empty where it can."""
+    try:
+        os.kill(pid, STACK_SIGNAL)
+    except OSError as error:
+        return f"it cannot be asked: {error.strerror}"
     return ""
 
 

@@ -30,8 +30,6 @@ TIME_UNITS: dict[str, float] = {
     "\u03bcs": 1e-6,
     "ms": 1e-3,
     "s": 1.0,
-    "min": 60.0,
-    "h": 3600.0,
 }
 REFERENCES = ("limit", "baseline")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.plan.bounds import parse_time
+from cclmark.plan.durations import parse_duration
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.thresholds import (
     Threshold,
@@ -184,7 +184,7 @@ def _command(written: _WrittenCommand, directory: Path) -> SuiteCommand:
         )
     timeout_s = _USUAL_TIMEOUT_S
     if written.timeout is not None:
-        timeout_s = in_key("timeout", parse_time, written.timeout)
+        timeout_s = in_key("timeout", parse_duration, written.timeout)
     return SuiteCommand(
         name=name,
         arguments=arguments,
@@ -211,6 +211,8 @@ def _arguments(run: Words) -> tuple[str, ...]:
             raise UsageError(f"no command line can hold {word!r}")
         if word.partition("=")[0] in ("--journal", "--output") or word.startswith("-O"):
             raise UsageError(f"{word}: where results go is said by --journal-dir: leave it out")
+        if word.partition("=")[0] == "--resume":
+            raise UsageError("--resume: a suite judges what it measures itself: leave it out")
     return tuple(words)
 
 
