@@ -43,6 +43,21 @@ def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
     ]
 
 
+def test_a_run_that_lost_a_rank(cclmark, background, no_leaks):
+    command = ("broadcast", "-b", "64", "-e", "4K", *SWEEP)
+    run = background(*command)
+    ranks = run.wait_for_ranks(results=3)
+    run.signal(ranks[1], signal.SIGKILL)
+    assert run.finish().code == 4
+    cut = read_journal(run.journal_path)
+    assert cut.footer.exit_code == 4
+    resumed = complete(cclmark, run.journal_path, *command).journal
+    measured = [it for it in cut.results if it.status == "ok"]
+    assert resumed.results[: len(measured)] == measured
+    assert places(resumed.results) == [(0, case) for case in range(14)]
+    assert resumed.footer.exit_code == 0
+
+
 def test_libraries_that_were_measured_are_not_joined_again(cclmark, tmp_path):
     command = ("all_gather", "-b", "64", "-e", "256", "--ccl", "shm,bridge", *SWEEP)
     command += ("--islands", "0-0,1-1")
