@@ -155,8 +155,19 @@ class TestFaults:
         assert "waited 3 s" in run.message
         assert "all_reduce 64 B float32 sum out-of-place" in run.message
         journal = run.journal
-        assert [result.case.operation for result in journal.results] == ["broadcast"] * 2
+        found = [(result.case.operation, result.status) for result in journal.results]
+        assert found == [("broadcast", "ok")] * 2 + [("all_reduce", "timeout")] * 2
+        assert "rank 1 (cuda:1, pid " in journal.results[-1].report
+        assert "fresh ranks go on" in run.message
         assert journal.footer.exit_code == 4
+
+    def test_what_does_not_hang_is_measured_after_what_does(self, cclmark, fake_cuda, no_leaks):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:Broadcast")
+        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, "--timeout", "3")
+        run = cclmark(*arguments, code=4, env=env, timeout_s=60)
+        found = [(result.case.operation, result.status) for result in run.journal.results]
+        assert found == [("broadcast", "timeout")] * 2 + [("all_reduce", "ok")] * 2
+        assert all(one.verification.wrong == 0 for one in run.journal.results[2:])
 
 
 class TestWithoutNvrtc:

@@ -66,15 +66,6 @@ class TestWithoutMpi:
         )
         assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
 
-    def test_one_mpirun_is_enough(self, cclmark):
-        started = {
-            "OMPI_COMM_WORLD_RANK": "0",
-            "OMPI_COMM_WORLD_SIZE": "2",
-            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-        }
-        run = cclmark(*("all_reduce", "--ccl", "mpi", "--devices", "host:2"), env=started, code=2)
-        assert "starts an mpirun itself" in run.err
-
     def test_pairs_refuse_it(self, cclmark):
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "mpi", code=2)
         assert "not with mpi" in run.err

@@ -44,16 +44,18 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
-    if all(_may_hang(state) for state in states):
+    hang = all(_may_hang(state) for state in states)
+    if hang:
         sentence = verdict({state.rank: state.status for state in states}, cases)
         lines += [f"  {sentence}"] if sentence else []
     stacks: dict[str, int] = {}
-    progress = _progress(culprit)
+    progress = _progress(culprit) if hang else []
     lines += [f"  {', '.join(progress)}"] if progress else []
     lines += _stack(culprit, stacks)
     for state in states:
         if state is not culprit:
-            place = ", ".join([_where(state, cases), *_progress(state)])
+            progress = _progress(state) if hang else []
+            place = ", ".join([_where(state, cases), *progress])
             lines.append(f"  {_name(state)}: {place}{_remark(state)}")
             lines += _stack(state, stacks)
     return "\n".join(lines)

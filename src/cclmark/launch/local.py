@@ -586,11 +586,12 @@ class LocalLaunch:
 
 def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
     """Raises MissingError where two ranks drive one accelerator: libraries hang or refuse."""
-    drivers: dict[tuple[str, str], int] = {}
+    drivers: dict[tuple[str, str, str], int] = {}
     for device in devices:
         if not device.pci_bus_id:
             continue
-        other = drivers.setdefault((device.host, device.pci_bus_id), device.rank)
+        key = (device.host, device.runtime, device.pci_bus_id)
+        other = drivers.setdefault(key, device.rank)
         if other != device.rank:
             raise MissingError(
                 f"ranks {other} and {device.rank} on {device.host} have the same device "
