@@ -114,6 +114,10 @@ class Server:
         since_s = self._cut_s.get(process)
         return 0.0 if since_s is None else time.monotonic() - since_s
 
+    def cut_off(self, longer_than_s: float) -> list[int]:
+        """The processes that are cut off for longer than that."""
+        return [process for process in self._cut_s if self.cut_off_s(process) > longer_than_s]
+
     def forget_ranks(self) -> None:
         """Lets others speak for the ranks: those before them are gone. What they said is gone too.
 
@@ -193,16 +197,16 @@ class Server:
         if len(come) < message.parts:
             return
         del self._meetings[message.key]
-        met = self._encoder.encode(
-            Met(message.key, {part: values for part, (_, values) in come.items()})
-        )
+        met = Met(message.key, {part: values for part, (_, values) in come.items()})
+        # One copy for all: what waits to be sent must not grow with the square of the hosts.
+        content = zmq.Frame(self._encoder.encode(met), copy=True)
         for who, _ in come.values():
-            self._send_encoded(who, met)
+            self._send_encoded(who, content)
 
     def _send(self, to: bytes, message: ToRank | ToProcess) -> None:
         self._send_encoded(to, self._encoder.encode(message))
 
-    def _send_encoded(self, to: bytes, content: bytes) -> None:
+    def _send_encoded(self, to: bytes, content: bytes | zmq.Frame) -> None:
         # Who is gone is noticed by those who watch: nothing is owed to it.
         with contextlib.suppress(zmq.ZMQError):
             self._socket.send_multipart([to, content], zmq.NOBLOCK)
