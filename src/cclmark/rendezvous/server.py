@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -134,10 +135,7 @@ class Server:
         Events of success do not name their connection, so one that closes is taken for a stranger
         as long as there are any, unless a rank has said its last word.
         """
-        while self._monitor.poll(0):
-            # The first frame holds the event's number and its value; pyzmq's own reader imports
-            # asyncio, a fifth of the time that this program takes to start.
-            event, value = struct.unpack_from("=Hi", self._monitor.recv_multipart()[0])
+        for event, value in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
                 self._strangers += 1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -149,6 +147,15 @@ class Server:
             elif self._strangers > 0:
                 self._strangers -= 1
                 self.refused += 1
+
+    def _connection_events(self) -> Iterator[tuple[int, int]]:
+        """Number and value of each event that there is by now.
+
+        pyzmq's own reader imports asyncio, a fifth of the time that this program takes to start.
+        """
+        with contextlib.suppress(zmq.Again):
+            while True:
+                yield struct.unpack_from("=Hi", self._monitor.recv_multipart(zmq.NOBLOCK)[0])
 
     def _accept(self, frames: list[zmq.Frame]) -> FromAny | None:
         try:
