@@ -30,12 +30,34 @@ from peers import Fleet, placement
 
 from cclmark.launch.crew import Crew, gather_crew
 from cclmark.launch.devices import DeviceChoice
-from cclmark.rendezvous.messages import FromAny, Hello
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.messages import FromAny, Hello, Job
+from cclmark.results.schema import Settings
 
 POLL_S = 0.02
 TIMEOUT_S = 60.0
 QUIET_PERCENT = 5.0
 DOUBLES = 64
+SIZES = 30
+SETTINGS = Settings(
+    begin_bytes=8,
+    end_bytes=8 << (SIZES - 1),
+    step_bytes=0,
+    factor=2,
+    timing="throughput",
+    across_ranks="max",
+    precision=0.02,
+    max_time_s=1,
+    timeout_s=TIMEOUT_S,
+    iterations=None,
+    warmup=None,
+    group=1,
+    graph_launches=1,
+    check=1,
+    cycles=1,
+    registration="none",
+    seed=1,
+)
 MEETINGS = 5
 ID_BYTES = bytes(range(128))  # as long as an ncclUniqueId
 
@@ -80,6 +102,7 @@ def _measure(ranks: int, identity: str, fleet: Fleet) -> Figures:
         fleet.ended_s()
         _part(figures, crew, fleet, "connect", until_hellos=ranks)
         figures["memory_bytes"] = own.memory_info().rss - before_bytes
+        _part(figures, crew, fleet, "await_start", then=lambda: _start(crew))
         _part(figures, crew, fleet, "learn", "id", ID_BYTES)
         for name, doubles in (("barrier", 0), ("samples", DOUBLES)):
             rounds: list[Figures] = [{} for _ in range(MEETINGS)]
@@ -121,14 +144,47 @@ def _part(
     watch.stop(end_s - begin_s)
 
 
+def _start(crew: Crew) -> None:
+    """Sends each process the job of its rank: a sweep of SIZES, on hosts that are all named."""
+    cases = [
+        Case("all_reduce", "nccl", len(crew.joins), "float", 8 << size, 2 << size, False, "sum")
+        for size in range(SIZES)
+    ]
+    server = crew.meeting.server
+    for member in crew.remote:
+        job = Job(
+            rank=member.process,
+            ranks=len(crew.joins),
+            parent_pid=0,
+            runtime="host",
+            device_indices=[0],
+            every_index=list(crew.devices.indices),
+            processors=[0],
+            oversubscribed=False,
+            team_fd=-1,
+            board_fd=-1,
+            endpoint=server.endpoint,
+            server_key=server.keys.server_public,
+            client_public_key=server.keys.client_public,
+            client_secret_key=server.keys.client_secret,
+            token=server.token,
+            cases=cases,
+            transfers=[],
+            settings=SETTINGS,
+            ccl_path="",
+            ccl_wheels={},
+            hosts=crew.host_of,
+        )
+        member.start([job])
+
+
 def _abort(crew: Crew) -> None:
     for member in crew.members:
         member.abort()
 
 
-PARTS = ("join", "connect", "learn", "barrier", "samples", "beat", "await_abort")
-# Messages that the first process receives and sends for each rank, handshakes apart.
-MESSAGES = dict(zip(PARTS, (3, 1, 2, 2, 2, 2, 1), strict=True))
+PARTS = ("join", "connect", "await_start", "learn", "barrier", "samples", "beat", "await_abort")
+HEAD = "| ranks | join | connect | start | id | barrier | samples | beat | abort |"
 
 
 def wait_until_quiet(patience_s: float) -> float:
@@ -147,8 +203,8 @@ def medians(runs: list[Figures]) -> Figures:
 def table(results: dict[int, Figures]) -> str:
     """The medians as Markdown."""
     lines = [
-        "| ranks | join | connect | id | barrier | samples | beat | abort | memory per rank |",
-        "|---:|" + "---:|" * 8,
+        HEAD + " memory per rank |",
+        "|---:|" + "---:|" * 9,
     ]
     for ranks, figures in results.items():
         times = " | ".join(f"{figures[f'{part}_s'] * 1e3:.3g} ms" for part in PARTS)
@@ -158,8 +214,8 @@ def table(results: dict[int, Figures]) -> str:
         "",
         "Processor time of the first process per rank, main + I/O:",
         "",
-        "| ranks | join | connect | id | barrier | samples | beat | abort |",
-        "|---:|" + "---:|" * 7,
+        HEAD,
+        "|---:|" + "---:|" * 8,
     ]
     for ranks, figures in results.items():
         shares = (

@@ -35,6 +35,7 @@ from cclmark.rendezvous.messages import (
     Put,
     Ready,
     Seen,
+    Start,
     ToProcess,
     ToRank,
     Value,
@@ -144,6 +145,11 @@ class Peers:
             follower.send(Seen(number, self._keys.token, [look]))
         for follower in self._followers.values():
             _expect(follower, Alive)
+
+    def await_start(self) -> None:
+        """Every process is told what its rank is to measure."""
+        for follower in self._followers.values():
+            _expect(follower, Start)
 
     def await_abort(self) -> None:
         """Every process is told to abort."""
