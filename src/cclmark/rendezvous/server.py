@@ -33,6 +33,7 @@ from cclmark.rendezvous.messages import (
 
 _MOST_MESSAGE_BYTES = 64 << 20
 _MOST_VALUES = 1 << 16  # kept for ranks that may ask for them
+_MOST_AT_ONCE = 4096  # messages, before the caller looks at other things again
 _LAST_WORDS_MS = 500
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 _OF_PROCESSES = (Join, Ready, Seen, Described)
@@ -97,7 +98,7 @@ class Server:
         messages: list[FromAny] = []
         if self._socket.poll(int(timeout_s * 1000)):
             with contextlib.suppress(zmq.Again):
-                while True:
+                for _ in range(_MOST_AT_ONCE):
                     frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
                     message = self._accept(frames)
                     if message is not None and not self._serve(frames[0].bytes, message):
