@@ -42,6 +42,7 @@ from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
+_PLACES = ("--journal", "--output", "-O")
 
 
 class RemoteMember:
@@ -259,7 +260,7 @@ def _own_join(
         rank=process,
         token=b"",
         cclmark_version=__version__,
-        arguments=sys.argv[1:],
+        arguments=_without_places(sys.argv[1:]),
         host=describe_host(os.environ),
         pid=os.getpid(),
         team_fd=member.team_fd,
@@ -271,6 +272,18 @@ def _own_join(
         failure=str(devices) if failed else "",
         exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
     )
+
+
+def _without_places(arguments: Sequence[str]) -> list[str]:
+    """What processes must have in common: not where the first one writes."""
+    kept: list[str] = []
+    skips = False
+    for word in arguments:
+        name = word.partition("=")[0]
+        if not skips and name not in _PLACES:
+            kept.append(word)
+        skips = not skips and word in _PLACES
+    return kept
 
 
 def _wait_for_all(
