@@ -164,8 +164,6 @@ def ended(host, directory, command, env):
     )
 
 
-
-
 @pytest.fixture
 def named(hosts):
     """Gives the hosts other names, as services of a cluster give them to pods."""

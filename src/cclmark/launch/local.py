@@ -67,7 +67,7 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
-_RAS_S = 2.5
+_RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
 
@@ -265,7 +265,7 @@ class LocalLaunch:
         own = [rank.pid for rank in self._crew.own.ranks]
 
         def ask() -> None:
-            self._ras = ask_ras(own, os.environ)
+            self._ras = ask_ras(own, os.environ, _RAS_S)
 
         self._asking = threading.Thread(target=ask, daemon=True)
         self._asking.start()
