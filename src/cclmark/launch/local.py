@@ -530,7 +530,10 @@ class LocalLaunch:
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        return any(look.overdue for look in self._looks.values())
+        """Whether a rank takes too long. After its last word it may take any time."""
+        return any(
+            look.overdue and look.rank not in self._finished for look in self._looks.values()
+        )
 
     def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
