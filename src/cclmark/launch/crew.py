@@ -57,12 +57,14 @@ class RemoteMember:
         self.process = join.rank
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
         self.seen: list[Look] = []
+        self._ranks: set[int] = set()
         self.ready_for = 0
         self.heard_s = time.monotonic()
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Has it start the ranks that these jobs are for."""
         owner = self._owner
+        self._ranks = {job.rank for job in jobs}
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
@@ -81,7 +83,7 @@ class RemoteMember:
         """Takes note of what it says."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
-            self.seen = message.looks
+            self.seen = [look for look in message.looks if look.rank in self._ranks]
         elif isinstance(message, Ready):
             self.ready_for = message.attempt
             self.seen = []
@@ -317,6 +319,7 @@ def _wait_for_all(
     placement: Placement, meeting: Meeting, joins: dict[int, Join], timeout_s: float
 ) -> None:
     server, number = meeting.server, placement.processes
+    server.processes = number
     deadline_s = time.monotonic() + timeout_s
     ready = {0}
     while len(ready) < number:
@@ -325,9 +328,6 @@ def _wait_for_all(
                 joins[message.rank].host.clock_ahead_s = message.clock_s - time.time()
                 ready.add(message.rank)
             if not isinstance(message, Join):
-                continue
-            if not 0 < message.rank < number:
-                server.refused += 1
                 continue
             joins[message.rank] = message
             server.tell(message.rank, Clear(0))

@@ -41,6 +41,7 @@ from cclmark.rendezvous.messages import (
     Described,
     Failed,
     Finished,
+    FromAny,
     Hello,
     Job,
     Look,
@@ -190,6 +191,7 @@ class LocalLaunch:
                 else:
                     self._crew = given
                 self._server = self._crew.meeting.server
+                self._server.ranks = self._size
                 try:
                     return self._supervise()
                 except KeyboardInterrupt as interruption:
@@ -376,7 +378,10 @@ class LocalLaunch:
         return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
-        for message in self._server.receive(timeout_s):
+        received = self._server.receive(timeout_s)
+        sensible = [message for message in received if self._makes_sense(message)]
+        self._server.refused += len(received) - len(sensible)
+        for message in sensible:
             if isinstance(message, Hello):
                 self._hellos[message.rank] = message
                 mpi = self._crew.own.mpi
@@ -401,6 +406,21 @@ class LocalLaunch:
                 self._crew.hear(message)
         if self._started:
             self._pass_on_results()
+
+    def _makes_sense(self, message: FromAny) -> bool:
+        """Whether the numbers in it are those of things that there are: they are looked up."""
+        if isinstance(message, Hello):
+            number = len(self._request.processes[message.rank])
+            first = message.rank * number
+            every = range(len(self._request.devices.indices))
+            return [device.rank for device in message.devices] == [
+                *range(first, first + number)
+            ] and all(one in every and other in every for one, other in message.reach)
+        if isinstance(message, Measured):
+            return 0 <= message.result.index < len(self._request.things)
+        if isinstance(message, Failed):
+            return -1 <= message.case_index < len(self._request.things)
+        return True
 
     def _introduce(self) -> None:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
@@ -512,7 +532,10 @@ class LocalLaunch:
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        return any(look.overdue for look in self._looks.values())
+        """Whether a rank takes too long. After its last word it may take any time."""
+        return any(
+            look.overdue and look.rank not in self._finished for look in self._looks.values()
+        )
 
     def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
