@@ -120,6 +120,13 @@ def test_what_is_wrong_with_the_command_is_said_once(pods):
     assert pods.end(second) == (2, "", "")
 
 
+def test_what_is_ignored_is_said_once(pods):
+    started = [pods.start(rank, 2, *SWEEP, "-p", "1") for rank in (0, 1)]
+    first, second = (pods.end(process) for process in started)
+    assert first[2].count("-p 1 is ignored") == 1
+    assert second == (0, "", "")
+
+
 def test_what_one_process_lacks_the_first_says(pods):
     first = pods.start(0, 2, CUDA_VISIBLE_DEVICES="", **{"CCLMARK_CUDA_LIBRARY": ""})
     second = pods.start(1, 2, "all_reduce", "--devices", "cuda")
