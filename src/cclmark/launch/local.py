@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from cclmark.analysis.hosts import differences_between
+from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -468,7 +468,7 @@ class LocalLaunch:
             links,
             _libraries(hellos),
             self._relations(devices, links, hellos),
-            list(dict.fromkeys(notices)) + _differences(hellos),
+            [*dict.fromkeys(notices), *unlike_devices(devices), *_differences(hellos)],
             self._crew.placement.launcher if self._crew.placement is not None else "",
             hosts,
         )
