@@ -269,6 +269,30 @@ def test_no_address_to_go_with_the_secret():
         open_meeting(two(), SECRET)
 
 
+def test_a_name_that_is_known_later(monkeypatch):
+    """As that of a pod, whose service begins after it."""
+    answers = [socket.gaierror(socket.EAI_NONAME, "unknown")] * 2
+    resolved = socket.getaddrinfo
+
+    def look_up(host, *rest, **more):
+        if host != "cclmark-master-0":
+            return resolved(host, *rest, **more)
+        if answers:
+            raise answers.pop()
+        return resolved("127.0.0.1", *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{probe.getsockname()[1]}"}
+    with pytest.raises(MissingError, match="there is no host 'cclmark-master-0'"):
+        open_meeting(two(), named)
+    meeting = open_meeting(two(), named, 20.0)
+    meeting.close()
+    assert meeting.server.address == "127.0.0.1"
+    assert answers == []
+
+
 def test_a_port_that_is_taken():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

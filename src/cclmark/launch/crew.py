@@ -221,7 +221,7 @@ def gather_crew(
     """
     own = LocalMember()
     try:
-        meeting = open_meeting(placement, os.environ)
+        meeting = open_meeting(placement, os.environ, timeout_s)
     except BaseException:
         own.close()
         raise
