@@ -281,7 +281,6 @@ def test_the_mpirun_of_an_mpijob(hosts, named, installed, tmp_path):
     command = pod.command
     assert int(command[command.index("-np") + 1]) == len(workers) * spec["slotsPerWorker"]
     command[command.index("-np") + 1] = "4"
-    command[command.index("cclmark")] = str(tmp_path / "bin" / "cclmark")
     script(tmp_path / "bin" / "mpirun", 'exec mpirun.openmpi "$@"')
     journal = tmp_path / "run.jsonl"
     env = {

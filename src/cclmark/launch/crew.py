@@ -233,7 +233,7 @@ def gather_crew(
     _allow_connections(placement.processes)
     own = LocalMember()
     try:
-        meeting = open_meeting(placement, os.environ)
+        meeting = open_meeting(placement, os.environ, timeout_s)
     except BaseException:
         own.close()
         raise
