@@ -43,6 +43,7 @@ from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
+_PLACES = ("--journal", "--output", "-O")
 _LOST_S = 0.1  # between two looks at thousands of processes
 _OTHER_FILES = 256  # that are open besides a connection to each process and rank
 
@@ -56,12 +57,14 @@ class RemoteMember:
         self.process = join.rank
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
         self.seen: list[Look] = []
+        self._ranks: set[int] = set()
         self.ready_for = 0
         self.heard_s = time.monotonic()
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Has it start the ranks that these jobs are for."""
         owner = self._owner
+        self._ranks = {job.rank for job in jobs}
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
@@ -80,7 +83,7 @@ class RemoteMember:
         """Takes note of what it says."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
-            self.seen = message.looks
+            self.seen = [look for look in message.looks if look.rank in self._ranks]
         elif isinstance(message, Ready):
             self.ready_for = message.attempt
             self.seen = []
@@ -230,7 +233,7 @@ def gather_crew(
     _allow_connections(placement.processes)
     own = LocalMember()
     try:
-        meeting = open_meeting(placement, os.environ)
+        meeting = open_meeting(placement, os.environ, timeout_s)
     except BaseException:
         own.close()
         raise
@@ -286,7 +289,7 @@ def _own_join(
         rank=process,
         token=b"",
         cclmark_version=__version__,
-        arguments=sys.argv[1:],
+        arguments=_without_places(sys.argv[1:]),
         host=describe_host(os.environ),
         pid=os.getpid(),
         team_fd=member.team_fd,
@@ -300,10 +303,23 @@ def _own_join(
     )
 
 
+def _without_places(arguments: Sequence[str]) -> list[str]:
+    """What processes must have in common: not where the first one writes."""
+    kept: list[str] = []
+    skips = False
+    for word in arguments:
+        name = word.partition("=")[0]
+        if not skips and name not in _PLACES:
+            kept.append(word)
+        skips = not skips and word in _PLACES
+    return kept
+
+
 def _wait_for_all(
     placement: Placement, meeting: Meeting, joins: dict[int, Join], timeout_s: float
 ) -> None:
     server, number = meeting.server, placement.processes
+    server.processes = number
     deadline_s = time.monotonic() + timeout_s
     ready = {0}
     while len(ready) < number:
@@ -312,9 +328,6 @@ def _wait_for_all(
                 joins[message.rank].host.clock_ahead_s = message.clock_s - time.time()
                 ready.add(message.rank)
             if not isinstance(message, Join):
-                continue
-            if not 0 < message.rank < number:
-                server.refused += 1
                 continue
             joins[message.rank] = message
             server.tell(message.rank, Clear(0))

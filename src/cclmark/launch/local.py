@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from cclmark.analysis.hosts import differences_between
+from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -41,6 +41,7 @@ from cclmark.rendezvous.messages import (
     Described,
     Failed,
     Finished,
+    FromAny,
     Hello,
     Job,
     Look,
@@ -68,7 +69,7 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
-_RAS_S = 2.5
+_RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
 
@@ -190,6 +191,7 @@ class LocalLaunch:
                 else:
                     self._crew = given
                 self._server = self._crew.meeting.server
+                self._server.ranks = self._size
                 try:
                     return self._supervise()
                 except KeyboardInterrupt as interruption:
@@ -266,7 +268,7 @@ class LocalLaunch:
         own = [rank.pid for rank in self._crew.own.ranks]
 
         def ask() -> None:
-            self._ras = ask_ras(own, os.environ)
+            self._ras = ask_ras(own, os.environ, _RAS_S)
 
         self._asking = threading.Thread(target=ask, daemon=True)
         self._asking.start()
@@ -376,7 +378,10 @@ class LocalLaunch:
         return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
-        for message in self._server.receive(timeout_s):
+        received = self._server.receive(timeout_s)
+        sensible = [message for message in received if self._makes_sense(message)]
+        self._server.refused += len(received) - len(sensible)
+        for message in sensible:
             if isinstance(message, Hello):
                 self._hellos[message.rank] = message
                 mpi = self._crew.own.mpi
@@ -401,6 +406,21 @@ class LocalLaunch:
                 self._crew.hear(message)
         if self._started:
             self._pass_on_results()
+
+    def _makes_sense(self, message: FromAny) -> bool:
+        """Whether the numbers in it are those of things that there are: they are looked up."""
+        if isinstance(message, Hello):
+            number = len(self._request.processes[message.rank])
+            first = message.rank * number
+            every = range(len(self._request.devices.indices))
+            return [device.rank for device in message.devices] == [
+                *range(first, first + number)
+            ] and all(one in every and other in every for one, other in message.reach)
+        if isinstance(message, Measured):
+            return 0 <= message.result.index < len(self._request.things)
+        if isinstance(message, Failed):
+            return -1 <= message.case_index < len(self._request.things)
+        return True
 
     def _introduce(self) -> None:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
@@ -470,7 +490,7 @@ class LocalLaunch:
             links,
             _libraries(hellos),
             self._relations(devices, links, hellos),
-            list(dict.fromkeys(notices)) + _differences(hellos),
+            [*dict.fromkeys(notices), *unlike_devices(devices), *_differences(hellos)],
             self._crew.placement.launcher if self._crew.placement is not None else "",
             hosts,
         )
@@ -512,7 +532,10 @@ class LocalLaunch:
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        return any(look.overdue for look in self._looks.values())
+        """Whether a rank takes too long. After its last word it may take any time."""
+        return any(
+            look.overdue and look.rank not in self._finished for look in self._looks.values()
+        )
 
     def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""

@@ -32,10 +32,11 @@ from cclmark.rendezvous.messages import (
 )
 
 _MOST_MESSAGE_BYTES = 64 << 20
-_MOST_VALUES = 1 << 16  # kept for ranks that may ask for them
-_MOST_AT_ONCE = 4096  # messages, before the caller looks at other things again
+_MOST_KEYS = 1 << 16  # of values and meetings; a run has few
+_MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do something else
 _LAST_WORDS_MS = 500
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+_MONITOR = "inproc://connections"
 _OF_PROCESSES = (Join, Ready, Seen, Described)
 
 
@@ -45,13 +46,17 @@ class Server:
 
     Connections are encrypted with CURVE under keys made for this run, and every message carries the
     run's one-time token; a peer without either is dropped and counted in ``refused``. So is who
-    speaks for a rank or a process for which another connection has spoken, see ``doubles``.
+    speaks for a rank or a process for which another connection has spoken, see ``doubles``, or for
+    one that there is not: ranks are numbered below ``ranks``, other processes from 1 and below
+    ``processes``.
     """
 
     keys: Keys = field(default_factory=Keys.new)
     address: str = "127.0.0.1"
     port: int = 0
     refused: int = 0
+    ranks: int = 0
+    processes: int = 1
 
     def __post_init__(self) -> None:
         """Binds. Raises zmq.ZMQError when that address and port are not usable."""
@@ -67,7 +72,12 @@ class Server:
         self._socket.curve_server = True
         self._socket.curve_secretkey = self.keys.server_secret
         self._socket.curve_publickey = self.keys.server_public
-        self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
+        # Room without bound: where there is none, ZeroMQ's thread stands still until somebody
+        # reads, and closing waits for that thread. A flood of strangers could bring it on.
+        self._monitor = self._context.socket(zmq.PAIR)
+        self._monitor.setsockopt(zmq.RCVHWM, 0)
+        self._socket.monitor(_MONITOR, _CONNECTION_EVENTS)
+        self._monitor.connect(_MONITOR)
         host = f"[{self.address}]" if ":" in self.address else self.address
         try:
             self._socket.bind(f"tcp://{host}:{self.port or '*'}")
@@ -168,6 +178,10 @@ class Server:
             self.refused += 1
             return None
         of_process = isinstance(message, _OF_PROCESSES)
+        known = range(1, self.processes) if of_process else range(self.ranks)
+        if message.rank not in known:
+            self.refused += 1
+            return None
         speakers = self._process_speakers if of_process else self._rank_speakers
         sender = frames[0].bytes
         if speakers.setdefault(message.rank, sender) != sender:
@@ -182,14 +196,14 @@ class Server:
 
     def _serve(self, sender: bytes, message: FromAny) -> bool:
         if isinstance(message, Put):
-            if len(self._values) < _MOST_VALUES:
+            if len(self._values) < _MOST_KEYS:
                 self._values[message.key] = message.value
             for waiting in self._waiting.pop(message.key, []):
                 self._send(waiting, Value(message.key, message.value))
         elif isinstance(message, Want):
             if message.key in self._values:
                 self._send(sender, Value(message.key, self._values[message.key]))
-            else:
+            elif len(self._waiting) < _MOST_KEYS:
                 self._waiting.setdefault(message.key, []).append(sender)
         elif isinstance(message, Gather):
             self._meet(sender, message)
@@ -200,6 +214,8 @@ class Server:
         return True
 
     def _meet(self, sender: bytes, message: Gather) -> None:
+        if len(self._meetings) >= _MOST_KEYS:
+            return
         come = self._meetings.setdefault(message.key, {})
         come[message.part] = (sender, message.values)
         if len(come) < message.parts:
@@ -221,7 +237,7 @@ class Server:
 
     def close(self) -> None:
         """Frees the port. What was said last is given a moment to leave."""
-        self._socket.disable_monitor()
+        self._socket.monitor(None, 0)
         self._monitor.close(linger=0)
         self._socket.close(linger=_LAST_WORDS_MS)
         self._context.term()
