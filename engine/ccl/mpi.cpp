@@ -160,8 +160,8 @@ const std::byte* at(const void* base, size_t bytes) {
 
 std::string another_mpi(const Library& library) {
   return library.path() +
-         " is another MPI than the mpirun that started the ranks. Name the one with --ccl-path or "
-         "the other with CCLMARK_MPIRUN";
+         " is another MPI than what started the ranks. Name the one with --ccl-path or the other "
+         "with CCLMARK_MPIRUN; with srun say --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH";
 }
 
 /// MPI knows of no streams: what the device still does on its stream has to be done before MPI

@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +77,13 @@ class Slurm:
         return [*self.nodes[0].entrance, program, *arguments]
 
     def run(
-        self, program: str, *arguments: str, timeout_s: float = 60
+        self,
+        program: str,
+        *arguments: str,
+        timeout_s: float = 60,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs srun, sbatch or another to its end; its output is text."""
+        """Runs srun, sbatch or another to its end, with ``env`` besides; its output is text."""
         return subprocess.run(
             self.command(program, *arguments),
             stdin=subprocess.DEVNULL,
@@ -88,7 +92,7 @@ class Slurm:
             timeout=timeout_s,
             check=False,
             cwd=self.directory,
-            env={**outside(), **self.environment},
+            env={**outside(), **self.environment, **(env or {})},
         )
 
 

@@ -41,6 +41,11 @@ def parse(content: bytes) -> Journal | None:
         return None
 
 
+def unsealed(content: bytes) -> bytes:
+    """Without checksums: of who changes a journal on purpose."""
+    return re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", content)
+
+
 def test_cut_at_every_byte(whole):
     content, journal = whole
     ends = [place + 1 for place, byte in enumerate(content) if byte == ord("\n")]
@@ -83,7 +88,12 @@ def test_one_byte_flipped(whole, place, byte):
     content, journal = whole
     damaged = bytearray(content)
     damaged[place % len(content)] = byte
-    check(parse(bytes(damaged)), content, bytes(damaged), journal)
+    read = parse(bytes(damaged))
+    check(read, content, bytes(damaged), journal)
+    if read is not None:
+        # Not even a digit that is another now gets through.
+        assert all(result in journal.results for result in read.results)
+        assert read.header == journal.header or read.damaged_lines
 
 
 @MANY
@@ -158,7 +168,7 @@ def test_a_file_that_cannot_be_read(tmp_path, what):
 
 def test_another_run_behind_this_one_is_not_mixed_in(whole):
     content, journal = whole
-    other = content.replace(b'"run_id":"', b'"run_id":"other-')
+    other = unsealed(content.replace(b'"run_id":"', b'"run_id":"other-'))
     for first in (content, content[: content.rindex(b'{"type":"footer"')]):
         read = parse(first + other)
         assert read.header == journal.header
@@ -255,6 +265,6 @@ def test_long_digits_in_texts_are_no_numbers(whole):
     content, journal = whole
     lines = content.splitlines()
     texts = b":" + b"1" * 40 + b",[" + b"2" * 40
-    lines[1] = lines[1].replace(b'"route":"native"', b'"route":"%s"' % texts)
+    lines[1] = unsealed(lines[1].replace(b'"route":"native"', b'"route":"%s"' % texts))
     assert parse(b"\n".join(lines)).results[0].route.encode() == texts
     assert journal.results[0].route == "native"

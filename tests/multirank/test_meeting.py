@@ -76,6 +76,13 @@ def test_what_is_wrong_with_the_command_is_said_once(pods):
     assert pods.end(second) == (2, "", "")
 
 
+def test_what_is_ignored_is_said_once(pods):
+    started = [pods.start(rank, 2, *SWEEP, "-p", "1") for rank in (0, 1)]
+    first, second = (pods.end(process) for process in started)
+    assert first[2].count("-p 1 is ignored") == 1
+    assert second == (0, "", "")
+
+
 def test_what_one_process_lacks_the_first_says(pods):
     first = pods.start(0, 2, CUDA_VISIBLE_DEVICES="", **{"CCLMARK_CUDA_LIBRARY": ""})
     second = pods.start(1, 2, "all_reduce", "--devices", "cuda")
@@ -212,6 +219,30 @@ def test_a_secret_that_is_too_short():
 def test_no_address_to_go_with_the_secret():
     with pytest.raises(UsageError, match="CCLMARK_ADDRESS"):
         open_meeting(two(), SECRET)
+
+
+def test_a_name_that_is_known_later(monkeypatch):
+    """As that of a pod, whose service begins after it."""
+    answers = [socket.gaierror(socket.EAI_NONAME, "unknown")] * 2
+    resolved = socket.getaddrinfo
+
+    def look_up(host, *rest, **more):
+        if host != "cclmark-master-0":
+            return resolved(host, *rest, **more)
+        if answers:
+            raise answers.pop()
+        return resolved("127.0.0.1", *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{probe.getsockname()[1]}"}
+    with pytest.raises(MissingError, match="there is no host 'cclmark-master-0'"):
+        open_meeting(two(), named)
+    meeting = open_meeting(two(), named, 20.0)
+    meeting.close()
+    assert meeting.server.address == "127.0.0.1"
+    assert answers == []
 
 
 def test_a_port_that_is_taken():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cclmark.plan.ranges import in_ranges
-from cclmark.results.schema import HostDescription
+from cclmark.results.schema import DeviceDescription, HostDescription
 
 _MOST_SKEW_S = 2.0
 # What launchers tell each process or host by itself.
@@ -14,6 +14,12 @@ _OWN = (
     *("OMPI_MCA_num_procs", "OMPI_MCA_cpu_type", "OMPI_MCA_mpi_", "PRTE_MCA_", "CCLMARK_"),
 )
 _MOST_NAMED = 4
+_OF_DEVICES: dict[str, Callable[[DeviceDescription], str]] = {
+    "names": lambda device: device.name,
+    "memory": lambda device: f"{device.memory_bytes / 2**30:.0f} GiB",
+    "drivers' versions": lambda device: device.driver_version,
+    "highest clocks": lambda device: _clock(device.max_clock_hz),
+}
 
 
 def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
@@ -43,6 +49,21 @@ def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
     return found
 
 
+def unlike_devices(devices: Sequence[DeviceDescription]) -> list[str]:
+    """What is not the same of the accelerators, one sentence each; none where there are none."""
+    found = []
+    own = [device for device in devices if device.runtime != "host"]
+    for what, value_of in _OF_DEVICES.items():
+        values: dict[str, list[int]] = {}
+        for device in own:
+            values.setdefault(value_of(device), []).append(device.rank)
+        # What one does not tell is no difference.
+        if len(values) > 1 and "" not in values:
+            parts = [f"{value} of ranks {in_ranges(ranks)}" for value, ranks in values.items()]
+            found.append(f"devices differ in {what}: {', '.join(parts)}")
+    return found
+
+
 def _split(what: str, hosts: Sequence[HostDescription], values_of: Sequence[str]) -> list[str]:
     values: dict[str, list[int]] = {}
     for number, value in enumerate(values_of):
@@ -51,6 +72,10 @@ def _split(what: str, hosts: Sequence[HostDescription], values_of: Sequence[str]
         return []
     parts = [f"{value or 'none'} on {_named(hosts, numbers)}" for value, numbers in values.items()]
     return [f"hosts differ in {what}: {', '.join(parts)}"]
+
+
+def _clock(clock_hz: float) -> str:
+    return f"{clock_hz / 1e6:.0f} MHz" if clock_hz else ""
 
 
 def _named(hosts: Sequence[HostDescription], numbers: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.local import Request
-from cclmark.launch.placement import find_placement, launching_program
+from cclmark.launch.placement import find_placement, launching_program, speaks
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
@@ -124,7 +124,10 @@ def _mpirun(crew: Crew) -> locate.Mpirun:
             f"--ccl mpi takes ranks that an mpirun or srun started, and {placement.launcher} did"
         )
     if any(len(join.indices) != 1 for join in crew.joins):
-        raise UsageError("--ccl mpi takes a process for each device: leave out -g, or say -g 1")
+        raise UsageError(
+            "--ccl mpi takes a process for each device: start as many, or say -g 1 for one device "
+            "of each process"
+        )
     program = launching_program(os.getpid())
     return locate.mpirun_at(program.path) if program is not None else locate.find_mpirun()
 
@@ -139,11 +142,12 @@ def device_count(flags: Flags) -> int | None:
         placement = find_placement(os.environ)
         beside = placement.local_size if placement is not None else None
         return max(1, flags.npus // (beside or 1))
-    print(
-        f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output is "
-        "checked. For one device write -g 1.",
-        file=sys.stderr,
-    )
+    if speaks(os.environ):
+        print(
+            f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output "
+            "is checked. For one device write -g 1.",
+            file=sys.stderr,
+        )
     return flags.count
 
 

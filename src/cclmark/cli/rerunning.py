@@ -19,6 +19,7 @@ import click
 
 from cclmark.analysis.repeat import repeats
 from cclmark.errors import EXIT_DIED, UsageError
+from cclmark.launch.placement import speaks
 from cclmark.report.repeat import repeat_lines
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -96,6 +97,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
 
 
 def _say(text: str) -> None:
+    if not speaks(os.environ):
+        return
     print(f"cclmark: {plain(text)}", file=sys.stderr)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import sys
+import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,7 +23,15 @@ from cclmark.cli.output import Output, say
 from cclmark.cli.suite_files import SuiteDirectory, read_suite, shipped_suites
 from cclmark.cli.suite_options import SuiteFlags
 from cclmark.cli.suite_progress import SuiteProgress
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_USAGE, CclmarkError, UsageError
+from cclmark.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    EXIT_USAGE,
+    CclmarkError,
+    UsageError,
+)
+from cclmark.launch.placement import speaks
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
 from cclmark.report.json_format import encode
 from cclmark.report.junit import junit_xml
@@ -50,6 +60,8 @@ def run_suite(flags: SuiteFlags) -> int:
     if flags.listed:
         say(describe_suite(suite))
         return EXIT_OK
+    if not speaks(os.environ):
+        return _follow_suite(suite)
     suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
     baselines = {
         command.name: read_journal(command.baseline)
@@ -72,6 +84,30 @@ def run_suite(flags: SuiteFlags) -> int:
             print(f"cclmark: {output.failure}", file=sys.stderr)
             code = code or EXIT_MISSING
     return code
+
+
+def _follow_suite(suite: Suite) -> int:
+    """The part of a process that is not the first of those that a launcher started: to take part.
+
+    Returns EXIT_OK, whatever is measured: the first process judges it.
+    """
+    children = Children()
+    with tempfile.TemporaryDirectory(prefix="cclmark-suite-") as directory:
+        for number, command in enumerate(suite.commands):
+            for run in range(command.repeats):
+                if children.interrupted:
+                    return EXIT_INTERRUPTED
+                ended = children.run(
+                    command.arguments,
+                    printed=Path(directory) / f"{number}-{run}.out",
+                    said=Path(directory) / f"{number}-{run}.err",
+                    timeout_s=command.timeout_s,
+                    watch=lambda: None,
+                )
+                print(ended.said, end="", file=sys.stderr)
+                if ended.exit_code in (EXIT_USAGE, EXIT_MISSING):
+                    break
+    return EXIT_OK
 
 
 class SuiteRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -42,6 +43,9 @@ from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
+_PLACES = ("--journal", "--output", "-O")
+_LOST_S = 0.1  # between two looks at thousands of processes
+_OTHER_FILES = 256  # that are open besides a connection to each process and rank
 
 
 class RemoteMember:
@@ -115,6 +119,8 @@ class Crew:
     attempts: int = 0
 
     def __post_init__(self) -> None:
+        self._lost = ""
+        self._lost_looked_s = 0.0
         owners: dict[int, Join] = {}
         for join, host in zip(self.joins, self.host_of, strict=True):
             owners.setdefault(host, join)
@@ -147,8 +153,12 @@ class Crew:
             self.remote[message.rank - 1].hear(message)
 
     def lost(self) -> str:
-        """Which process is gone, and why; empty while none is."""
-        return next((text for member in self.remote if (text := member.lost())), "")
+        """Which process is gone, and why; empty while none is. As it was a moment ago at most."""
+        now_s = time.monotonic()
+        if now_s > self._lost_looked_s + _LOST_S:
+            self._lost_looked_s = now_s
+            self._lost = next((text for member in self.remote if (text := member.lost())), "")
+        return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
         """Has all ended that an earlier attempt left, and new memory made. Raises RankError."""
@@ -220,9 +230,10 @@ def gather_crew(
     """Waits for all processes. Raises what keeps any of them from taking part, and RankError
     for those that do not come within ``timeout_s``.
     """
+    _allow_connections(placement.processes)
     own = LocalMember()
     try:
-        meeting = open_meeting(placement, os.environ)
+        meeting = open_meeting(placement, os.environ, timeout_s)
     except BaseException:
         own.close()
         raise
@@ -231,6 +242,8 @@ def gather_crew(
         _wait_for_all(placement, meeting, joins, timeout_s)
         found = [joins[process] for process in range(placement.processes)]
         _check_alike(found)
+        devices = _all_devices(found)
+        _allow_connections(placement.processes + len(devices.indices))
     except BaseException as error:
         code = error.exit_code if isinstance(error, CclmarkError) else EXIT_DIED
         for process in list(joins)[1:]:
@@ -239,15 +252,30 @@ def gather_crew(
         meeting.close()
         raise
     meeting.close_door()
-    identities = list(dict.fromkeys(join.host.identity for join in found))
+    hosts = {
+        name: host for host, name in enumerate(dict.fromkeys(join.host.identity for join in found))
+    }
     return Crew(
         placement=placement,
         meeting=meeting,
         joins=found,
         own=own,
-        devices=_all_devices(found),
-        host_of=[identities.index(join.host.identity) for join in found],
+        devices=devices,
+        host_of=[hosts[join.host.identity] for join in found],
     )
+
+
+def _allow_connections(number: int) -> None:
+    """Raises this process's limit of open files as far as needed; MissingError where it may not."""
+    needed = number + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise MissingError(
+            f"{number} connections of processes and ranks need {needed} open files, and this "
+            f"process may have {hard}: raise the limit where the first process runs (ulimit -Hn)"
+        )
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _own_join(
@@ -261,7 +289,7 @@ def _own_join(
         rank=process,
         token=b"",
         cclmark_version=__version__,
-        arguments=sys.argv[1:],
+        arguments=_without_places(sys.argv[1:]),
         host=describe_host(os.environ),
         pid=os.getpid(),
         team_fd=member.team_fd,
@@ -273,6 +301,18 @@ def _own_join(
         failure=str(devices) if failed else "",
         exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
     )
+
+
+def _without_places(arguments: Sequence[str]) -> list[str]:
+    """What processes must have in common: not where the first one writes."""
+    kept: list[str] = []
+    skips = False
+    for word in arguments:
+        name = word.partition("=")[0]
+        if not skips and name not in _PLACES:
+            kept.append(word)
+        skips = not skips and word in _PLACES
+    return kept
 
 
 def _wait_for_all(
@@ -300,7 +340,7 @@ def _wait_for_all(
                 f"{first.host.machine.hostname} and pid {double.pid} on "
                 f"{double.host.machine.hostname}. What the launcher tells them is wrong"
             )
-        gone = [process for process in joins if process and server.cut_off_s(process) > CUT_S]
+        gone = [process for process in server.cut_off(CUT_S) if process in joins]
         if gone:
             join = joins[gone[0]]
             raise RankError(

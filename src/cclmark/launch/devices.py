@@ -106,7 +106,11 @@ def choose_own_devices(
     if runtime == "host" and not text.partition(":")[2]:
         text = f"host:{each}" if alone else "host"
     if alone:
-        return choose_devices(text, count, probe)
+        found = choose_devices(text, count, probe)
+        # The host is no device that there is a number of.
+        return (
+            found if text or found.runtime != "host" else replace(found, indices=tuple(range(each)))
+        )
     assert placement.local is not None
     first = placement.local * each
     if "+" in text:

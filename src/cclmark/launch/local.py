@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
@@ -15,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from cclmark.analysis.hosts import differences_between
+from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -68,7 +69,7 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
-_RAS_S = 2.5
+_RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
 
@@ -267,7 +268,7 @@ class LocalLaunch:
         own = [rank.pid for rank in self._crew.own.ranks]
 
         def ask() -> None:
-            self._ras = ask_ras(own, os.environ)
+            self._ras = ask_ras(own, os.environ, _RAS_S)
 
         self._asking = threading.Thread(target=ask, daemon=True)
         self._asking.start()
@@ -364,7 +365,8 @@ class LocalLaunch:
         free = {host: set[int]() for host in hosts}
         for join, host in zip(crew.joins, crew.host_of, strict=True):
             free.setdefault(host, set()).update(join.processors)
-        crowded = {host for host in free if list(hosts).count(host) > len(free[host])}
+        ranks_on = Counter(hosts)
+        crowded = {host for host in free if ranks_on[host] > len(free[host])}
         chosen: list[list[int]] = []
         for process, host in zip(self._process_of_rank(), hosts, strict=True):
             fitting = [one for one in crew.joins[process].processors if one in free[host]]
@@ -455,14 +457,14 @@ class LocalLaunch:
     def _ask_for_descriptions(self) -> None:
         """One process of each host asks its vendor's interface; this one in a thread."""
         hosts = self._host_of_rank()
-        for host in dict.fromkeys(self._crew.host_of):
-            devices = [
-                device
-                for rank, hello in self._hellos.items()
-                if hosts[rank] == host
-                for device in hello.devices
-            ]
-            process = self._crew.host_of.index(host)
+        of_host: dict[int, list[DeviceDescription]] = {}
+        for rank, hello in self._hellos.items():
+            of_host.setdefault(hosts[rank], []).extend(hello.devices)
+        speakers: dict[int, int] = {}
+        for process, host in enumerate(self._crew.host_of):
+            speakers.setdefault(host, process)
+        for host, process in speakers.items():
+            devices = of_host.get(host, [])
             if process > 0:
                 self._server.tell(process, Describe(devices))
                 continue
@@ -492,7 +494,7 @@ class LocalLaunch:
             links,
             _libraries(hellos),
             self._relations(devices, links, hellos),
-            list(dict.fromkeys(notices)) + _differences(hellos),
+            [*dict.fromkeys(notices), *unlike_devices(devices), *_differences(hellos)],
             self._crew.placement.launcher if self._crew.placement is not None else "",
             hosts,
         )
@@ -572,7 +574,7 @@ class LocalLaunch:
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._crew.hosts
         host_of = self._host_of_rank()
-        heard = list(self._failures)
+        heard = {rank: order for order, rank in enumerate(self._failures)}
         unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
         for rank in range(self._size):
@@ -596,7 +598,7 @@ class LocalLaunch:
                     exit_status=look.exit_status if rank not in self._finished else None,
                     stopped=rank in stopped or look.stopped,
                     failure=self._failures.get(rank),
-                    heard=heard.index(rank) if rank in heard else 0,
+                    heard=heard.get(rank, 0),
                     in_phase_s=look.in_phase_s,
                     stack=look.stack,
                 )

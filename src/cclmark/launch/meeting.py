@@ -38,6 +38,7 @@ _FIRST_PORT = 29470
 _PORTS = 400
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
+_LOOK_UP_S = 0.5
 _MOST_NOTE_BYTES = 4096
 _SIOCGIFADDR = 0x8915
 _NOWHERE = "192.0.2.1"  # for documentation only (RFC 5737): nothing is sent there
@@ -70,18 +71,22 @@ class Meeting:
         self.server.close()
 
 
-def open_meeting(placement: Placement | None, env: Mapping[str, str]) -> Meeting:
+def open_meeting(
+    placement: Placement | None, env: Mapping[str, str], timeout_s: float = 0.0
+) -> Meeting:
     """Listens where the others will look. Without others, on loopback, under keys of its own.
 
-    Raises UsageError for variables that make no sense, MissingError where it cannot listen or
-    leave a note.
+    A pod's own name may be known some time after it has begun: up to ``timeout_s`` later. Raises
+    UsageError for variables that make no sense, MissingError where it cannot listen or leave a
+    note.
     """
     if placement is None:
         return Meeting(Server())
     secret = _given_secret(env)
     if secret is not None:
         host, port = _given_address(placement, env)
-        return Meeting(_listen(Keys.of(secret), _local_address(host), port))
+        address = _local_address(host, time.monotonic() + timeout_s)
+        return Meeting(_listen(Keys.of(secret), address, port))
     secret = secrets.token_bytes(SECRET_BYTES)
     address = _LOOPBACK if placement.on_one_host else _own_address(placement, env)
     server = _listen(Keys.of(secret), address, 0)
@@ -165,15 +170,17 @@ def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, i
     return host, int(port) if port else _FIRST_PORT + int(placement.identity[:8], 16) % _PORTS
 
 
-def _local_address(host: str) -> str:
-    """The address of this host that ``host`` means. Raises MissingError."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise MissingError(
-            f"there is no host {host!r}: name the first process's with {ADDRESS_VARIABLE}"
-        ) from None
-    return str(found[0][4][0])
+def _local_address(host: str, deadline_s: float) -> str:
+    """The address of this host that ``host`` means, by ``deadline_s``. Raises MissingError."""
+    while True:
+        try:
+            return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+        except (OSError, UnicodeError) as error:
+            if isinstance(error, UnicodeError) or time.monotonic() > deadline_s:
+                raise MissingError(
+                    f"there is no host {host!r}: name the first process's with {ADDRESS_VARIABLE}"
+                ) from None
+        time.sleep(_LOOK_UP_S)
 
 
 def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
@@ -188,7 +195,7 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
     candidates = []
     with contextlib.suppress(MissingError):
         if placement.address:
-            candidates.append(_local_address(placement.address))
+            candidates.append(_local_address(placement.address, time.monotonic()))
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((_NOWHERE, 9))
         candidates.append(str(probe.getsockname()[0]))

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -125,6 +126,10 @@ class Server:
         since_s = self._cut_s.get(process)
         return 0.0 if since_s is None else time.monotonic() - since_s
 
+    def cut_off(self, longer_than_s: float) -> list[int]:
+        """The processes that are cut off for longer than that."""
+        return [process for process in self._cut_s if self.cut_off_s(process) > longer_than_s]
+
     def forget_ranks(self) -> None:
         """Lets others speak for the ranks: those before them are gone. What they said is gone too.
 
@@ -141,10 +146,7 @@ class Server:
         Events of success do not name their connection, so one that closes is taken for a stranger
         as long as there are any, unless a rank has said its last word.
         """
-        while self._monitor.poll(0):
-            # The first frame holds the event's number and its value; pyzmq's own reader imports
-            # asyncio, a fifth of the time that this program takes to start.
-            event, value = struct.unpack_from("=Hi", self._monitor.recv_multipart()[0])
+        for event, value in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
                 self._strangers += 1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -156,6 +158,15 @@ class Server:
             elif self._strangers > 0:
                 self._strangers -= 1
                 self.refused += 1
+
+    def _connection_events(self) -> Iterator[tuple[int, int]]:
+        """Number and value of each event that there is by now.
+
+        pyzmq's own reader imports asyncio, a fifth of the time that this program takes to start.
+        """
+        with contextlib.suppress(zmq.Again):
+            while True:
+                yield struct.unpack_from("=Hi", self._monitor.recv_multipart(zmq.NOBLOCK)[0])
 
     def _accept(self, frames: list[zmq.Frame]) -> FromAny | None:
         try:
@@ -210,16 +221,16 @@ class Server:
         if len(come) < message.parts:
             return
         del self._meetings[message.key]
-        met = self._encoder.encode(
-            Met(message.key, {part: values for part, (_, values) in come.items()})
-        )
+        met = Met(message.key, {part: values for part, (_, values) in come.items()})
+        # One copy for all: what waits to be sent must not grow with the square of the hosts.
+        content = zmq.Frame(self._encoder.encode(met), copy=True)
         for who, _ in come.values():
-            self._send_encoded(who, met)
+            self._send_encoded(who, content)
 
     def _send(self, to: bytes, message: ToRank | ToProcess) -> None:
         self._send_encoded(to, self._encoder.encode(message))
 
-    def _send_encoded(self, to: bytes, content: bytes) -> None:
+    def _send_encoded(self, to: bytes, content: bytes | zmq.Frame) -> None:
         # Who is gone is noticed by those who watch: nothing is owed to it.
         with contextlib.suppress(zmq.ZMQError):
             self._socket.send_multipart([to, content], zmq.NOBLOCK)

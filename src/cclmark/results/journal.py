@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,9 @@ class _AnyLine(msgspec.Struct):
 
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
 _LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19}|\d[eE]\+?\d\d")
+# The last field of a line: of the line without it. One from which it was taken out, as by whoever
+# edits a journal, counts as it stands.
+_CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 _MOST = 1e100  # of anything; its square is still a number
 
 
@@ -54,9 +58,10 @@ class JournalWriter:
         self.path = path
 
     def write(self, line: Line) -> None:
-        """Adds one line. Raises OutputError when the disk is full or gone."""
+        """Adds one line, with its checksum. Raises OutputError when the disk is full or gone."""
+        content = _ENCODER.encode(line)
         try:
-            rest = memoryview(_ENCODER.encode(line) + b"\n")
+            rest = memoryview(b'%s,"crc32":"%08x"}\n' % (content[:-1], zlib.crc32(content)))
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
@@ -109,12 +114,15 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
     for line in lines:
         if not line.strip():
             continue
-        entry = _decoded(line)
+        entry = _decoded(line) if _is_sound(line) else None
         if journal is None:
             _refuse_newer(line, name)
-            if not isinstance(entry, Header):
+            # Without a header nothing else can be read: a damaged one is better than none.
+            header = entry or _decoded(line)
+            if not isinstance(header, Header):
                 _refuse(line, name)
-            journal = Journal(entry)
+            journal = Journal(header)
+            damaged += entry is None
         elif entry is None or ended:
             damaged += 1
         elif isinstance(entry, Header):
@@ -135,6 +143,14 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
     return journal
+
+
+def _is_sound(line: bytes) -> bool:
+    """Whether a line is what was written, as far as its checksum tells."""
+    found = _CHECKSUM.search(line)
+    if found is None:
+        return True
+    return zlib.crc32(line[: found.start()] + b"}") == int(found[1], 16)
 
 
 def _decoded(line: bytes) -> Line | None:

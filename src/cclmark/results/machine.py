@@ -125,12 +125,20 @@ def complete_from_nvml(
             try:
                 handle = pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id.encode())
                 device.uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+                device.max_clock_hz = _max_clock_hz(pynvml, handle)
                 links += _links(pynvml, handle, device.rank)
             except pynvml.NVMLError as error:
                 notices.append(f"links of device {device.index} unknown: {error}")
     finally:
         pynvml.nvmlShutdown()
     return links, notices
+
+
+def _max_clock_hz(nvml: Any, handle: Any) -> float:
+    try:
+        return float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)) * 1e6
+    except nvml.NVMLError:
+        return 0.0
 
 
 def _text(value: str | bytes) -> str:

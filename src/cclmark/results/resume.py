@@ -95,8 +95,16 @@ def _differing_settings(there: Settings, here: Settings) -> list[str]:
     return [
         f"{flag}: {_words(theirs)} there, {_words(ours)} here"
         for name, flag in _FLAGS.items()
-        if (theirs := getattr(there, name)) != (ours := getattr(here, name))
+        if (theirs := _of_results(there, name)) != (ours := _of_results(here, name))
     ]
+
+
+def _of_results(settings: Settings, name: str) -> object:
+    """A setting, as far as results that were measured depend on it: what hung has none."""
+    value = getattr(settings, name)
+    if name == "inject":
+        return [fault for fault in value if not fault.startswith("hang:")]
+    return value
 
 
 def _words(value: object) -> str:

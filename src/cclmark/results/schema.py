@@ -14,7 +14,7 @@ SCHEMA_VERSION = 4
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
-    """One rank's device."""
+    """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 where nobody says."""
 
     rank: int
     host: str
@@ -30,6 +30,7 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
     multiprocessors: int = 0
     driver_version: str = ""
     runtime_path: str = ""
+    max_clock_hz: float = 0.0
 
 
 class Link(msgspec.Struct, omit_defaults=True):
