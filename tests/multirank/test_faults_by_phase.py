@@ -43,6 +43,8 @@ if "cclmark.run.worker" in sys.orig_argv:
     def hold(board, rank, phase, *rest):
         enter(board, rank, phase, *rest)
         if f"{rank} {phase}" == os.environ["HELD_IN_TEST"]:
+            if "RAISED_IN_TEST" in os.environ:
+                raise ArithmeticError("of all things")
             time.sleep(120)
 
     Board.enter = hold
@@ -98,6 +100,27 @@ def test_a_rank_that_is_stopped(struck, rank, phase):
     assert time.monotonic() - run.killed_at_s < AT_MOST_S
     says = f"rank {rank} (host:{rank}, pid {pid}) is stopped (SIGSTOP or a debugger) in"
     check(run, ended, phase, says)
+
+
+@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("phase", ["loading the library", "timing", "verification", "shutdown"])
+def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_path, rank, phase):
+    (tmp_path / "sitecustomize.py").write_text(HOLD)
+    env = {
+        "PYTHONPATH": str(tmp_path),
+        "HELD_IN_TEST": f"{rank} {phase}",
+        "RAISED_IN_TEST": "",
+    }
+    run = background(*SWEEP, *SHORT, env=env)
+    ended = run.finish()
+    assert ended.code == 4
+    first, second = ended.message.splitlines()[:2]
+    assert first.startswith(f"cclmark: rank {rank} (host:{rank}, pid ")
+    assert f" failed during {phase}" in first
+    assert second == "  ArithmeticError: of all things"
+    if run.journal_path.exists():
+        assert run.read().damaged_lines == 0
+        assert run.read().footer.exit_code == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -11,6 +11,7 @@ import random
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,6 +52,7 @@ from conftest import wait_until
 
 STREAMS = 5000
 RANKS = 2
+OF_PROCESSES = (Join, Ready, Seen, Described)
 MOST_GROWTH_BYTES = 64 << 20
 SECRET = "correct horse battery staple"
 pytestmark = pytest.mark.usefixtures("no_leaks")
@@ -234,6 +236,63 @@ def test_whoever_sends_without_end_does_not_keep_the_server_from_returning():
             stop.set()
             talking.join(10)
             connection.close(0)
+
+
+@pytest.mark.parametrize("rank", [-1, RANKS, 1 << 40])
+def test_who_is_not_there_does_not_speak(rank):
+    with contextlib.closing(Server(ranks=RANKS, processes=RANKS)) as server:
+        connection = speak(server.endpoint, server.keys)
+        words = every_message(rank, server.token)
+        words += [one for one in every_message(0, server.token) if isinstance(one, OF_PROCESSES)]
+        for one in words:
+            connection.send(one)
+        assert received_beside(server, lambda: time.sleep(0.1)) == []
+        assert server.refused == len(words)
+        connection.close()
+
+
+NONSENSE = """
+import os, sys
+
+if "cclmark.run.worker" in sys.orig_argv:
+    from cclmark.rendezvous.client import Client
+
+    send = Client.send
+
+    def lie(client, message):
+        kind, change = os.environ["LIE_OF_TEST"].split(" ", 1)
+        if type(message).__name__ == kind:
+            exec(change, {"message": message})
+        send(client, message)
+
+    Client.send = lie
+"""
+
+
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        ("Measured message.result.index = 1 << 40", 3),
+        ("Measured message.result.index = -1", 3),
+        ("Measured message.rank = 99", 3),
+        ("Hello message.devices.clear()", 4),
+        ("Hello message.devices[0].rank += 1", 4),
+        ("Hello message.reach.append((0, 99))", 4),
+        ("Hello message.rank = -1", 4),
+        ("Finished message.rank += 2", 4),
+    ],
+)
+def test_a_rank_that_talks_nonsense_does_not_make_the_run_fall_over(cclmark, tmp_path, lie, code):
+    """As one of another version might, or one whose memory is broken. Here all do."""
+    (tmp_path / "sitecustomize.py").write_text(NONSENSE)
+    env = {"PYTHONPATH": str(tmp_path), "LIE_OF_TEST": lie}
+    arguments = (*SWEEP[:2], "host:2", *SWEEP[3:])
+    run = cclmark(*arguments, "--journal", "run.jsonl", code=code, env=env)
+    assert re.search(r"\d foreign messages were refused", run.err)
+    if code == 4:
+        assert re.search(r"rank \d \(host:\d, pid \d+\) exited with status 0", run.err)
+    if (tmp_path / "run.jsonl").exists():
+        assert run.journal.footer.exit_code == code
 
 
 def test_a_run_takes_ten_thousand_of_them_and_ends_well(tag, tmp_path, handshake):

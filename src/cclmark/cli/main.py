@@ -19,7 +19,14 @@ from cclmark.cli.pairs import pairs_command
 from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
-from cclmark.errors import EXIT_INTERRUPTED, EXIT_MISSING, CclmarkError, Followed, RankError
+from cclmark.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    CclmarkError,
+    Followed,
+    RankError,
+    UsageError,
+)
 from cclmark.launch.placement import speaks
 from cclmark.signals import interrupt, on_ending_signals
 
@@ -124,9 +131,19 @@ def main() -> None:
         sys.exit(EXIT_MISSING)
 
 
+def _check_arguments() -> None:
+    """Raises UsageError for one that could be written neither to a journal nor to a rank."""
+    for text in sys.argv[1:]:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {text!a} is no UTF-8: use other names") from None
+
+
 def _run() -> None:
     try:
         on_ending_signals(interrupt)
+        _check_arguments()
         app(prog_name="cclmark", standalone_mode=False)
     except Followed as followed:
         sys.exit(followed.exit_code)

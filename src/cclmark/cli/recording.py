@@ -25,7 +25,7 @@ from cclmark.rendezvous.messages import Look
 from cclmark.report.exporter import Exporter, Observer
 from cclmark.report.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
-from cclmark.results.machine import kept_environment
+from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     CheckResult,
@@ -75,7 +75,9 @@ class Recorder:
             run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=sys.argv if self._repetition is None else self._repetition.command,
+            command=[*map(readable, sys.argv)]
+            if self._repetition is None
+            else self._repetition.command,
             machine=surroundings.machine,
             devices=surroundings.devices,
             links=surroundings.links,
@@ -86,7 +88,7 @@ class Recorder:
             notices=surroundings.notices + self._notices,
             planned_cases=len(request.things),
             plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
-            directory=str(Path.cwd()),
+            directory=readable(str(Path.cwd())),
             launcher=surroundings.launcher,
             hosts=surroundings.hosts,
         )

@@ -321,6 +321,7 @@ def _wait_for_all(
     server, number = meeting.server, placement.processes
     server.processes = number
     deadline_s = time.monotonic() + timeout_s
+    parent_pid = os.getppid()
     ready = {0}
     while len(ready) < number:
         for message in server.receive(_POLL_S):
@@ -346,6 +347,8 @@ def _wait_for_all(
                 f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
                 "before all had come"
             )
+        if os.getppid() != parent_pid:
+            raise KeyboardInterrupt("what launched this process is gone")
         if time.monotonic() > deadline_s:
             missing = sorted(set(range(number)) - ready)
             refused = f"; {server.refused} connections were refused" if server.refused else ""

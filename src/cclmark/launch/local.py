@@ -408,7 +408,9 @@ class LocalLaunch:
             self._pass_on_results()
 
     def _makes_sense(self, message: FromAny) -> bool:
-        """Whether the numbers in it are those of things that there are: they are looked up."""
+        """Whether the numbers in it are those of things that there are: they are looked up. And
+        whether a rank that says its last word has said its first.
+        """
         if isinstance(message, Hello):
             number = len(self._request.processes[message.rank])
             first = message.rank * number
@@ -420,6 +422,8 @@ class LocalLaunch:
             return 0 <= message.result.index < len(self._request.things)
         if isinstance(message, Failed):
             return -1 <= message.case_index < len(self._request.things)
+        if isinstance(message, Finished):
+            return message.rank in self._hellos
         return True
 
     def _introduce(self) -> None:
@@ -557,6 +561,8 @@ class LocalLaunch:
         if lost:
             message = f"{lost}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)
+        if self._server.refused:
+            message += f"\n  {self._server.refused} foreign messages were refused"
         if crew.own.mpi is not None and crew.own.mpi.said():
             message += f"\n{indent(crew.own.mpi.said(), '  mpirun: ')}"
         failure = None if lost else _failure(culprit_of(states))

@@ -30,10 +30,15 @@ _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
+def readable(text: str) -> str:
+    """``text`` with bytes that are no UTF-8, as the system may hand over, written out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of ``environment`` that a journal may hold, without what looks like a secret."""
     return {
-        name: without_secrets(value)
+        readable(name): without_secrets(readable(value))
         for name, value in sorted(environment.items())
         if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES) and not names_secret(name)
     }

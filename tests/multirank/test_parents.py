@@ -1,0 +1,123 @@
+"""What started cclmark dies: a shell, its terminal, or the program that a launcher left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import time
+import uuid
+
+import pytest
+from pods import SWEEP, pods_in
+
+from cclmark.results.journal import read_journal
+from conftest import PROGRAM, environment, tagged_processes, wait_until
+
+SOON_S = 20.0
+ENDLESS = (*SWEEP, "-N", "0")
+PARENT = [
+    *(sys.executable, "-c"),
+    "import subprocess, sys; sys.exit(subprocess.Popen(sys.argv[1:]).wait())",
+]
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.fixture
+def pods(tag, tmp_path):
+    with pods_in(tmp_path, tag) as made:
+        yield made
+
+
+@pytest.fixture
+def terminal(tag, tmp_path):
+    """A shell that runs cclmark on a terminal: the shell, the terminal's other end, the tag."""
+    own = f"{tag}-{uuid.uuid4().hex}"
+    outside, inside = pty.openpty()
+    command = [*PROGRAM, *ENDLESS[:2], "host:2", *ENDLESS[3:], "--journal", "run.jsonl"]
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", f"{shlex.join(command)}; exit $?"],
+        cwd=tmp_path,
+        env=environment(own, None),
+        stdin=inside,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )
+    os.close(inside)
+    yield shell, outside, own
+    for pid in tagged_processes(own):
+        os.kill(pid, signal.SIGKILL)
+    shell.wait(10)
+
+
+@pytest.mark.parametrize("what", ["the shell is killed", "the terminal is closed"])
+def test_a_shell_above_that_goes(terminal, tmp_path, what):
+    """The kernel hangs up on all that the terminal had in its foreground."""
+    shell, outside, own = terminal
+    path = tmp_path / "run.jsonl"
+    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") > 3, "there are results")
+    if what == "the shell is killed":
+        shell.kill()
+    else:
+        os.close(outside)
+    wait_until(lambda: not tagged_processes(own), "all of it is gone", SOON_S)
+    journal = read_journal(path)
+    assert journal.damaged_lines == 0
+    assert len(journal.results) >= 3
+    assert journal.footer.exit_code == 130
+    assert "SIGHUP" in journal.footer.message
+    if what == "the shell is killed":
+        os.close(outside)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_parent_of_a_launched_process_is_killed(pods, rank):
+    """Nobody tells the process itself, as when a launcher is killed by force."""
+    started = [pods.start(one, 2, *ENDLESS, prefix=PARENT) for one in range(2)]
+    wait_until(lambda: pods.results() > 3, "there are results")
+    begin_s = time.monotonic()
+    started[rank].kill()
+    ended = [pods.end(process, SOON_S) for process in started]  # their output is open until then
+    wait_until(lambda: not tagged_processes(pods.tag), "all of it is gone")
+    assert time.monotonic() - begin_s < SOON_S
+    (path,) = pods.directory.rglob("*.jsonl")
+    journal = read_journal(path)
+    assert journal.damaged_lines == 0
+    if rank == 0:
+        assert "what launched this process is gone" in journal.footer.message
+        assert journal.footer.exit_code == ended[1][0] == 130
+    else:
+        assert "process 1 (pid " in ended[0][2]
+        assert journal.footer.exit_code == ended[0][0] == 4
+
+
+def test_the_parent_is_killed_before_all_have_come(pods):
+    first = pods.start(0, 2, *ENDLESS, "-T", "100", prefix=PARENT)
+    shared = pods.directory / "shared"
+    wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+    first.kill()
+    pods.end(first, SOON_S)
+    wait_until(lambda: not tagged_processes(pods.tag), "it is gone", SOON_S)
+    assert list(shared.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_said_to_be(pods):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        env = {"CCLMARK_SECRET": "a secret that is long", "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
+        code, out, err = pods.end(pods.start(0, 2, *SWEEP, "-T", "5", **env))
+    assert (code, out) == (3, "")
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in err
+    assert "CCLMARK_ADDRESS" in err
+    assert list(pods.directory.rglob("*.jsonl")) == []
