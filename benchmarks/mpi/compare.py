@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from cclmark import _engine as engine
+from cclmark.results.machine import spread_over_cores
 
 OPERATIONS = ("all_reduce", "all_gather", "alltoall", "broadcast")
 SIZES = [64 << (2 * i) for i in range(9)]
@@ -61,14 +62,17 @@ def spare_bytes() -> int:
 
 
 def of_loop(program: Path, prefix: Path, operation: str) -> dict[int, tuple[float, float]]:
-    """Microseconds of the median and of the fastest batch by size in bytes."""
-    text = run(
-        [
-            *(str(prefix / "bin" / "mpirun"), "-n", "2", "--bind-to", "core", str(program)),
-            *(operation, str(spare_bytes()), *map(str, SIZES)),
-        ],
-        prefix,
-    )
+    """Microseconds of the median and of the fastest batch by size in bytes.
+
+    Each rank on the processor that cclmark takes for it: which caches two ranks share decides more
+    than anything else here.
+    """
+    command = [str(prefix / "bin" / "mpirun"), "--bind-to", "none"]
+    for rank, processor in enumerate(spread_over_cores(os.sched_getaffinity(0))[:2]):
+        command += [":"] if rank else []
+        command += ["-n", "1", "taskset", "-c", str(processor), str(program)]
+        command += [operation, str(spare_bytes()), *map(str, SIZES)]
+    text = run(command, prefix)
     rows = [line.split() for line in text.splitlines()]
     return {int(size): (float(middle), float(least)) for size, middle, least in rows}
 

@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
+from pods import SWEEP, pods_in
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
-from conftest import PROGRAM, environment, tagged_processes, wait_until
-
-SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")
-
-
-class Pods:
-    """Processes that know their number and how many they are, as in pods."""
-
-    def __init__(self, tag: str, directory: Path) -> None:
-        self.directory = directory
-        self.processes: list[subprocess.Popen[str]] = []
-        self._tag = tag
-
-    def start(self, rank, number, *arguments, **env):
-        extra = {
-            "RANK": str(rank),
-            "WORLD_SIZE": str(number),
-            "CCLMARK_SHARED_DIR": str(self.directory / "shared"),
-            **env,
-        }
-        self.processes.append(
-            subprocess.Popen(
-                [*PROGRAM, *(arguments or SWEEP)],
-                cwd=self.directory,
-                env=environment(self._tag, {name: text for name, text in extra.items() if text}),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return self.processes[-1]
-
-    def end(self, process, timeout_s=60):
-        out, err = process.communicate(timeout=timeout_s)
-        assert "Traceback" not in err, err
-        return process.returncode, out, err
+from conftest import wait_until
 
 
 @pytest.fixture
 def pods(tag, tmp_path):
-    own = f"{tag}-pods-{os.urandom(4).hex()}"
-    made = Pods(own, tmp_path)
-    yield made
-    for pid in tagged_processes(own):
-        os.kill(pid, signal.SIGKILL)
-    for process in made.processes:
-        process.communicate()
+    with pods_in(tmp_path, tag) as made:
+        yield made
 
 
 def test_only_the_first_prints_and_writes(pods):
@@ -186,7 +142,7 @@ def test_a_process_killed_before_all_have_come(pods, rank):
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_process_killed_while_it_measures(pods, rank):
     started = [pods.start(one, 3, *SWEEP, "-N", "0") for one in range(3)]
-    wait_until(lambda: _results(pods.directory) > 3, "there are results")
+    wait_until(lambda: pods.results() > 3, "there are results")
     begin_s = time.monotonic()
     started[rank].kill()
     others = [process for process in started if process is not started[rank]]
@@ -199,10 +155,6 @@ def test_a_process_killed_while_it_measures(pods, rank):
     from cclmark.results.journal import read_journal
 
     assert read_journal(journal).damaged_lines == 0
-
-
-def _results(directory):
-    return sum(path.read_bytes().count(b"\n") for path in directory.rglob("*.jsonl"))
 
 
 def two(on_one_host=False, address=""):

@@ -69,7 +69,7 @@ def job_for(server: Server, **changes) -> Job:
 
 @pytest.fixture
 def server():
-    with contextlib.closing(Server()) as running:
+    with contextlib.closing(Server(ranks=3)) as running:
         yield running
 
 
@@ -281,6 +281,18 @@ def test_a_message_of_many_or_no_parts_is_refused(server):
         client._socket.send(b"")
         assert hear(server, lambda _: server.refused == 2) == []
     still_works(server)
+
+
+def test_a_flood_that_nobody_looks_at_does_not_keep_it_from_closing():
+    """As while the one who receives is busy: ZeroMQ has a thread of its own that must go on."""
+    server = Server()
+    for _ in range(3000):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+    closing = threading.Thread(target=server.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive(), "it hangs"
 
 
 def test_a_message_larger_than_any_of_ours_is_not_read(server):

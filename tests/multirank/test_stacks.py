@@ -67,7 +67,7 @@ def hung() -> Iterator[Hung]:
     board = Board(board_fd, 2)
     ranks: list[RankProcess] = []
     over = threading.Event()
-    with contextlib.closing(Server()) as server:
+    with contextlib.closing(Server(ranks=2)) as server:
 
         def serve() -> None:
             while not over.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,9 +19,12 @@ from cclmark.cli.pairs import pairs_command
 from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
-from cclmark.errors import EXIT_INTERRUPTED, CclmarkError, Followed, RankError
+from cclmark.errors import EXIT_INTERRUPTED, EXIT_MISSING, CclmarkError, Followed, RankError
 from cclmark.launch.placement import speaks
 from cclmark.signals import interrupt, on_ending_signals
+
+# What the kernel says when this user may have no more files, processes, threads or memory.
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class _InOrder(SaysHelp, click.Group):
@@ -110,6 +114,14 @@ def main() -> None:
     except BrokenPipeError:
         # Nobody reads what is said either, as behind ``2>&1 | head``: only the code is left.
         os._exit(EXIT_INTERRUPTED)
+    except Exception as error:  # of Python, or of ZeroMQ, which has its own
+        if getattr(error, "errno", None) not in _SHORTAGES:
+            raise
+        print(
+            f"cclmark: {error}: there are limits for this user or container; see ulimit -a",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_MISSING)
 
 
 def _run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")
+_LOST_S = 0.1  # between two looks at thousands of processes
+_OTHER_FILES = 256  # that are open besides a connection to each process and rank
 
 
 class RemoteMember:
@@ -54,12 +57,14 @@ class RemoteMember:
         self.process = join.rank
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
         self.seen: list[Look] = []
+        self._ranks: set[int] = set()
         self.ready_for = 0
         self.heard_s = time.monotonic()
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Has it start the ranks that these jobs are for."""
         owner = self._owner
+        self._ranks = {job.rank for job in jobs}
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
@@ -78,7 +83,7 @@ class RemoteMember:
         """Takes note of what it says."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
-            self.seen = message.looks
+            self.seen = [look for look in message.looks if look.rank in self._ranks]
         elif isinstance(message, Ready):
             self.ready_for = message.attempt
             self.seen = []
@@ -114,6 +119,8 @@ class Crew:
     attempts: int = 0
 
     def __post_init__(self) -> None:
+        self._lost = ""
+        self._lost_looked_s = 0.0
         owners: dict[int, Join] = {}
         for join, host in zip(self.joins, self.host_of, strict=True):
             owners.setdefault(host, join)
@@ -146,8 +153,12 @@ class Crew:
             self.remote[message.rank - 1].hear(message)
 
     def lost(self) -> str:
-        """Which process is gone, and why; empty while none is."""
-        return next((text for member in self.remote if (text := member.lost())), "")
+        """Which process is gone, and why; empty while none is. As it was a moment ago at most."""
+        now_s = time.monotonic()
+        if now_s > self._lost_looked_s + _LOST_S:
+            self._lost_looked_s = now_s
+            self._lost = next((text for member in self.remote if (text := member.lost())), "")
+        return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
         """Has all ended that an earlier attempt left, and new memory made. Raises RankError."""
@@ -219,6 +230,7 @@ def gather_crew(
     """Waits for all processes. Raises what keeps any of them from taking part, and RankError
     for those that do not come within ``timeout_s``.
     """
+    _allow_connections(placement.processes)
     own = LocalMember()
     try:
         meeting = open_meeting(placement, os.environ, timeout_s)
@@ -230,6 +242,8 @@ def gather_crew(
         _wait_for_all(placement, meeting, joins, timeout_s)
         found = [joins[process] for process in range(placement.processes)]
         _check_alike(found)
+        devices = _all_devices(found)
+        _allow_connections(placement.processes + len(devices.indices))
     except BaseException as error:
         code = error.exit_code if isinstance(error, CclmarkError) else EXIT_DIED
         for process in list(joins)[1:]:
@@ -238,15 +252,30 @@ def gather_crew(
         meeting.close()
         raise
     meeting.close_door()
-    identities = list(dict.fromkeys(join.host.identity for join in found))
+    hosts = {
+        name: host for host, name in enumerate(dict.fromkeys(join.host.identity for join in found))
+    }
     return Crew(
         placement=placement,
         meeting=meeting,
         joins=found,
         own=own,
-        devices=_all_devices(found),
-        host_of=[identities.index(join.host.identity) for join in found],
+        devices=devices,
+        host_of=[hosts[join.host.identity] for join in found],
     )
+
+
+def _allow_connections(number: int) -> None:
+    """Raises this process's limit of open files as far as needed; MissingError where it may not."""
+    needed = number + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise MissingError(
+            f"{number} connections of processes and ranks need {needed} open files, and this "
+            f"process may have {hard}: raise the limit where the first process runs (ulimit -Hn)"
+        )
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _own_join(
@@ -290,6 +319,7 @@ def _wait_for_all(
     placement: Placement, meeting: Meeting, joins: dict[int, Join], timeout_s: float
 ) -> None:
     server, number = meeting.server, placement.processes
+    server.processes = number
     deadline_s = time.monotonic() + timeout_s
     ready = {0}
     while len(ready) < number:
@@ -298,9 +328,6 @@ def _wait_for_all(
                 joins[message.rank].host.clock_ahead_s = message.clock_s - time.time()
                 ready.add(message.rank)
             if not isinstance(message, Join):
-                continue
-            if not 0 < message.rank < number:
-                server.refused += 1
                 continue
             joins[message.rank] = message
             server.tell(message.rank, Clear(0))
@@ -312,7 +339,7 @@ def _wait_for_all(
                 f"{first.host.machine.hostname} and pid {double.pid} on "
                 f"{double.host.machine.hostname}. What the launcher tells them is wrong"
             )
-        gone = [process for process in joins if process and server.cut_off_s(process) > CUT_S]
+        gone = [process for process in server.cut_off(CUT_S) if process in joins]
         if gone:
             join = joins[gone[0]]
             raise RankError(

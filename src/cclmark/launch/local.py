@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
@@ -40,6 +41,7 @@ from cclmark.rendezvous.messages import (
     Described,
     Failed,
     Finished,
+    FromAny,
     Hello,
     Job,
     Look,
@@ -67,7 +69,7 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _LAST_WORDS_S = 1.0
-_RAS_S = 2.5
+_RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
 
@@ -189,6 +191,7 @@ class LocalLaunch:
                 else:
                     self._crew = given
                 self._server = self._crew.meeting.server
+                self._server.ranks = self._size
                 try:
                     return self._supervise()
                 except KeyboardInterrupt as interruption:
@@ -265,7 +268,7 @@ class LocalLaunch:
         own = [rank.pid for rank in self._crew.own.ranks]
 
         def ask() -> None:
-            self._ras = ask_ras(own, os.environ)
+            self._ras = ask_ras(own, os.environ, _RAS_S)
 
         self._asking = threading.Thread(target=ask, daemon=True)
         self._asking.start()
@@ -362,7 +365,8 @@ class LocalLaunch:
         free = {host: set[int]() for host in hosts}
         for join, host in zip(crew.joins, crew.host_of, strict=True):
             free.setdefault(host, set()).update(join.processors)
-        crowded = {host for host in free if list(hosts).count(host) > len(free[host])}
+        ranks_on = Counter(hosts)
+        crowded = {host for host in free if ranks_on[host] > len(free[host])}
         chosen: list[list[int]] = []
         for process, host in zip(self._process_of_rank(), hosts, strict=True):
             fitting = [one for one in crew.joins[process].processors if one in free[host]]
@@ -374,7 +378,10 @@ class LocalLaunch:
         return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
-        for message in self._server.receive(timeout_s):
+        received = self._server.receive(timeout_s)
+        sensible = [message for message in received if self._makes_sense(message)]
+        self._server.refused += len(received) - len(sensible)
+        for message in sensible:
             if isinstance(message, Hello):
                 self._hellos[message.rank] = message
                 mpi = self._crew.own.mpi
@@ -399,6 +406,21 @@ class LocalLaunch:
                 self._crew.hear(message)
         if self._started:
             self._pass_on_results()
+
+    def _makes_sense(self, message: FromAny) -> bool:
+        """Whether the numbers in it are those of things that there are: they are looked up."""
+        if isinstance(message, Hello):
+            number = len(self._request.processes[message.rank])
+            first = message.rank * number
+            every = range(len(self._request.devices.indices))
+            return [device.rank for device in message.devices] == [
+                *range(first, first + number)
+            ] and all(one in every and other in every for one, other in message.reach)
+        if isinstance(message, Measured):
+            return 0 <= message.result.index < len(self._request.things)
+        if isinstance(message, Failed):
+            return -1 <= message.case_index < len(self._request.things)
+        return True
 
     def _introduce(self) -> None:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
@@ -431,14 +453,14 @@ class LocalLaunch:
     def _ask_for_descriptions(self) -> None:
         """One process of each host asks its vendor's interface; this one in a thread."""
         hosts = self._host_of_rank()
-        for host in dict.fromkeys(self._crew.host_of):
-            devices = [
-                device
-                for rank, hello in self._hellos.items()
-                if hosts[rank] == host
-                for device in hello.devices
-            ]
-            process = self._crew.host_of.index(host)
+        of_host: dict[int, list[DeviceDescription]] = {}
+        for rank, hello in self._hellos.items():
+            of_host.setdefault(hosts[rank], []).extend(hello.devices)
+        speakers: dict[int, int] = {}
+        for process, host in enumerate(self._crew.host_of):
+            speakers.setdefault(host, process)
+        for host, process in speakers.items():
+            devices = of_host.get(host, [])
             if process > 0:
                 self._server.tell(process, Describe(devices))
                 continue
@@ -510,7 +532,10 @@ class LocalLaunch:
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        return any(look.overdue for look in self._looks.values())
+        """Whether a rank takes too long. After its last word it may take any time."""
+        return any(
+            look.overdue and look.rank not in self._finished for look in self._looks.values()
+        )
 
     def _give_up(self) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
@@ -543,7 +568,7 @@ class LocalLaunch:
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._crew.hosts
         host_of = self._host_of_rank()
-        heard = list(self._failures)
+        heard = {rank: order for order, rank in enumerate(self._failures)}
         unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
         for rank in range(self._size):
@@ -567,7 +592,7 @@ class LocalLaunch:
                     exit_status=look.exit_status if rank not in self._finished else None,
                     stopped=rank in stopped or look.stopped,
                     failure=self._failures.get(rank),
-                    heard=heard.index(rank) if rank in heard else 0,
+                    heard=heard.get(rank, 0),
                     in_phase_s=look.in_phase_s,
                     stack=look.stack,
                 )

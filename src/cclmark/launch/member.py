@@ -115,7 +115,7 @@ class LocalMember:
         status = self._board.read(rank.rank)
         now_s = time.monotonic()
         counts = status.operations
-        has_end = status.deadline_s > 0 and status.phase != "finished"
+        has_end = status.deadline_s > 0
         margin_s = min(_LATE_S, _LATE_SHARE * (status.deadline_s - status.since_s))
         return Look(
             rank=rank.rank,
@@ -127,7 +127,7 @@ class LocalMember:
             overdue=has_end and now_s > status.deadline_s + OVERTIME_S,
             exit_status=rank.exit_status(),
             stopped=closely and rank.is_stopped(),
-            late=has_end and now_s > status.deadline_s - margin_s,
+            late=has_end and status.phase != "finished" and now_s > status.deadline_s - margin_s,
             operations=(counts.entered, counts.complete, counts.before_batch) if counts else None,
         )
 

@@ -38,11 +38,11 @@ class PersistentLaunch:
             self._tally.begin_attempt()
             outcome = LocalLaunch(request, self._tally).run()
             failure = outcome.failure
-            if outcome.exit_code != EXIT_DIED or failure is None or failure.case_index < 0:
+            if failure is None or failure.case_index not in range(len(cases)):
                 return outcome
-            if failure.kind not in self._forgiven or not request.cases:
+            if outcome.exit_code != EXIT_DIED or failure.kind not in self._forgiven:
                 return outcome
-            if not request.in_pairs and request.settings.cycles != 1:
+            if not request.cases or not (request.in_pairs or request.settings.cycles == 1):
                 return outcome
             in_a_row = 1 if len(self._tally.done) > before else in_a_row + 1
             culprit = cases[failure.case_index]

@@ -28,13 +28,22 @@ _LOOK_MS = 50
 
 
 class Connection:
-    """An encrypted connection to the first process of a run."""
+    """An encrypted connection to the first process of a run.
+
+    ``context``: whose threads serve it, for who has many connections; its own where none is given.
+    """
 
     def __init__(
-        self, endpoint: str, server_key: bytes, public_key: bytes, secret_key: bytes
+        self,
+        endpoint: str,
+        server_key: bytes,
+        public_key: bytes,
+        secret_key: bytes,
+        context: zmq.Context[zmq.Socket[bytes]] | None = None,
     ) -> None:
         """Connects in the background: the first message waits for the connection."""
-        self._context = zmq.Context()
+        self._is_own_context = context is None
+        self._context = context or zmq.Context()
         self.socket = self._context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.IPV6, 1)
@@ -51,7 +60,8 @@ class Connection:
     def close(self, linger_ms: int = _LINGER_MS) -> None:
         """Sends what is still waiting, for ``linger_ms`` at most."""
         self.socket.close(linger=linger_ms)
-        self._context.term()
+        if self._is_own_context:
+            self._context.term()
 
 
 class Client:
@@ -110,11 +120,16 @@ class Client:
 class Follower:
     """The connection of a process that follows the first one's orders."""
 
-    def __init__(self, endpoint: str, keys: Keys) -> None:
-        """Connects in the background."""
+    def __init__(
+        self,
+        endpoint: str,
+        keys: Keys,
+        context: zmq.Context[zmq.Socket[bytes]] | None = None,
+    ) -> None:
+        """Connects in the background. ``context`` is that of Connection."""
         self.token = keys.token
         self._connection = Connection(
-            endpoint, keys.server_public, keys.client_public, keys.client_secret
+            endpoint, keys.server_public, keys.client_public, keys.client_secret, context
         )
         self._socket = self._connection.socket
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -31,9 +32,11 @@ from cclmark.rendezvous.messages import (
 )
 
 _MOST_MESSAGE_BYTES = 64 << 20
-_MOST_VALUES = 1 << 16  # kept for ranks that may ask for them
+_MOST_KEYS = 1 << 16  # of values and meetings; a run has few
+_MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do something else
 _LAST_WORDS_MS = 500
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+_MONITOR = "inproc://connections"
 _OF_PROCESSES = (Join, Ready, Seen, Described)
 
 
@@ -43,13 +46,17 @@ class Server:
 
     Connections are encrypted with CURVE under keys made for this run, and every message carries the
     run's one-time token; a peer without either is dropped and counted in ``refused``. So is who
-    speaks for a rank or a process for which another connection has spoken, see ``doubles``.
+    speaks for a rank or a process for which another connection has spoken, see ``doubles``, or for
+    one that there is not: ranks are numbered below ``ranks``, other processes from 1 and below
+    ``processes``.
     """
 
     keys: Keys = field(default_factory=Keys.new)
     address: str = "127.0.0.1"
     port: int = 0
     refused: int = 0
+    ranks: int = 0
+    processes: int = 1
 
     def __post_init__(self) -> None:
         """Binds. Raises zmq.ZMQError when that address and port are not usable."""
@@ -65,7 +72,12 @@ class Server:
         self._socket.curve_server = True
         self._socket.curve_secretkey = self.keys.server_secret
         self._socket.curve_publickey = self.keys.server_public
-        self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
+        # Room without bound: where there is none, ZeroMQ's thread stands still until somebody
+        # reads, and closing waits for that thread. A flood of strangers could bring it on.
+        self._monitor = self._context.socket(zmq.PAIR)
+        self._monitor.setsockopt(zmq.RCVHWM, 0)
+        self._socket.monitor(_MONITOR, _CONNECTION_EVENTS)
+        self._monitor.connect(_MONITOR)
         host = f"[{self.address}]" if ":" in self.address else self.address
         try:
             self._socket.bind(f"tcp://{host}:{self.port or '*'}")
@@ -96,7 +108,7 @@ class Server:
         messages: list[FromAny] = []
         if self._socket.poll(int(timeout_s * 1000)):
             with contextlib.suppress(zmq.Again):
-                while True:
+                for _ in range(_MOST_AT_ONCE):
                     frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
                     message = self._accept(frames)
                     if message is not None and not self._serve(frames[0].bytes, message):
@@ -114,6 +126,10 @@ class Server:
         since_s = self._cut_s.get(process)
         return 0.0 if since_s is None else time.monotonic() - since_s
 
+    def cut_off(self, longer_than_s: float) -> list[int]:
+        """The processes that are cut off for longer than that."""
+        return [process for process in self._cut_s if self.cut_off_s(process) > longer_than_s]
+
     def forget_ranks(self) -> None:
         """Lets others speak for the ranks: those before them are gone. What they said is gone too.
 
@@ -130,10 +146,7 @@ class Server:
         Events of success do not name their connection, so one that closes is taken for a stranger
         as long as there are any, unless a rank has said its last word.
         """
-        while self._monitor.poll(0):
-            # The first frame holds the event's number and its value; pyzmq's own reader imports
-            # asyncio, a fifth of the time that this program takes to start.
-            event, value = struct.unpack_from("=Hi", self._monitor.recv_multipart()[0])
+        for event, value in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
                 self._strangers += 1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -146,6 +159,15 @@ class Server:
                 self._strangers -= 1
                 self.refused += 1
 
+    def _connection_events(self) -> Iterator[tuple[int, int]]:
+        """Number and value of each event that there is by now.
+
+        pyzmq's own reader imports asyncio, a fifth of the time that this program takes to start.
+        """
+        with contextlib.suppress(zmq.Again):
+            while True:
+                yield struct.unpack_from("=Hi", self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+
     def _accept(self, frames: list[zmq.Frame]) -> FromAny | None:
         try:
             message: FromAny = self._decoder.decode(frames[-1].buffer)
@@ -156,6 +178,10 @@ class Server:
             self.refused += 1
             return None
         of_process = isinstance(message, _OF_PROCESSES)
+        known = range(1, self.processes) if of_process else range(self.ranks)
+        if message.rank not in known:
+            self.refused += 1
+            return None
         speakers = self._process_speakers if of_process else self._rank_speakers
         sender = frames[0].bytes
         if speakers.setdefault(message.rank, sender) != sender:
@@ -170,14 +196,14 @@ class Server:
 
     def _serve(self, sender: bytes, message: FromAny) -> bool:
         if isinstance(message, Put):
-            if len(self._values) < _MOST_VALUES:
+            if len(self._values) < _MOST_KEYS:
                 self._values[message.key] = message.value
             for waiting in self._waiting.pop(message.key, []):
                 self._send(waiting, Value(message.key, message.value))
         elif isinstance(message, Want):
             if message.key in self._values:
                 self._send(sender, Value(message.key, self._values[message.key]))
-            else:
+            elif len(self._waiting) < _MOST_KEYS:
                 self._waiting.setdefault(message.key, []).append(sender)
         elif isinstance(message, Gather):
             self._meet(sender, message)
@@ -188,28 +214,30 @@ class Server:
         return True
 
     def _meet(self, sender: bytes, message: Gather) -> None:
+        if len(self._meetings) >= _MOST_KEYS:
+            return
         come = self._meetings.setdefault(message.key, {})
         come[message.part] = (sender, message.values)
         if len(come) < message.parts:
             return
         del self._meetings[message.key]
-        met = self._encoder.encode(
-            Met(message.key, {part: values for part, (_, values) in come.items()})
-        )
+        met = Met(message.key, {part: values for part, (_, values) in come.items()})
+        # One copy for all: what waits to be sent must not grow with the square of the hosts.
+        content = zmq.Frame(self._encoder.encode(met), copy=True)
         for who, _ in come.values():
-            self._send_encoded(who, met)
+            self._send_encoded(who, content)
 
     def _send(self, to: bytes, message: ToRank | ToProcess) -> None:
         self._send_encoded(to, self._encoder.encode(message))
 
-    def _send_encoded(self, to: bytes, content: bytes) -> None:
+    def _send_encoded(self, to: bytes, content: bytes | zmq.Frame) -> None:
         # Who is gone is noticed by those who watch: nothing is owed to it.
         with contextlib.suppress(zmq.ZMQError):
             self._socket.send_multipart([to, content], zmq.NOBLOCK)
 
     def close(self) -> None:
         """Frees the port. What was said last is given a moment to leave."""
-        self._socket.disable_monitor()
+        self._socket.monitor(None, 0)
         self._monitor.close(linger=0)
         self._socket.close(linger=_LAST_WORDS_MS)
         self._context.term()

@@ -45,6 +45,7 @@ def reserve_for(
     """
     rooms = {case: room_for(case) for case in cases}
     limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
+    refused = ""
     for limit in [*limits, 0]:
         fitting = [room for room in rooms.values() if sum(room) <= limit]
         send_bytes = max((room[0] for room in fitting), default=0)
@@ -63,8 +64,9 @@ def reserve_for(
         if max(team.gather([1.0 if failed else 0.0])) == 0:
             return {
                 case: f"needs {format_size(sum(room))} of memory per rank; "
-                f"{format_size(free_bytes)} are free"
+                f"{format_size(free_bytes)} are free{refused}"
                 for case, room in rooms.items()
                 if sum(room) > limit
             }
+        refused = f", but {failed or 'another rank did not get it'}"
     raise engine.OutOfMemoryError(f"not even the smallest buffers could be had: {failed}")

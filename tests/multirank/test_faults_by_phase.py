@@ -1,0 +1,116 @@
+"""A rank that is killed or stopped, in each phase that ranks go through.
+
+Where a phase is too short to be hit, the rank is held in it; where it can be long, it is: there the
+rank is in the engine's hands. Bounds on time tell an end from a hang, not fast from slow.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+RANKS = 3
+SWEEP = ("all_reduce", "--devices", f"host:{RANKS}", "-b", "64", "-e", "64")
+TIMEOUT_S = 2
+AT_MOST_S = TIMEOUT_S + 10.0
+MANY = "100000000"  # operations; nobody waits for their end
+SHORT = ("-n", "5", "-w", "0", "-N", "3")
+HELD = (
+    "opening the device",
+    "loading the library",
+    "communicator creation",
+    "allocating buffers",
+    "preparing",
+    "shutdown",
+    "finished",
+)
+LONG = {
+    "warm-up": ("-n", "1", "-w", MANY),
+    "timing": ("-n", MANY, "-w", "0"),
+    "verification": ("-n", "1", "-w", "0", "-c", MANY),
+}
+BEHIND = ("shutdown", "finished")  # all results
+HOLD = """
+import os, sys, time
+
+if "cclmark.run.worker" in sys.orig_argv:
+    from cclmark.rendezvous.board import Board
+
+    enter = Board.enter
+
+    def hold(board, rank, phase, *rest):
+        enter(board, rank, phase, *rest)
+        if f"{rank} {phase}" == os.environ["HELD_IN_TEST"]:
+            time.sleep(120)
+
+    Board.enter = hold
+"""
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.fixture
+def struck(background, tmp_path):
+    """A run of which ``rank`` has got a signal in ``phase``, its end, and the rank's process."""
+    (tmp_path / "sitecustomize.py").write_text(HOLD)
+
+    def strike(rank, phase, number, *more, timeout_s=60):
+        held = {"PYTHONPATH": str(tmp_path), "HELD_IN_TEST": f"{rank} {phase}"}
+        if phase in HELD:
+            run = background(*SWEEP, *SHORT, "-T", str(timeout_s), *more, env=held)
+        else:
+            run = background(*SWEEP, *LONG.get(phase, SHORT), "-T", str(timeout_s), *more)
+        pid = run.wait_for_workers(RANKS)[rank]
+        run.wait_for_phase(rank, phase)
+        run.signal(pid, number)
+        return run, run.finish(AT_MOST_S), pid
+
+    return strike
+
+
+def check(run, ended, phase, says):
+    """Told who it was and where; what was measured before is there; nothing is damaged."""
+    assert ended.code == 4, ended.err
+    first = ended.message.splitlines()[0]
+    assert first.startswith(f"cclmark: {says} {phase}"), ended.err
+    if not run.journal_path.exists():
+        return
+    journal = run.read()
+    assert journal.damaged_lines == 0
+    assert journal.footer.exit_code == 4
+    assert len(journal.results) == (6 if phase in BEHIND else 0)
+
+
+@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
+def test_a_rank_that_is_killed(struck, rank, phase):
+    run, ended, pid = struck(rank, phase, signal.SIGKILL)
+    says = f"rank {rank} (host:{rank}, pid {pid}) was killed by SIGKILL during"
+    check(run, ended, phase, says)
+
+
+@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
+def test_a_rank_that_is_stopped(struck, rank, phase):
+    run, ended, pid = struck(rank, phase, signal.SIGSTOP, timeout_s=TIMEOUT_S)
+    assert time.monotonic() - run.killed_at_s < AT_MOST_S
+    says = f"rank {rank} (host:{rank}, pid {pid}) is stopped (SIGSTOP or a debugger) in"
+    check(run, ended, phase, says)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("rank", range(RANKS))
+def test_a_rank_that_waits_for_the_others_times(background, rank, number):
+    """All times are gathered after each batch; the next rank is held up before its own."""
+    late = (rank + 1) % RANKS
+    run = background(
+        *(*SWEEP, *SHORT, "--inject", f"delay:rank={late},ms=1000000", "-T", "4"),
+    )
+    pid = run.wait_for_workers(RANKS)[rank]
+    run.wait_for_phase(rank, "timing")
+    run.signal(pid, number)
+    ended = run.finish(4 + AT_MOST_S)
+    how = "was killed by" if number == signal.SIGKILL else "is stopped"
+    check(run, ended, "", f"rank {rank} (host:{rank}, pid {pid}) {how}".removesuffix(" "))

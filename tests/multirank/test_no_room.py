@@ -1,0 +1,148 @@
+"""Disks that are full, directories that nobody may write to, memory that does not suffice.
+
+What was written is kept and readable, the message says what to do, and the ranks are gone.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+
+import pytest
+
+from cclmark.results.journal import read_journal
+from conftest import PROGRAM, environment
+
+SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-f", "2", "-n", "5")
+ENDLESS = (*SWEEP, "-w", "1", "-N", "0")
+LIMIT_BYTES = 1 << 16
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.fixture
+def mounts(tmp_path):
+    """Mounts, as root alone may, what is unmounted with the test."""
+    mounted = []
+
+    def mount(*options):
+        place = tmp_path / "mounted"
+        place.mkdir()
+        made = subprocess.run(["mount", *options, place], capture_output=True, check=False)
+        if made.returncode != 0:
+            pytest.skip(f"this user may not mount: {made.stderr.decode().strip()}")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def check_full(code, err, path, why):
+    assert code == 3, err
+    assert "Traceback" not in err
+    assert f"cannot write the journal {path}: {why}" in err
+    assert "choose another place with --journal" in err
+    journal = read_journal(path)
+    assert journal.results
+    assert journal.damaged_lines <= 1, "more is lost than the line in flight"
+    assert {result.status for result in journal.results} == {"ok"}
+
+
+def run_to_its_end(tag, directory, *arguments, **options):
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        cwd=directory,
+        env=environment(tag, options.pop("env", None)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    ended = run_to_its_end(tag, tmp_path, *ENDLESS, "--journal", disk / "run.jsonl")
+    check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
+
+
+def test_a_journal_that_may_not_grow_any_more(background):
+    run = background(*ENDLESS)
+    run.wait_for_ranks(results=4)
+    resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (LIMIT_BYTES, LIMIT_BYTES))
+    ended = run.finish()
+    check_full(ended.code, ended.err, run.journal_path, "File too large")
+
+
+def test_a_disk_that_is_full_from_the_start(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
+    (disk / "filler").write_bytes(bytes(4096))
+    ended = run_to_its_end(tag, tmp_path, *SWEEP, "--journal", disk / "run.jsonl")
+    assert ended.returncode == 3
+    assert f"cannot write the journal {disk / 'run.jsonl'}: No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not list(disk.glob("*.jsonl")) or (disk / "run.jsonl").stat().st_size == 0
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["--journal", "cclmark-runs"])
+def test_a_directory_that_cannot_be_written_to(tag, mounts, named):
+    disk = mounts("-t", "tmpfs", "-o", "ro", "none")
+    journal = ("--journal", disk / "run.jsonl") if named else ()
+    ended = run_to_its_end(tag, disk, *SWEEP, *journal)
+    assert ended.returncode == 2
+    assert "Read-only file system" in ended.stderr
+    assert "--journal FILE" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_journal_that_is_taken_away_ends_nothing(background):
+    """Whoever removes the file has their reasons; the results are still on the screen."""
+    run = background(*SWEEP, "-w", "1", "-N", "200")
+    run.wait_for_ranks(results=2)
+    run.journal_path.unlink()
+    ended = run.finish(60)
+    assert ended.code == 0, ended.err
+    assert "all_reduce: peak bus bandwidth" in ended.out
+
+
+@pytest.mark.parametrize("number", [12, 16, 20])
+def test_files_that_may_not_be_opened(tag, tmp_path, number):
+    """For the control plane, for the board, for the ranks: one message, wherever it comes from."""
+    ended = run_to_its_end(
+        *(tag, tmp_path, *SWEEP, "-N", "2"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number)),
+    )
+    if ended.returncode == 0:
+        pytest.skip("this Python gets by with so few")
+    assert ended.returncode == 3, ended.stderr
+    assert "Too many open files" in ended.stderr
+    assert "ulimit -a" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_memory_that_does_not_suffice(tag, tmp_path):
+    """A limit for each process, as batch systems set it: what does not fit is skipped."""
+    limit_bytes = 1 << 30
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+    ended = run_to_its_end(
+        *(tag, tmp_path, "all_reduce", "--devices", "host:2", "-b", "64", "-e", "1G"),
+        *("-f", "16777216", "-n", "1", "-w", "0", "-c", "0"),
+        preexec_fn=limit,
+    )
+    assert ended.returncode == 0, ended.stderr
+    (path,) = tmp_path.rglob("*.jsonl")
+    journal = read_journal(path)
+    assert [result.status for result in journal.results] == ["ok", "ok", "skipped", "skipped"]
+    reason = journal.results[-1].reason
+    assert "needs 1 GiB of memory per rank" in reason
+    assert "Cannot allocate memory" in reason
+    assert "skipped: needs" in ended.stdout
+    assert "Traceback" not in ended.stderr

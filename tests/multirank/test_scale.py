@@ -1,0 +1,114 @@
+"""The first process of a run with 64 others, which are lightweight: their connections are real."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import pytest
+
+from cclmark.errors import MissingError
+from cclmark.launch.crew import gather_crew
+from cclmark.launch.devices import DeviceChoice
+from cclmark.rendezvous.messages import Hello
+from conftest import REPOSITORY
+
+PEERS = 64
+HOST = DeviceChoice("host", (0,))
+
+
+@pytest.fixture
+def peers(monkeypatch, tmp_path):
+    """The module of the benchmark, which measures with what is tested here."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "control_plane"))
+    monkeypatch.setenv("CCLMARK_SHARED_DIR", str(tmp_path / "shared"))
+    import peers
+
+    return peers
+
+
+@pytest.fixture
+def fleet(peers, tmp_path):
+    made = peers.Fleet(PEERS, tmp_path.name)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def crew(peers, fleet, tmp_path):
+    """All have joined, and their ranks have said hello. In the end all are sent home."""
+    fleet.begin("join", sys.argv[1:])
+    with gather_crew(peers.placement(0, PEERS + 1, tmp_path.name), HOST, 30) as made:
+        fleet.ended_s()
+        heard = serve(made, fleet, "connect")
+        while len(heard) < PEERS:
+            heard += made.meeting.server.receive(0.02)
+        assert {message.rank for message in heard if isinstance(message, Hello)} == set(
+            range(1, PEERS + 1)
+        )
+        yield made
+        fleet.begin("await_leave")
+    fleet.ended_s()
+
+
+def serve(crew, fleet, name, *arguments):
+    """Has the peers do something and serves them meanwhile. Returns what was heard."""
+    heard = []
+    fleet.begin(name, *arguments)
+    while not fleet.is_done():
+        for message in crew.meeting.server.receive(0.02):
+            crew.hear(message)
+            heard.append(message)
+    fleet.ended_s()
+    return heard
+
+
+def test_all_learn_meet_beat_and_are_told_to_abort(crew, fleet):
+    server = crew.meeting.server
+    assert crew.host_of == list(range(PEERS + 1))
+    assert crew.devices.indices == (0,) * (PEERS + 1)
+    serve(crew, fleet, "learn", "id", bytes(128))
+    for doubles in (0, 64, 0):
+        serve(crew, fleet, "meet", doubles)
+    beats = serve(crew, fleet, "beat")
+    assert sorted(message.rank for message in beats) == list(range(1, PEERS + 1))
+    for member in crew.members:
+        member.abort()
+    serve(crew, fleet, "await_abort")
+    assert crew.lost() == ""
+    assert server.refused == 0
+    for member in crew.remote:
+        assert member.seen[0].rank == member.process
+
+
+def test_one_that_vanishes_is_named_and_the_others_go_on(crew, fleet):
+    serve(crew, fleet, "vanish", 17)
+    deadline_s = time.monotonic() + 20
+    while not crew.lost() and time.monotonic() < deadline_s:
+        for message in crew.meeting.server.receive(0.02):
+            crew.hear(message)
+    assert crew.lost().startswith("process 17 (pid ")
+    assert crew.lost().endswith("is gone: its connection broke")
+    serve(crew, fleet, "beat")
+    assert crew.lost().startswith("process 17 (pid ")
+
+
+@pytest.fixture
+def few_files():
+    """As many open files as a shell usually grants, beside the ranks of this test."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (PEERS + 32, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_more_connections_than_files_may_be_open(fleet, few_files, crew):
+    serve(crew, fleet, "meet", 0)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 2 * PEERS
+
+
+def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    with pytest.raises(MissingError, match=r"300 connections .* 256: raise the limit .*ulimit -Hn"):
+        gather_crew(peers.placement(0, 300, "x"), HOST, 1)

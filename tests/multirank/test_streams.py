@@ -1,0 +1,274 @@
+"""Streams of bytes at the control port, by the thousand: random ones, and real ones that were bent.
+
+The first half comes from strangers. The other has the run's secret, but speaks for ranks and
+processes for which others have spoken: it is refused word by word, so that all can be counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+from pods import SWEEP, pods_in
+
+from cclmark.plan.cases import Case
+from cclmark.rendezvous.client import Connection
+from cclmark.rendezvous.keys import Keys
+from cclmark.rendezvous.messages import (
+    Described,
+    Failed,
+    Finished,
+    Gather,
+    Hello,
+    Join,
+    Look,
+    Measured,
+    Notice,
+    Observed,
+    Put,
+    Ready,
+    Seen,
+    Want,
+)
+from cclmark.rendezvous.server import Server
+from cclmark.results.machine import describe_host
+from cclmark.results.schema import (
+    CaseResult,
+    Condition,
+    DeviceDescription,
+    LibraryDescription,
+    Link,
+)
+from conftest import wait_until
+
+STREAMS = 5000
+RANKS = 2
+MOST_GROWTH_BYTES = 64 << 20
+SECRET = "correct horse battery staple"
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
+    """One of each kind that ranks and processes send."""
+    case = Case("all_reduce", "shm", RANKS, "float32", 64, 16, False, reduction="sum")
+    device = DeviceDescription(rank, "here", "host", rank, "processor", 1 << 30, 1)
+    library = LibraryDescription("shm", "1", "built in")
+    look = Look(rank, 1, "timing", 0, 1, 0.1, True, -9, True)
+    return [
+        Hello(rank, token, [device], [library], [(0, 1)]),
+        Put(rank, token, "id", b"believed"),
+        Want(rank, token, "id"),
+        Gather(rank, token, "all", rank, RANKS, b"believed"),
+        Measured(rank, token, CaseResult(0, case, "wrong", "believed")),
+        Observed(rank, token, Condition(rank, 0, 0, 0.0)),
+        Notice(rank, token, "believed"),
+        Failed(rank, token, "error", "believed", "timing", 0),
+        Finished(rank, token, {"timing": 1.0}),
+        Join(rank, token, "1", ["believed"], describe_host({}), 1, 3, 4, [0], ["host"], [0]),
+        Ready(rank, token, 1, 1e9),
+        Seen(rank, token, [look]),
+        Described(rank, token, [device], [Link(0, "PCIe", 1, 1e9)], "believed", ["believed"]),
+    ]
+
+
+def bent(content: bytes, chance: random.Random) -> bytes:
+    """``content`` with bytes changed, left out, put in, or said twice; now and then as it was."""
+    text = bytearray(content)
+    for _ in range(chance.choice((0, 1, 1, 2, 8))):
+        place = chance.randrange(len(text) + 1)
+        end = min(len(text), place + chance.randrange(1, 16))
+        kind = chance.randrange(4)
+        if kind == 0 and place < len(text):
+            text[place] = chance.randrange(256)
+        elif kind == 1:
+            del text[place:end]
+        elif kind == 2:
+            text[place:place] = chance.randbytes(end - place)
+        else:
+            text[place:place] = text[place:end]
+    return bytes(text)
+
+
+@contextlib.contextmanager
+def overheard(port: int) -> Iterator[tuple[int, bytearray]]:
+    """A port that leads to ``port``, and what is said there from the side that connects."""
+    said = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def carry(source: socket.socket, target: socket.socket, note: bytearray) -> None:
+            with contextlib.suppress(OSError):
+                while content := source.recv(65536):
+                    note += content
+                    target.sendall(content)
+
+        def serve() -> None:
+            with (
+                listener.accept()[0] as near,
+                socket.create_connection(("127.0.0.1", port)) as far,
+            ):
+                back = threading.Thread(target=carry, args=(far, near, bytearray()), daemon=True)
+                back.start()
+                carry(near, far, said)
+                with contextlib.suppress(OSError):
+                    far.shutdown(socket.SHUT_RDWR)
+                back.join(10)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield listener.getsockname()[1], said
+        serving.join(10)
+
+
+def speak(endpoint: str, keys: Keys) -> Connection:
+    """A connection with the run's secrets that leaves without waiting."""
+    made = Connection(endpoint, keys.server_public, keys.client_public, keys.client_secret)
+    made.socket.setsockopt(zmq.LINGER, 5000)
+    return made
+
+
+@pytest.fixture(scope="module")
+def handshake() -> bytes:
+    """What a rank says to a server, from the greeting to a message, encrypted."""
+    with contextlib.closing(Server(ranks=1)) as server:
+        with overheard(server.port) as (port, said):
+            rank = speak(f"tcp://127.0.0.1:{port}", server.keys)
+            rank.send(Notice(0, server.token, "heard"))
+            heard: list = []
+            wait_until(lambda: heard.extend(server.receive(0.01)) or heard, "it is heard")
+            rank.close()
+        assert b"CURVE" in said
+        return bytes(said)
+
+
+def strangers(port: int, handshake: bytes, number: int) -> None:
+    """Connects ``number`` times and says something else each time."""
+    chance = random.Random(1)
+    for place in range(number):
+        content = chance.randbytes(chance.randrange(200)) if place % 2 else handshake
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+            with contextlib.suppress(OSError):
+                stranger.sendall(bent(content, chance))
+            if place % 50 == 0:  # let some be read before they go
+                stranger.settimeout(0.05)
+                with contextlib.suppress(OSError):
+                    stranger.recv(4096)
+
+
+def false_friends(endpoint: str, keys: Keys, number: int) -> None:
+    """Says ``number`` things of every kind over five connections, with the right token and wrong
+    ones.
+    """
+    chance = random.Random(2)
+    known = []
+    for token in (keys.token, keys.token, bytes(32)):
+        for rank in range(-1, RANKS + 1):
+            known += [msgspec.msgpack.encode(one) for one in every_message(rank, token)]
+    with contextlib.ExitStack() as stack:
+        connections = [speak(endpoint, keys) for _ in range(5)]
+        for connection in connections:
+            stack.callback(connection.close)
+        for place in range(number):
+            connections[place % 5].socket.send(bent(chance.choice(known), chance))
+
+
+def received_beside(server: Server, doing: Callable[[], None]) -> list:
+    """What ``server`` takes for words of ranks while ``doing`` is done, and a moment longer."""
+    working = threading.Thread(target=doing, daemon=True)
+    working.start()
+    heard: list = []
+    while working.is_alive():
+        heard += server.receive(0.01)
+    before = -1
+    while before != server.refused:
+        before = server.refused
+        heard += server.receive(0.3)
+    return heard
+
+
+def test_streams_of_strangers_are_counted_and_that_is_all(handshake):
+    with contextlib.closing(Server(ranks=RANKS, processes=RANKS)) as server:
+        heard = received_beside(server, lambda: strangers(server.port, handshake, STREAMS))
+        assert heard == []
+        assert server.refused == STREAMS
+
+
+def test_words_for_those_who_have_spoken_are_counted_and_that_is_all():
+    with contextlib.closing(Server(ranks=RANKS, processes=RANKS)) as server:
+        own = speak(server.endpoint, server.keys)
+        own.send(Put(0, server.token, "id", b"right"))
+        own.send(Notice(1, server.token, "here"))
+        own.send(Ready(1, server.token, 0, 1e9))
+        heard: list = []
+        wait_until(lambda: heard.extend(server.receive(0.01)) or len(heard) == 2, "all are heard")
+        friends = lambda: false_friends(server.endpoint, server.keys, STREAMS)  # noqa: E731
+        assert received_beside(server, friends) == []
+        assert server.refused == STREAMS
+        own.send(Want(0, server.token, "id"))
+        server.receive(1.0)
+        assert b"right" in own.socket.recv()
+        own.close()
+
+
+def test_whoever_sends_without_end_does_not_keep_the_server_from_returning():
+    with contextlib.closing(Server(ranks=1)) as server:
+        connection = speak(server.endpoint, server.keys)
+        stop = threading.Event()
+
+        def talk() -> None:
+            while not stop.is_set():
+                connection.send(Notice(0, b"wrong", "x"))
+
+        talking = threading.Thread(target=talk, daemon=True)
+        talking.start()
+        try:
+            wait_until(lambda: server.receive(0.01) or server.refused > 10_000, "it goes on")
+        finally:
+            stop.set()
+            talking.join(10)
+            connection.close(0)
+
+
+def test_a_run_takes_ten_thousand_of_them_and_ends_well(tag, tmp_path, handshake):
+    """Two processes that share a secret, so that the test has it too."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
+    sweep = (*SWEEP[:-4], "--duration", "8", "--max-time", "0.1", "--format", "csv")
+    with pods_in(tmp_path, tag) as pods:
+        first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
+        wait_until(lambda: pods.results() > 3, "there are results")
+        before_bytes = resident_bytes(first.pid)
+        strangers(port, handshake, STREAMS)
+        false_friends(f"tcp://127.0.0.1:{port}", Keys.of(SECRET.encode()), STREAMS)
+        assert first.poll() is None, first.communicate()[1]
+        assert resident_bytes(first.pid) < before_bytes + MOST_GROWTH_BYTES
+        code, out, err = pods.end(first)
+        assert code == 0, err
+        assert pods.end(second)[0] == 0
+    assert "believed" not in out + err
+    refused = re.search(r"(\d+) foreign messages were refused", err)
+    assert refused, err
+    # Of connections that close, a few may be taken for those of ranks that have ended.
+    assert 2 * STREAMS - 10 <= int(refused[1]) <= 2 * STREAMS
+    (path,) = tmp_path.rglob("*.jsonl")
+    from cclmark.results.journal import read_journal
+
+    journal = read_journal(path)
+    assert b"believed" not in path.read_bytes()
+    assert journal.damaged_lines == 0
+    assert {result.status for result in journal.results} == {"ok"}
+    assert journal.footer.exit_code == 0
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory of a process is really there."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
