@@ -40,7 +40,6 @@ class Children:
 
     def __init__(self) -> None:
         self._signals: list[int] = []
-        self._steps = 0
         on_ending_signals(lambda number, _: self._signals.append(number))
 
     @property
@@ -56,14 +55,15 @@ class Children:
         said: Path,
         timeout_s: float,
         watch: Callable[[], None],
+        step: int,
     ) -> Ended:
         """Runs ``cclmark`` with ``arguments`` to its end, and calls ``watch`` now and then.
 
         What it prints goes to the file ``printed``, or to standard error where that is None; what
-        it says on its standard error to ``said``. Raises OutputError where they cannot be written,
+        it says on its standard error to ``said``. Under a launcher, children of the same ``step``
+        find each other. Raises OutputError where they cannot be written,
         MissingError where no process can be started.
         """
-        self._steps += 1
         began_s = time.monotonic()
         command = [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments]
         with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ class Children:
                     stderr=errors,
                     # Ctrl-C at a terminal would reach it twice: from there, and from here.
                     start_new_session=True,
-                    env={**os.environ, "CCLMARK_STEP": str(self._steps)},
+                    env={**os.environ, "CCLMARK_STEP": str(step)},
                 )
             except OSError as error:
                 raise MissingError(f"cannot start a process: {error.strerror}") from None

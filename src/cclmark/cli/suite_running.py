@@ -103,6 +103,7 @@ def _follow_suite(suite: Suite) -> int:
                     said=Path(directory) / f"{number}-{run}.err",
                     timeout_s=command.timeout_s,
                     watch=lambda: None,
+                    step=suite.step_of(command, run),
                 )
                 print(ended.said, end="", file=sys.stderr)
                 if ended.exit_code in (EXIT_USAGE, EXIT_MISSING):
@@ -202,6 +203,7 @@ class SuiteRun:
                 said=said,
                 timeout_s=command.timeout_s,
                 watch=self._progress.show,
+                step=self._suite.step_of(command, run),
             )
         except CclmarkError as error:
             # What was judged before is still to be told.

@@ -27,6 +27,7 @@ from cclmark.launch.member import LocalMember
 from cclmark.launch.placement import Placement
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
+    OF_PROCESSES,
     Abort,
     Clear,
     FromAny,
@@ -149,8 +150,12 @@ class Crew:
 
     def hear(self, message: FromAny) -> None:
         """Takes note of what another process says."""
-        if 0 < message.rank < len(self.joins):
-            self.remote[message.rank - 1].hear(message)
+        if isinstance(message, Ready):
+            join = self.joins[message.rank]
+            join.team_fd, join.board_fd = message.team_fd, message.board_fd
+            if message.left:
+                raise RankError(_left_behind(message.left, join.host.machine.hostname))
+        self.remote[message.rank - 1].hear(message)
 
     def lost(self) -> str:
         """Which process is gone, and why; empty while none is. As it was a moment ago at most."""
@@ -166,14 +171,18 @@ class Crew:
         self.attempts += 1
         if attempt == 0:
             return
-        self.own.clear()
+        left = self.own.clear()
+        if left:
+            raise RankError(_left_behind(left, self.joins[0].host.machine.hostname))
+        self.joins[0].team_fd, self.joins[0].board_fd = self.own.team_fd, self.own.board_fd
         server.forget_ranks()
         for member in self.remote:
             server.tell(member.process, Clear(attempt))
         deadline_s = time.monotonic() + timeout_s
         while any(member.ready_for < attempt for member in self.remote):
             for message in server.receive(_POLL_S):
-                self.hear(message)
+                if isinstance(message, OF_PROCESSES):
+                    self.hear(message)
             if self.lost() or time.monotonic() > deadline_s:
                 raise RankError(self.lost() or "not all processes have ended their ranks in time")
 
@@ -218,8 +227,10 @@ def follow_first(
     try:
         return follow(placement, os.environ, join, member, timeout_s)
     except CclmarkError as error:
+        # The first process has its own reasons, or none: this one is said here.
         host = join.host.machine.hostname
-        raise RankError(f"process {placement.process} on {host}: {error}") from None
+        print(f"cclmark: process {placement.process} on {host}: {error}", file=sys.stderr)
+        return error.exit_code
     finally:
         member.close()
 
@@ -300,6 +311,13 @@ def _own_join(
         notices=[chosen.notice] if chosen.notice else [],
         failure=str(devices) if failed else "",
         exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
+    )
+
+
+def _left_behind(pids: Sequence[int], host: str) -> str:
+    return (
+        f"pid {', '.join(map(str, pids))} on {host} cannot be ended: it hangs in the kernel, as "
+        "in a driver. Nothing more can be measured beside it"
     )
 
 

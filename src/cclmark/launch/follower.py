@@ -20,6 +20,7 @@ from cclmark.rendezvous.messages import (
     Clear,
     Describe,
     Described,
+    Failed,
     Join,
     Leave,
     Ready,
@@ -33,7 +34,7 @@ from cclmark.signals import on_ending_signals
 _POLL_S = 0.02
 _BEAT_S = 0.5
 _NO_ANSWER_S = 2.0  # until the note is looked at again: it may be one of an earlier run
-SILENCE_S = 10.0  # of a process whose connection holds
+SILENCE_S = 20.0  # of a process whose connection holds
 CUT_S = 1.0  # of one whose connection broke: it may come back
 
 
@@ -127,12 +128,21 @@ class _Obedience:
     def _obey(self, order: ToProcess) -> None:
         member = self._member
         if isinstance(order, Start):
-            member.meet_in(order.owner_pid, order.team_fd, order.board_fd)
-            member.start(order.jobs)
+            self._start(order)
         elif isinstance(order, Clear):
-            member.clear()
+            left = member.clear()
             self._aborted = False
-            self._follower.send(Ready(self._process, self._token, order.attempt, time.time()))
+            self._follower.send(
+                Ready(
+                    self._process,
+                    self._token,
+                    order.attempt,
+                    time.time(),
+                    member.team_fd,
+                    member.board_fd,
+                    left,
+                )
+            )
         elif isinstance(order, Abort):
             member.abort()
             self._aborted = True
@@ -145,6 +155,16 @@ class _Obedience:
             self._exit_code = order.exit_code
         else:
             assert isinstance(order, Alive)
+
+    def _start(self, order: Start) -> None:
+        """Starts the ranks. Where this machine does not let it, the first of them has failed."""
+        try:
+            self._member.meet_in(order.owner_pid, order.team_fd, order.board_fd)
+            self._member.start(order.jobs)
+        except OSError as error:
+            job = order.jobs[0]
+            text = f"process {self._process} cannot start its ranks: {error}"
+            self._follower.send(Failed(job.rank, job.token, "error", text, "start-up", -1))
 
     def _describe(self, order: Describe) -> None:
         self._described = describe_devices(order.devices, self._machine, self._process, self._token)

@@ -52,6 +52,7 @@ from cclmark.rendezvous.messages import (
 )
 from cclmark.results.machine import describe_machine
 from cclmark.results.schema import (
+    CaseResult,
     Condition,
     DeviceDescription,
     HostDescription,
@@ -61,6 +62,7 @@ from cclmark.results.schema import (
     Relation,
     Result,
     Settings,
+    TransferResult,
 )
 from cclmark.results.topology import relations_between
 from cclmark.signals import on_ending_signals
@@ -284,7 +286,9 @@ class LocalLaunch:
         """What NCCL had to say, as lines of a report."""
         if self._asking is None:
             return ""
-        self._asking.join(_RAS_S)
+        deadline_s = time.monotonic() + _RAS_S
+        while self._asking.is_alive() and time.monotonic() < deadline_s:
+            self._hear(_POLL_S)
         ras = self._ras
         if ras is None:
             return "\n  NCCL RAS: no answer in time"
@@ -319,6 +323,9 @@ class LocalLaunch:
         hosts = self._host_of_rank()
         on_host = set(request.devices.runtimes) == {"host"}
         processors, crowded = self._processors(hosts)
+        libraries = {case.ccl for case in request.cases}
+        launched = crew.placement is not None and crew.placement.by_mpi
+        by_mpi = launched and not libraries.isdisjoint(("mpi", "torch:mpi"))
         if on_host and crowded:
             self._listener.notice(
                 f"{self._size} ranks share {self._processor_count()} processors: they take turns, "
@@ -351,7 +358,7 @@ class LocalLaunch:
                 checks=list(request.checks),
                 modules=list(request.modules),
                 hosts=hosts if len(crew.hosts) > 1 else [],
-                mpi=crew.placement is not None and crew.placement.by_mpi,
+                mpi=by_mpi,
             )
             for rank, indices in enumerate(request.processes)
         ]
@@ -374,6 +381,7 @@ class LocalLaunch:
         for process, host in zip(self._process_of_rank(), hosts, strict=True):
             fitting = [one for one in crew.joins[process].processors if one in free[host]]
             if host in crowded or not fitting:
+                crowded.add(host)
                 chosen.append([])
                 continue
             chosen.append(fitting[:1])
@@ -422,7 +430,15 @@ class LocalLaunch:
                 *range(first, first + number)
             ] and all(one in every and other in every for one, other in message.reach)
         if isinstance(message, Measured):
-            return 0 <= message.result.index < len(self._request.things)
+            things, result = self._request.things, message.result
+            return 0 <= result.index < len(things) and _thing_of(result) == things[result.index]
+        if isinstance(message, Observed):
+            return message.condition.rank == message.rank
+        if isinstance(message, Described):
+            ranks = range(len(self._request.devices.indices))
+            return all(one.rank in ranks for one in message.devices) and all(
+                link.device in ranks for link in message.links
+            )
         if isinstance(message, Failed):
             return -1 <= message.case_index < len(self._request.things)
         if isinstance(message, Finished):
@@ -639,6 +655,13 @@ def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
                 f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
                 "each its own to see"
             )
+
+
+def _thing_of(result: Result) -> Thing:
+    """What a result is of."""
+    if isinstance(result, CaseResult):
+        return result.case
+    return result.transfer if isinstance(result, TransferResult) else result.check
 
 
 def _failure(culprit: RankState) -> Failed | None:

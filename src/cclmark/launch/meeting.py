@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import ipaddress
 import os
 import secrets
@@ -85,7 +86,7 @@ def open_meeting(
     secret = _given_secret(env)
     if secret is not None:
         host, port = _given_address(placement, env)
-        address = _local_address(host, time.monotonic() + timeout_s)
+        address = _local_address(host, time.monotonic() + timeout_s, far=not placement.on_one_host)
         return Meeting(_listen(Keys.of(secret), address, port))
     secret = secrets.token_bytes(SECRET_BYTES)
     address = _LOOPBACK if placement.on_one_host else _own_address(placement, env)
@@ -146,7 +147,9 @@ def _given_secret(env: Mapping[str, str]) -> bytes | None:
             f"{SECRET_VARIABLE} has {len(text)} characters: take {LEAST_SECRET_CHARACTERS} or "
             f"more, new ones for every run (export {SECRET_VARIABLE}=$(openssl rand -hex 32))"
         )
-    return text.encode(errors="surrogateescape")
+    # People choose what can be guessed: each guess is to take its time.
+    words = text.encode(errors="surrogateescape")
+    return hashlib.scrypt(words, salt=b"cclmark", n=1 << 14, r=8, p=1, dklen=SECRET_BYTES)
 
 
 def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, int]:
@@ -170,11 +173,17 @@ def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, i
     return host, int(port) if port else _FIRST_PORT + int(placement.identity[:8], 16) % _PORTS
 
 
-def _local_address(host: str, deadline_s: float) -> str:
-    """The address of this host that ``host`` means, by ``deadline_s``. Raises MissingError."""
+def _local_address(host: str, deadline_s: float, *, far: bool) -> str:
+    """The address of this host that ``host`` means, by ``deadline_s``. Raises MissingError.
+
+    ``far``: processes of other hosts are to reach it. Many systems call themselves by an address
+    that only they have.
+    """
     while True:
         try:
-            return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = [str(entry[4][0]) for entry in found]
+            return next((one for one in addresses if not far or _reachable(one)), addresses[0])
         except (OSError, UnicodeError) as error:
             if isinstance(error, UnicodeError) or time.monotonic() > deadline_s:
                 raise MissingError(
@@ -195,13 +204,13 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
     candidates = []
     with contextlib.suppress(MissingError):
         if placement.address:
-            candidates.append(_local_address(placement.address, time.monotonic()))
+            candidates.append(_local_address(placement.address, time.monotonic(), far=True))
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((_NOWHERE, 9))
         candidates.append(str(probe.getsockname()[0]))
     candidates += [_address_of(name) or "" for _, name in socket.if_nameindex()]
     for address in candidates:
-        if address and not address.startswith("127.") and _is_own(address):
+        if address and _reachable(address) and _is_own(address):
             return address
     raise MissingError(f"no interface that other hosts could reach: see {INTERFACE_VARIABLE}")
 
@@ -217,6 +226,12 @@ def _address_of(interface: str) -> str | None:
         asked = struct.pack("256s", interface.encode(errors="replace")[:15])
         return socket.inet_ntoa(fcntl.ioctl(control, _SIOCGIFADDR, asked)[20:24])
     return None
+
+
+def _reachable(address: str) -> bool:
+    """Whether it is one that other hosts could reach."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return not (parsed.is_loopback or parsed.is_link_local)
 
 
 def _is_own(address: str) -> bool:

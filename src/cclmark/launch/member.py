@@ -51,9 +51,8 @@ class LocalMember:
     """
 
     def __init__(self) -> None:
-        self.team_fd = os.memfd_create("cclmark-team")
-        self.board_fd = os.memfd_create("cclmark-board")
-        self._own = (self.team_fd, self.board_fd)
+        self._own = _new_memory()
+        self.team_fd, self.board_fd = self._own
         self._board: Board | None = None
         self.ranks: list[RankProcess] = []
         self.mpi: MpiRanks | None = None
@@ -69,9 +68,14 @@ class LocalMember:
         """Takes the memory of the process ``owner_pid``. Raises OSError where that is forbidden."""
         if owner_pid == os.getpid():
             return
-        opened = [os.open(f"/proc/{owner_pid}/fd/{fd}", os.O_RDWR) for fd in (team_fd, board_fd)]
         self._drop_foreign()
-        self.team_fd, self.board_fd = opened
+        team = os.open(f"/proc/{owner_pid}/fd/{team_fd}", os.O_RDWR)
+        try:
+            board = os.open(f"/proc/{owner_pid}/fd/{board_fd}", os.O_RDWR)
+        except OSError:
+            os.close(team)
+            raise
+        self.team_fd, self.board_fd = team, board
         self._board = None
 
     def start(self, jobs: Sequence[Job]) -> None:
@@ -139,17 +143,26 @@ class LocalMember:
         """Waits a moment for ranks that leave, kills the others."""
         end_ranks(self.ranks)
 
-    def clear(self) -> None:
-        """Kills the ranks and makes the own memory new: ranks of another attempt may follow."""
+    def clear(self) -> list[int]:
+        """Kills the ranks and makes new memory: ranks of another attempt may follow. Whoever still
+        has the old memory keeps it to himself.
+
+        Returns the processes that cannot be ended, as those that hang in a driver.
+        """
         kill_ranks(self.ranks)
+        left = [rank.pid for rank in self.ranks if rank.exit_status() is None]
         self.ranks = []
         if self.mpi is not None:
             self.mpi.close()
             self.mpi = None
         self._board = None
         self._close_stack_files()
+        self._drop_foreign()
         for descriptor in self._own:
-            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+        self._own = _new_memory()
+        self.team_fd, self.board_fd = self._own
+        return left
 
     def close(self) -> None:
         """Kills what is left and frees the memory."""
@@ -173,6 +186,11 @@ class LocalMember:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
             self.team_fd, self.board_fd = self._own
+
+
+def _new_memory() -> tuple[int, int]:
+    """Files for the team and for the status board."""
+    return os.memfd_create("cclmark-team"), os.memfd_create("cclmark-board")
 
 
 def describe_devices(

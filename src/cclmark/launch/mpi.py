@@ -26,6 +26,9 @@ from cclmark.rendezvous.messages import Job
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
+# Of a launcher around this one, where the user chose to measure without it.
+_OTHER_LAUNCHERS = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_")
+_SETTINGS = ("PMIX_MCA_",)
 _GRACE_S = 3.0
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
 # What mpiruns say of how a process ended.
@@ -179,5 +182,10 @@ def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
-    here = {name: text for name, text in inherited.items() if not name.startswith(_BATCH_SYSTEMS)}
+    foreign = (*_BATCH_SYSTEMS, *_OTHER_LAUNCHERS)
+    here = {
+        name: text
+        for name, text in inherited.items()
+        if name.startswith(_SETTINGS) or not name.startswith(foreign)
+    }
     return {**allowed, **here}

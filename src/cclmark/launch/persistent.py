@@ -44,6 +44,8 @@ class PersistentLaunch:
                 return outcome
             if not request.cases or not (request.in_pairs or request.settings.cycles == 1):
                 return outcome
+            if _cannot_begin_again(request):
+                return outcome
             in_a_row = 1 if len(self._tally.done) > before else in_a_row + 1
             culprit = cases[failure.case_index]
             assert isinstance(culprit, Case)
@@ -78,6 +80,14 @@ class PersistentLaunch:
                     )
                 self._tally.say(f"{outcome.message}\nfresh ranks go on with the next case")
             request = replace(request, pending=pending)
+
+
+def _cannot_begin_again(request: Request) -> bool:
+    """Whether ranks that were started once are all that there can be: a launcher's MPI takes no
+    second process for a rank.
+    """
+    launched = request.crew is not None and request.crew.placement is not None
+    return launched and any(case.ccl in ("mpi", "torch:mpi") for case in request.cases)
 
 
 def _falls_with(case: Case, culprit: Case, phase: str) -> bool:

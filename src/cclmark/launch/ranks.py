@@ -103,6 +103,7 @@ def kill_ranks(ranks: list[RankProcess]) -> None:
     """Kills the ranks and waits until they are gone. A process in the kernel's hands may stay."""
     for rank in ranks:
         rank.kill()
+    deadline_s = time.monotonic() + _GRACE_S
     for rank in ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            rank.process.wait(_GRACE_S)
+            rank.process.wait(max(0.0, deadline_s - time.monotonic()))

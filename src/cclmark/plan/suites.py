@@ -86,6 +86,14 @@ class Suite:
     description: str
     commands: tuple[SuiteCommand, ...]
 
+    def step_of(self, command: SuiteCommand, run: int) -> int:
+        """Which of all runs of the suite, from 1, run ``run`` of ``command`` is (from 0).
+
+        It depends on nothing that happened: processes which differ in that stay in step.
+        """
+        before = self.commands[: self.commands.index(command)]
+        return sum(other.repeats for other in before) + run + 1
+
 
 def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
     """Reads a suite. ``file`` is for messages; names of baselines are relative to ``directory``.

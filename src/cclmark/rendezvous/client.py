@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 
@@ -47,6 +48,9 @@ class Connection:
         self.socket = self._context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.IPV6, 1)
+        self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        # By its own name a connection that broke and came back is known again, and only it.
+        self.socket.setsockopt(zmq.ROUTING_ID, b"c" + secrets.token_bytes(16))
         self.socket.curve_serverkey = server_key
         self.socket.curve_publickey = public_key
         self.socket.curve_secretkey = secret_key

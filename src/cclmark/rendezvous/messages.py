@@ -206,15 +206,19 @@ class Join(msgspec.Struct, tag="join"):
 
 
 class Ready(msgspec.Struct, tag="ready"):
-    """A process has no ranks any more, and memory as new for the next ones.
+    """A process has ended its ranks, and has new memory for the next ones, in these files.
 
-    ``clock_s``: its time of day in seconds since 1970.
+    ``clock_s``: its time of day in seconds since 1970. ``left``: processes of ranks that it could
+    not end.
     """
 
     rank: int
     token: bytes
     attempt: int
     clock_s: float
+    team_fd: int
+    board_fd: int
+    left: list[int] = []
 
 
 class Seen(msgspec.Struct, tag="seen"):
@@ -238,6 +242,7 @@ class Described(msgspec.Struct, tag="described"):
 
 FromRank = Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
 FromProcess = Join | Ready | Seen | Described
+OF_PROCESSES = (Join, Ready, Seen, Described)
 FromAny = FromRank | FromProcess
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import secrets
 import struct
 import time
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ import zmq
 
 from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
+    OF_PROCESSES,
     Alive,
-    Described,
     Failed,
     Finished,
     FromAny,
@@ -23,7 +24,6 @@ from cclmark.rendezvous.messages import (
     Join,
     Met,
     Put,
-    Ready,
     Seen,
     ToProcess,
     ToRank,
@@ -37,7 +37,6 @@ _MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do some
 _LAST_WORDS_MS = 500
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 _MONITOR = "inproc://connections"
-_OF_PROCESSES = (Join, Ready, Seen, Described)
 
 
 @dataclass
@@ -66,6 +65,8 @@ class Server:
         self._socket.setsockopt(zmq.IPV6, 1)
         self._socket.setsockopt(zmq.MAXMSGSIZE, _MOST_MESSAGE_BYTES)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         self._socket.setsockopt(zmq.SNDHWM, 0)
         self._socket.setsockopt(zmq.RCVHWM, 0)
         self._socket.setsockopt(zmq.BACKLOG, 4096)
@@ -89,6 +90,7 @@ class Server:
         self.endpoint = f"tcp://{host}:{self.port}"
         self.token = self.keys.token
         self.doubles: list[Join] = []
+        self._earlier_tokens: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(FromAny)
         self._encoder = msgspec.msgpack.Encoder()
         self._strangers = 0
@@ -131,10 +133,11 @@ class Server:
         return [process for process in self._cut_s if self.cut_off_s(process) > longer_than_s]
 
     def forget_ranks(self) -> None:
-        """Lets others speak for the ranks: those before them are gone. What they said is gone too.
-
-        Processes stay.
+        """Lets others speak for the ranks. Of those before them nothing is heard any more, also of
+        what is still on its way: the new ones have a token of their own. Processes stay.
         """
+        self._earlier_tokens.add(self.token)
+        self.token = secrets.token_bytes(len(self.keys.token))
         self._rank_speakers.clear()
         self._values.clear()
         self._waiting.clear()
@@ -174,10 +177,12 @@ class Server:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.refused += 1
             return None
-        if not hmac.compare_digest(message.token, self.token):
-            self.refused += 1
+        of_process = isinstance(message, OF_PROCESSES)
+        token = self.keys.token if of_process else self.token
+        if not hmac.compare_digest(message.token, token):
+            # Late words of an earlier attempt are no stranger's.
+            self.refused += message.token not in self._earlier_tokens
             return None
-        of_process = isinstance(message, _OF_PROCESSES)
         known = range(1, self.processes) if of_process else range(self.ranks)
         if message.rank not in known:
             self.refused += 1

@@ -23,7 +23,8 @@ from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import torch_backend_of
-from cclmark.rendezvous.messages import Finished, Hello, Job
+from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.messages import Failed, Finished, Hello, Job
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,
@@ -343,7 +344,13 @@ def main() -> None:
         os._exit(1)
     if job.stack_fd >= 0:
         _answer_with_stacks(job.stack_fd)
-    worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
+    try:
+        worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
+    except (engine.EngineError, MemoryError, OSError) as error:
+        client = Client(job)
+        client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
+        client.close()
+        os._exit(1)
     try:
         worker.run()
         worker.finish()
