@@ -64,9 +64,10 @@ def one_run(ranks: int) -> dict[str, float]:
         started_s = time.monotonic() - begin_s
         out, err = processes[0].communicate(timeout=TIMEOUT_S)
         table_s = time.monotonic() - begin_s
-        codes = [process.wait(TIMEOUT_S) for process in processes]
+        others = [process.communicate(timeout=TIMEOUT_S)[1] for process in processes[1:]]
+        codes = [process.returncode for process in processes]
         if any(codes) or f"{ranks} ranks" not in out:
-            sys.exit(f"exit codes {codes}:\n{out}{err}")
+            sys.exit(f"exit codes {codes}:\n{out}{err}{''.join(others)}")
     used_s = children_s() - before_s
     return {"forked_s": started_s, "table_s": table_s, "processor_s": used_s}
 

@@ -13,7 +13,7 @@ MPIRUN=${MPIRUN:-mpirun}
 [ $# -gt 0 ] || set -- all_reduce -b 8 -e 4G -f 2
 
 program=$(command -v cclmark)
-# As host:slots with commas between, as Hydra writes them.
+# As MPICH's Hydra writes them: host:slots with commas between.
 list=$(sed -n 's/^\([^# ]\{1,\}\) \{1,\}slots=\([0-9]\{1,\}\).*/\1:\2/p' "$HOSTS" | paste -s -d , -)
 processes=$(echo "$list" | awk -F '[:,]' '{ for (i = 2; i <= NF; i += 2) sum += $i; print sum }')
 
@@ -23,7 +23,7 @@ case $("$MPIRUN" --version 2>&1) in
   exec "$MPIRUN" --hostfile "$HOSTS" -np "$processes" --bind-to none "$program" "$@"
   ;;
 *)
-  # Hydra, of MPICH and Intel MPI, takes the environment along.
+  # Hydra takes the environment along.
   exec "$MPIRUN" -np "$processes" -hosts "$list" "$program" "$@"
   ;;
 esac

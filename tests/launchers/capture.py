@@ -135,7 +135,7 @@ def taken(launcher: Launcher, hosts: Hosts, cluster: Slurm, directory: Path) -> 
         script.write_text(f"#!/bin/sh\n{' '.join(program)}\n")
         command = [*launcher.command, str(script)]
     done = subprocess.run(
-        [*hosts.first.entrance, *command],
+        [*hosts.first.at(into), *command],
         cwd=into,
         env=before,
         stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 
@@ -57,6 +58,18 @@ def test_a_first_process_that_never_comes(pods):
     assert code == 4
     assert "process 1 of 2 does not find the first one" in err
     assert "CCLMARK_SHARED_DIR" in err
+
+
+def test_a_first_process_that_takes_its_time_to_answer(pods):
+    first = pods.start(0, 2)
+    shared = pods.directory / "shared"
+    wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+    first.send_signal(signal.SIGSTOP)
+    second = pods.start(1, 2)
+    time.sleep(5)  # longer than until a second look at the note
+    first.send_signal(signal.SIGCONT)
+    assert pods.end(first)[0] == 0
+    assert pods.end(second) == (0, "", "")
 
 
 def test_two_that_say_they_are_the_same(pods):

@@ -100,7 +100,8 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
     for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
         blamed = [state for state in states if blame(state)]
         if blamed:
-            return min(blamed, key=lambda state: state.heard)
+            # One that was killed goes before those that ended themselves for it.
+            return min(blamed, key=lambda state: (state.heard, (state.exit_status or 0) >= 0))
     silent = [state for state in states if state.failure is None]
     late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
     return _furthest_behind(silent or late or states)

@@ -68,6 +68,7 @@ from cclmark.signals import on_ending_signals
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
+_SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
 _LAST_WORDS_S = 1.0
 _RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
@@ -196,6 +197,8 @@ class LocalLaunch:
                 except KeyboardInterrupt as interruption:
                     # Once a run is being ended, impatience must not keep it from ending well.
                     on_ending_signals(signal.SIG_IGN)
+                    if self._crew.placement is not None and self._has_lost_a_rank():
+                        return self._give_up(_SHORT_OF_TIME_S)
                     self._wait_for_description()
                     return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
                 finally:
@@ -540,14 +543,21 @@ class LocalLaunch:
             look.overdue and look.rank not in self._finished for look in self._looks.values()
         )
 
-    def _give_up(self) -> Outcome:
+    def _has_lost_a_rank(self) -> bool:
+        """Whether a launcher ends this run because one of its ranks has ended: that is the news."""
+        self._hear(0.0)
+        self._look(closely=False)
+        died = any(look.exit_status not in (None, 0) for look in self._looks.values())
+        return died or bool(self._failures)
+
+    def _give_up(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
         crew = self._crew
         self._look(closely=True)
         stopped = {look.rank for look in self._looks.values() if look.stopped}
         for member in crew.members:
             member.abort()
-        deadline_s = time.monotonic() + _GATHER_FAILURES_S
+        deadline_s = time.monotonic() + patience_s
         while time.monotonic() < deadline_s and self._unheard(stopped):
             self._hear(_POLL_S)
             self._look(closely=False)
