@@ -44,6 +44,7 @@ from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
+PARENT_PID = os.getppid()  # as early as can be: it may be gone before anything has begun
 _PLACES = ("--journal", "--output", "-O")
 _LOST_S = 0.1  # between two looks at thousands of processes
 _OTHER_FILES = 256  # that are open besides a connection to each process and rank
@@ -339,7 +340,6 @@ def _wait_for_all(
     server, number = meeting.server, placement.processes
     server.processes = number
     deadline_s = time.monotonic() + timeout_s
-    parent_pid = os.getppid()
     ready = {0}
     while len(ready) < number:
         for message in server.receive(_POLL_S):
@@ -365,7 +365,7 @@ def _wait_for_all(
                 f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
                 "before all had come"
             )
-        if os.getppid() != parent_pid:
+        if os.getppid() != PARENT_PID:
             raise KeyboardInterrupt("what launched this process is gone")
         if time.monotonic() > deadline_s:
             missing = sorted(set(range(number)) - ready)

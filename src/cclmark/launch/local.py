@@ -25,7 +25,7 @@ from cclmark.errors import (
     MissingError,
     RankError,
 )
-from cclmark.launch.crew import Crew, crew_of_one
+from cclmark.launch.crew import PARENT_PID, Crew, crew_of_one
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.member import describe_devices
@@ -182,7 +182,6 @@ class LocalLaunch:
         self._noted = False
         self._asking: threading.Thread | None = None
         self._ras: RasReport | None = None
-        self._parent_pid = os.getppid()
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
@@ -237,7 +236,7 @@ class LocalLaunch:
                 self._listener.progress(self._looks[0])
             if self._failures or self._dead() or self._overdue() or crew.lost():
                 return self._give_up()
-            if os.getppid() != self._parent_pid and crew.placement is not None:
+            if os.getppid() != PARENT_PID and crew.placement is not None:
                 raise KeyboardInterrupt("what launched this process is gone")
         self._wait_for_description()
         for member in crew.members:
