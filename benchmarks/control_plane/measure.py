@@ -100,6 +100,7 @@ def _measure(ranks: int, identity: str, fleet: Fleet) -> Figures:
     ) as crew:
         watch.stop(time.monotonic() - begin_s)
         fleet.ended_s()
+        crew.meeting.server.ranks = ranks + 1
         _part(figures, crew, fleet, "connect", until_hellos=ranks)
         figures["memory_bytes"] = own.memory_info().rss - before_bytes
         _part(figures, crew, fleet, "await_start", then=lambda: _start(crew))

@@ -77,7 +77,7 @@ class Peers:
             self._followers[number] = follower
         for number, follower in self._followers.items():
             _expect(follower, Clear)
-            follower.send(Ready(number, self._keys.token, 0, time.time()))
+            follower.send(Ready(number, self._keys.token, 0, time.time(), -1, -1))
 
     def _join_of(self, number: int, arguments: list[str]) -> Join:
         return Join(

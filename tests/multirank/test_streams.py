@@ -75,7 +75,7 @@ def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
         Failed(rank, token, "error", "believed", "timing", 0),
         Finished(rank, token, {"timing": 1.0}),
         Join(rank, token, "1", ["believed"], describe_host({}), 1, 3, 4, [0], ["host"], [0]),
-        Ready(rank, token, 1, 1e9),
+        Ready(rank, token, 1, 1e9, 3, 4),
         Seen(rank, token, [look]),
         Described(rank, token, [device], [Link(0, "PCIe", 1, 1e9)], "believed", ["believed"]),
     ]
@@ -207,7 +207,7 @@ def test_words_for_those_who_have_spoken_are_counted_and_that_is_all():
         own = speak(server.endpoint, server.keys)
         own.send(Put(0, server.token, "id", b"right"))
         own.send(Notice(1, server.token, "here"))
-        own.send(Ready(1, server.token, 0, 1e9))
+        own.send(Ready(1, server.token, 0, 1e9, 3, 4))
         heard: list = []
         wait_until(lambda: heard.extend(server.receive(0.01)) or len(heard) == 2, "all are heard")
         friends = lambda: false_friends(server.endpoint, server.keys, STREAMS)  # noqa: E731

@@ -344,7 +344,9 @@ def _wait_for_all(
     while len(ready) < number:
         for message in server.receive(_POLL_S):
             if isinstance(message, Ready) and message.rank in joins:
-                joins[message.rank].host.clock_ahead_s = message.clock_s - time.time()
+                join = joins[message.rank]
+                join.host.clock_ahead_s = message.clock_s - time.time()
+                join.team_fd, join.board_fd = message.team_fd, message.board_fd
                 ready.add(message.rank)
             if not isinstance(message, Join):
                 continue

@@ -421,28 +421,27 @@ class LocalLaunch:
         """Whether the numbers in it are those of things that there are: they are looked up. And
         whether a rank that says its last word has said its first.
         """
+        every = range(len(self._request.devices.indices))
+        things = self._request.things
+        sense = True
         if isinstance(message, Hello):
             number = len(self._request.processes[message.rank])
-            first = message.rank * number
-            every = range(len(self._request.devices.indices))
-            return [device.rank for device in message.devices] == [
-                *range(first, first + number)
-            ] and all(one in every and other in every for one, other in message.reach)
-        if isinstance(message, Measured):
-            things, result = self._request.things, message.result
-            return 0 <= result.index < len(things) and _thing_of(result) == things[result.index]
-        if isinstance(message, Observed):
-            return message.condition.rank == message.rank
-        if isinstance(message, Described):
-            ranks = range(len(self._request.devices.indices))
-            return all(one.rank in ranks for one in message.devices) and all(
-                link.device in ranks for link in message.links
-            )
-        if isinstance(message, Failed):
-            return -1 <= message.case_index < len(self._request.things)
-        if isinstance(message, Finished):
-            return message.rank in self._hellos
-        return True
+            own = [*range(message.rank * number, (message.rank + 1) * number)]
+            known = all(one in every and other in every for one, other in message.reach)
+            sense = known and [device.rank for device in message.devices] == own
+        elif isinstance(message, Measured):
+            result = message.result
+            sense = result.index in range(len(things)) and _thing_of(result) == things[result.index]
+        elif isinstance(message, Observed):
+            sense = message.condition.rank == message.rank
+        elif isinstance(message, Described):
+            named = [one.rank for one in message.devices] + [one.device for one in message.links]
+            sense = all(rank in every for rank in named)
+        elif isinstance(message, Failed):
+            sense = -1 <= message.case_index < len(things)
+        elif isinstance(message, Finished):
+            sense = message.rank in self._hellos
+        return sense
 
     def _introduce(self) -> None:
         """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""

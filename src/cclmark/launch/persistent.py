@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.local import Listener, LocalLaunch, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import series_of
-from cclmark.rendezvous.messages import Look
+from cclmark.rendezvous.messages import Failed, Look
 from cclmark.results.schema import CaseResult, Condition, Result
 
 _STATUS = {"timeout": "timeout", "error": "died"}
@@ -38,13 +38,7 @@ class PersistentLaunch:
             self._tally.begin_attempt()
             outcome = LocalLaunch(request, self._tally).run()
             failure = outcome.failure
-            if failure is None or failure.case_index not in range(len(cases)):
-                return outcome
-            if outcome.exit_code != EXIT_DIED or failure.kind not in self._forgiven:
-                return outcome
-            if not request.cases or not (request.in_pairs or request.settings.cycles == 1):
-                return outcome
-            if _cannot_begin_again(request):
+            if failure is None or not self._may_go_on(outcome, failure):
                 return outcome
             in_a_row = 1 if len(self._tally.done) > before else in_a_row + 1
             culprit = cases[failure.case_index]
@@ -81,13 +75,20 @@ class PersistentLaunch:
                 self._tally.say(f"{outcome.message}\nfresh ranks go on with the next case")
             request = replace(request, pending=pending)
 
-
-def _cannot_begin_again(request: Request) -> bool:
-    """Whether ranks that were started once are all that there can be: a launcher's MPI takes no
-    second process for a rank.
-    """
-    launched = request.crew is not None and request.crew.placement is not None
-    return launched and any(case.ccl in ("mpi", "torch:mpi") for case in request.cases)
+    def _may_go_on(self, outcome: Outcome, failure: Failed) -> bool:
+        """Whether fresh ranks may do better with another case."""
+        request = self._request
+        launched = request.crew is not None and request.crew.placement is not None
+        # A launcher's MPI takes no second process for a rank.
+        once = launched and any(case.ccl in ("mpi", "torch:mpi") for case in request.cases)
+        return (
+            not once
+            and outcome.exit_code == EXIT_DIED
+            and failure.kind in self._forgiven
+            and failure.case_index in range(len(request.things))
+            and bool(request.cases)
+            and (request.in_pairs or request.settings.cycles == 1)
+        )
 
 
 def _falls_with(case: Case, culprit: Case, phase: str) -> bool:
