@@ -20,6 +20,7 @@ import pytest
 import zmq
 from pods import SWEEP, pods_in
 
+from cclmark.launch.meeting import given_secret
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.client import Connection
 from cclmark.rendezvous.keys import Keys
@@ -301,13 +302,13 @@ def test_a_run_takes_ten_thousand_of_them_and_ends_well(tag, tmp_path, handshake
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
-    sweep = (*SWEEP[:-4], "--duration", "8", "--max-time", "0.1", "--format", "csv")
+    sweep = (*SWEEP[:-4], "--duration", "12", "--max-time", "0.1", "--format", "csv")
     with pods_in(tmp_path, tag) as pods:
         first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
         wait_until(lambda: pods.results() > 3, "there are results")
         before_bytes = resident_bytes(first.pid)
         strangers(port, handshake, STREAMS)
-        false_friends(f"tcp://127.0.0.1:{port}", Keys.of(SECRET.encode()), STREAMS)
+        false_friends(f"tcp://127.0.0.1:{port}", Keys.of(given_secret(env)), STREAMS)
         assert first.poll() is None, first.communicate()[1]
         assert resident_bytes(first.pid) < before_bytes + MOST_GROWTH_BYTES
         code, out, err = pods.end(first)

@@ -49,7 +49,7 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
         sentence = verdict({state.rank: state.status for state in states}, cases)
         lines += [f"  {sentence}"] if sentence else []
     stacks: dict[str, int] = {}
-    progress = _progress(culprit) if hang else []
+    progress = _progress(culprit) if culprit.failure is None or hang else []
     lines += [f"  {', '.join(progress)}"] if progress else []
     lines += _stack(culprit, stacks)
     for state in states:

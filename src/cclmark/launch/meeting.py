@@ -83,7 +83,7 @@ def open_meeting(
     """
     if placement is None:
         return Meeting(Server())
-    secret = _given_secret(env)
+    secret = given_secret(env)
     if secret is not None:
         host, port = _given_address(placement, env)
         address = _local_address(host, time.monotonic() + timeout_s, far=not placement.on_one_host)
@@ -107,7 +107,7 @@ def find_meeting(
     Waits for its note until ``deadline_s`` of the monotonic clock; ``known`` is an endpoint where
     nobody answered. Raises UsageError, and RankError when there is no other until then.
     """
-    secret = _given_secret(env)
+    secret = given_secret(env)
     if secret is not None:
         host, port = _given_address(placement, env)
         where = f"[{host}]" if ":" in host else host
@@ -138,7 +138,8 @@ def _listen(keys: Keys, address: str, port: int) -> Server:
         ) from None
 
 
-def _given_secret(env: Mapping[str, str]) -> bytes | None:
+def given_secret(env: Mapping[str, str]) -> bytes | None:
+    """What the environment's secret comes to; None where there is none. Raises UsageError."""
     text = env.get(SECRET_VARIABLE)
     if text is None:
         return None
