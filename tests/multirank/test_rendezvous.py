@@ -323,3 +323,31 @@ def test_a_run_counts_and_outlives_strangers(background, no_leaks):
     ended = run.finish(60)
     assert ended.code == 0, ended.err
     assert len(ended.journal.results) == 4000
+
+
+def test_words_of_an_earlier_attempt_are_not_taken_for_those_of_the_new_one(server):
+    earlier = job_for(server)
+    with connected(earlier) as late:
+        late.send(Notice(0, earlier.token, "measuring"))
+        assert len(hear(server, bool)) == 1
+        server.forget_ranks()
+        late.send(Failed(0, earlier.token, "error", "the others are gone", "timing", 3))
+        with connected(job_for(server)) as fresh:
+            fresh.send(Notice(0, server.token, "measuring again"))
+            heard = hear(server, bool)
+            late.send(Finished(0, earlier.token, {}))
+            fresh.send(Finished(0, server.token, {}))
+            heard += hear(server, bool)
+    assert [type(message) for message in heard] == [Notice, Finished]
+    assert server.refused == 0
+
+
+def test_a_value_of_an_earlier_attempt_is_forgotten(server):
+    with connected(job_for(server)) as client:
+        client.put("id", b"of old ranks")
+        hear(server, lambda _: "id" in server._values)
+    server.forget_ranks()
+    with connected(job_for(server)) as client:
+        client.send(Want(0, server.token, "id"))
+        hear(server, bool, 0.3)
+        assert not client._socket.poll(100)
