@@ -127,5 +127,5 @@ class TestHelp:
         )
         imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
         assert "cclmark.cli.main" in imported
-        heavy = {"cclmark._engine", "zmq", "numpy", "rich", "pynvml", "cclmark.launch.local"}
+        heavy = {"cclmark._engine", "zmq", "numpy", "rich", "pynvml", "cclmark.launch.attempt"}
         assert not imported & heavy

@@ -14,8 +14,8 @@ from cclmark.cli.recording import record
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.local import Request
 from cclmark.launch.placement import find_placement, launching_program, speaks
+from cclmark.launch.request import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection

@@ -22,7 +22,7 @@ from cclmark.cli.pair_options import PairFlags
 from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.crew import Crew
-from cclmark.launch.local import Request
+from cclmark.launch.request import Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.pairs import PAIR_OPERATIONS

@@ -18,8 +18,8 @@ from cclmark.cli.progress import Progress
 from cclmark.cli.rerunning import Repetition
 from cclmark.cli.resuming import Resumed
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
-from cclmark.launch.local import Outcome, Request, Surroundings
 from cclmark.launch.persistent import PersistentLaunch
+from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
 from cclmark.rendezvous.messages import Look
 from cclmark.report.exporter import Exporter, Observer

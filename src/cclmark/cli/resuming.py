@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
-from cclmark.launch.local import Request
+from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
 from cclmark.results.journal import read_journal
 from cclmark.results.resume import Remainder, remainder_of

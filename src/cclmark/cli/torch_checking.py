@@ -12,8 +12,8 @@ from cclmark.cli.recording import record
 from cclmark.cli.torch_options import TorchFlags
 from cclmark.errors import UsageError
 from cclmark.launch.crew import Crew
-from cclmark.launch.local import Request
 from cclmark.launch.placement import find_placement
+from cclmark.launch.request import Request
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import require_torch_devices, usual_runtime

@@ -12,8 +12,8 @@ from cclmark.cli.recording import record
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.local import Request
 from cclmark.launch.placement import Placement
+from cclmark.launch.request import Request
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (

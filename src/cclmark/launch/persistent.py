@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cclmark.errors import EXIT_DIED, EXIT_OK
-from cclmark.launch.local import Listener, LocalLaunch, Outcome, Request, Surroundings
+from cclmark.launch.attempt import Attempt
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import series_of
 from cclmark.rendezvous.messages import Failed, Look
@@ -30,13 +31,13 @@ class PersistentLaunch:
         self._forgiven = ("timeout", "error") if request.in_pairs else ("timeout",)
 
     def run(self) -> Outcome:
-        """As LocalLaunch does it; what was given up has results that say so."""
+        """As an attempt does it; what was given up has results that say so."""
         request, cases = self._request, self._request.things
         in_a_row = 0
         while True:
             before = len(self._tally.done)
             self._tally.begin_attempt()
-            outcome = LocalLaunch(request, self._tally).run()
+            outcome = Attempt(request, self._tally).run()
             failure = outcome.failure
             if failure is None or not self._may_go_on(outcome, failure):
                 return outcome
