@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 hypothesis \
-  mypy pre-commit psutil pytest pytest-timeout pytest-xdist ruff
+  mypy pre-commit psutil pytest pytest-rerunfailures pytest-timeout pytest-xdist ruff
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
@@ -70,8 +70,10 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
+# Hundreds of real processes on a machine that may be busy with other things: what fails once is tried
+# once more, and told.
 python-test: $(VENV)/tools engine-test $(MPIS)
-	$(BIN)/pytest
+	$(BIN)/pytest --reruns 1 -rR
 
 clean:
 	rm -rf build $(VENV)
