@@ -438,7 +438,7 @@ class TestUnderMpirun:
             "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
         }
         run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
-        assert "not all on this host" in run.err
+        assert "not all known to be on this host" in run.err
 
 
 class TestOneBadFlowAmongOthers:

@@ -336,19 +336,3 @@ class TestWhatGoesWrongOnAccelerators:
         )
         late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
         assert late[1, 2] == 2
-
-
-def test_under_mpirun_the_first_process_measures_for_all(cclmark):
-    ranks = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
-    second = cclmark(
-        "pairs", "--devices", "host:2", *ONE, env={**ranks, "OMPI_COMM_WORLD_RANK": "1"}
-    )
-    assert (second.out, second.written()) == ("", [])
-    first = cclmark(
-        "pairs", "--devices", "host:2", *ONE, env={**ranks, "OMPI_COMM_WORLD_RANK": "0"}
-    )
-    assert "mpirun started 2 processes" in first.err
-    assert pairs(first) == [(0, 1)]
-    elsewhere = {**ranks, "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}
-    run = cclmark("pairs", "--devices", "host:2", *ONE, env=elsewhere, code=2)
-    assert "between hosts pairs cannot measure" in run.err

@@ -30,6 +30,21 @@ def test_only_the_first_prints_and_writes(pods):
     assert len(list(pods.directory.rglob("*.jsonl"))) == 1
 
 
+def test_pairs_of_ranks_that_a_launcher_started(pods):
+    """Two ranks in each process."""
+    pairs = ("pairs", "--devices", "host", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
+    pairs = (*pairs, "--only", "all_reduce", "-g", "2")
+    first, second = (pods.start(rank, 2, *pairs) for rank in (0, 1))
+    assert [pods.end(process)[0] for process in (first, second)] == [0, 0]
+    from cclmark.results.journal import read_journal
+
+    (path,) = pods.directory.rglob("*.jsonl")
+    results = read_journal(path).results
+    found = {result.case.pair for result in results}
+    assert found == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
+    assert {result.status for result in results} == {"ok"}
+
+
 def test_the_note_is_private_and_goes_when_all_have_come(pods):
     first = pods.start(0, 2)
     shared = pods.directory / "shared"
