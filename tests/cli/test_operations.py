@@ -79,7 +79,9 @@ def test_summary_follows_from_the_samples(everything, operation):
 def test_journal_survives_the_round_trip_through_its_schema(everything):
     for line in everything.journal_path.read_bytes().splitlines():
         entry = msgspec.json.decode(line, type=Header | CaseResult | Footer)
-        assert msgspec.json.decode(msgspec.json.encode(entry)) == msgspec.json.decode(line)
+        stored = msgspec.json.decode(line)
+        del stored["crc32"]
+        assert msgspec.json.decode(msgspec.json.encode(entry)) == stored
 
 
 def test_journal_tells_how_it_came_about(everything):
