@@ -17,27 +17,9 @@ from cclmark.errors import RankError
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
 from cclmark.rendezvous.server import Server
-from cclmark.results.schema import Settings
+from samples import usual_settings
 
-SETTINGS = Settings(
-    begin_bytes=8,
-    end_bytes=8,
-    step_bytes=0,
-    factor=2,
-    timing="throughput",
-    across_ranks="max",
-    precision=0.02,
-    max_time_s=1,
-    timeout_s=5,
-    iterations=None,
-    warmup=None,
-    group=1,
-    graph_launches=1,
-    check=1,
-    cycles=1,
-    registration="none",
-    seed=1,
-)
+SETTINGS = usual_settings(timeout_s=5)
 
 
 def job_for(server: Server, **changes) -> Job:

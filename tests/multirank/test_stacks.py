@@ -22,30 +22,18 @@ from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Job
 from cclmark.rendezvous.server import Server
-from cclmark.results.schema import Settings
 from cclmark.signals import STACK_SIGNAL
 from conftest import environment, is_alive, wait_until
+from samples import usual_settings
 
 CASE = Case("all_reduce", "shm", 2, "float32", 4096, 1024, False, reduction="sum")
 LONG_S = 60
-SETTINGS = Settings(
+SETTINGS = usual_settings(
     begin_bytes=4096,
     end_bytes=4096,
-    step_bytes=0,
-    factor=2,
-    timing="throughput",
-    across_ranks="max",
-    precision=0.02,
-    max_time_s=1,
     timeout_s=LONG_S,
     iterations=8,
     warmup=3,
-    group=1,
-    graph_launches=1,
-    check=1,
-    cycles=1,
-    registration="none",
-    seed=1,
     inject=[f"delay:rank=1,ms={LONG_S * 1000}"],
 )
 

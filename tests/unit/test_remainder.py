@@ -12,28 +12,11 @@ from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
 from cclmark.results.resume import remainder_of
-from cclmark.results.schema import CaseResult, Header, Machine, Settings, TransferResult
+from cclmark.results.schema import CaseResult, Header, Machine, TransferResult
 from cclmark.results.surroundings import environment_changed, surroundings_changed
+from samples import usual_settings
 
-SETTINGS = Settings(
-    begin_bytes=64,
-    end_bytes=256,
-    step_bytes=0,
-    factor=2,
-    timing="throughput",
-    across_ranks="max",
-    precision=0.02,
-    max_time_s=1,
-    timeout_s=60,
-    iterations=None,
-    warmup=None,
-    group=1,
-    graph_launches=1,
-    check=1,
-    cycles=3,
-    registration="none",
-    seed=1,
-)
+SETTINGS = usual_settings(begin_bytes=64, end_bytes=256, cycles=3)
 
 
 def sweep(**changes):

@@ -30,12 +30,12 @@ from cclmark.results.schema import (
     Link,
     Machine,
     Relation,
-    Settings,
     Summary,
     TransferResult,
     TransferSummary,
     Verification,
 )
+from samples import usual_settings
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, "sum")
 RIGHT = Verification(wrong=0)
@@ -49,9 +49,7 @@ def command(threshold="", run="all_reduce", repeats=1, optional=False):
 
 
 def journal(*results, links=(), relations=(), check=1, exit_code=0):
-    settings = Settings(
-        8, 8, 0, 2.0, "throughput", "max", 0.02, 1, 1, None, None, 1, 1, check, 1, "none", 1
-    )
+    settings = usual_settings(timeout_s=1, check=check)
     header = Header(
         SCHEMA_VERSION,
         "",

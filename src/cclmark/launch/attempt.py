@@ -44,7 +44,6 @@ from cclmark.rendezvous.messages import (
     Observed,
     Thing,
 )
-from cclmark.results.machine import describe_machine
 from cclmark.results.schema import (
     CaseResult,
     Condition,
@@ -123,7 +122,6 @@ class Attempt:
         for process, own in of_member.items():
             crew.members[process].start(own)
         self._started_s = time.monotonic()
-        self._machine = describe_machine()
         for text in (self._request.devices.notice, *self._request.warnings, *self._differences()):
             if text:
                 self._listener.notice(text)
@@ -394,7 +392,7 @@ class Attempt:
             threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
 
     def _describe_own(self, devices: list[DeviceDescription]) -> None:
-        self._described[0] = describe_devices(devices, self._machine, 0, b"")
+        self._described[0] = describe_devices(devices, self._crew.joins[0].host.machine, 0, b"")
 
     def _surroundings(self) -> Surroundings:
         hellos = [self._hellos[rank] for rank in range(self._size)]
@@ -403,7 +401,7 @@ class Attempt:
         devices = [known.get(device.rank, device) for device in self._devices()]
         links = [link for host in sorted(answers) for link in answers[host].links]
         notices = [text for host in sorted(answers) for text in answers[host].notices]
-        machine = self._machine
+        machine = self._crew.joins[0].host.machine
         hosts = self._crew.hosts if len(self._crew.hosts) > 1 else []
         if 0 in answers:
             machine.vendor_driver = answers[0].vendor_driver or machine.vendor_driver

@@ -27,7 +27,7 @@ import msgspec
 import zmq
 
 from cclmark.errors import MissingError, RankError, UsageError
-from cclmark.launch.placement import Placement, launching_program
+from cclmark.launch.placement import HYDRA, Placement, launching_program
 from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
 from cclmark.rendezvous.server import Server
 
@@ -248,7 +248,7 @@ def _is_own(address: str) -> bool:
 def _name(placement: Placement) -> str:
     """The note's. Hydra tells its processes nothing of the job; its proxy knows a port of it."""
     words = placement.identity
-    if placement.launcher.startswith("Hydra"):
+    if placement.launcher == HYDRA:
         program = launching_program(os.getpid())
         if program is not None:
             words += f"-{program.job}"

@@ -15,6 +15,11 @@ STEP_VARIABLE = "CCLMARK_STEP"
 _SPECIAL_STEPS = 0xFFFFFFF0  # from here on Slurm numbers shells and the like, no tasks
 _MOST_PROCESSES = 1 << 20
 _OF_PODS = "PyTorchJob or the like"
+_OPEN_MPI = "Open MPI's mpirun"
+_MVAPICH = "MVAPICH2's mpirun"
+HYDRA = "Hydra's mpirun"
+_PALS, _FLUX, _SRUN = "PALS", "Flux", "srun"
+_OF_MPI = (_OPEN_MPI, _MVAPICH, HYDRA, _PALS, _FLUX, _SRUN)
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class Placement:
 
     ``process`` of ``processes``; ``local`` of ``local_size`` on this host, None where the launcher
     does not say. ``address``: the host of process 0, empty where it is not told. ``identity`` is
-    the same for all processes of one start, and for no others. ``notices``: what was odd.
+    the same for all processes of one start, and for no others. ``by_mpi``: they can be ranks of
+    MPI. ``notices``: what was odd.
     """
 
     launcher: str
@@ -33,12 +39,8 @@ class Placement:
     local_size: int | None
     address: str = ""
     identity: str = ""
+    by_mpi: bool = False
     notices: tuple[str, ...] = ()
-
-    @property
-    def by_mpi(self) -> bool:
-        """Whether the processes were started so that they can be ranks of MPI."""
-        return self.launcher.endswith("mpirun") or self.launcher in ("srun", "PALS", "Flux")
 
     @property
     def on_one_host(self) -> bool:
@@ -68,18 +70,18 @@ def _openmpi(env: _Environment) -> Placement | None:
     prefix = "OMPI_COMM_WORLD"
     names = [f"{prefix}_{word}" for word in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
     job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid", "")
-    return _placed("Open MPI's mpirun", env, names, [job])
+    return _placed(_OPEN_MPI, env, names, [job])
 
 
 def _mvapich(env: _Environment) -> Placement | None:
     prefix = "MV2_COMM_WORLD"
     names = [f"{prefix}_{word}" for word in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
-    return _placed("MVAPICH2's mpirun", env, names, [env.get("MPIRUN_ID", "")])
+    return _placed(_MVAPICH, env, names, [env.get("MPIRUN_ID", "")])
 
 
 def _pals(env: _Environment) -> Placement | None:
     names = ("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE")
-    return _placed("PALS", env, names, [env.get("PALS_APID", "")])
+    return _placed(_PALS, env, names, [env.get("PALS_APID", "")])
 
 
 def _hydra(env: _Environment) -> Placement | None:
@@ -87,12 +89,12 @@ def _hydra(env: _Environment) -> Placement | None:
         return None
     names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
     job = env.get("PMI_JOBID") or env.get("SLURM_JOB_ID") or env.get("PBS_JOBID", "")
-    return _placed("Hydra's mpirun", env, names, [job])
+    return _placed(HYDRA, env, names, [job])
 
 
 def _flux(env: _Environment) -> Placement | None:
     names = ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "")
-    return _placed("Flux", env, names, [env.get("FLUX_JOB_ID", "")])
+    return _placed(_FLUX, env, names, [env.get("FLUX_JOB_ID", "")])
 
 
 def _slurm(env: _Environment) -> Placement | None:
@@ -104,7 +106,7 @@ def _slurm(env: _Environment) -> Placement | None:
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
     local_size = _tasks_on_node(env.get("SLURM_STEP_TASKS_PER_NODE", ""), env.get("SLURM_NODEID"))
     return _placed(
-        "srun",
+        _SRUN,
         {**env, "_LOCAL_SIZE": local_size},
         ("SLURM_PROCID", size, "SLURM_LOCALID", "_LOCAL_SIZE"),
         [env.get("SLURM_JOB_ID", ""), step, env.get("SLURM_RESTART_COUNT", "0")],
@@ -248,6 +250,7 @@ def _placed(
         local_size=int(local_size) if local_size else None,
         address=address,
         identity=_fingerprint([launcher, size, *identity]),
+        by_mpi=launcher in _OF_MPI,
     )
 
 
