@@ -23,7 +23,7 @@ from cclmark.errors import (
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import Meeting, open_meeting
-from cclmark.launch.member import LocalMember
+from cclmark.launch.member import LocalMember, Member
 from cclmark.launch.placement import Placement
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
@@ -132,7 +132,7 @@ class Crew:
         ]
 
     @property
-    def members(self) -> list[LocalMember | RemoteMember]:
+    def members(self) -> list[Member]:
         """Near and far, by their number."""
         return [self.own, *self.remote]
 

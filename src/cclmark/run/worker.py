@@ -31,9 +31,10 @@ from cclmark.results.schema import (
     LibraryDescription,
     TransferResult,
 )
-from cclmark.run.libraries import Library, NativeLibrary, open_library
+from cclmark.run.libraries import Library, NativeLibrary
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
+from cclmark.run.opening import open_library
 from cclmark.run.rank import Rank
 from cclmark.run.soak import Soak
 from cclmark.signals import STACK_SIGNAL
