@@ -98,13 +98,7 @@ class Peers:
         """Their ranks start: each connects and says hello."""
         keys = self._keys
         for number in self._numbers:
-            rank = Connection(
-                self._endpoint,
-                keys.server_public,
-                keys.client_public,
-                keys.client_secret,
-                self._context,
-            )
+            rank = Connection(keys.access(self._endpoint), self._context)
             device = DeviceDescription(
                 rank=number,
                 host=self._host.machine.hostname,

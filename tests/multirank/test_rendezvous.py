@@ -36,10 +36,7 @@ def job_for(server: Server, **changes) -> Job:
         oversubscribed=True,
         team_fd=-1,
         board_fd=-1,
-        endpoint=server.endpoint,
-        server_key=server.keys.server_public,
-        client_public_key=server.keys.client_public,
-        client_secret_key=server.keys.client_secret,
+        access=server.keys.access(server.endpoint),
         token=server.token,
         cases=[],
         settings=SETTINGS,
@@ -151,7 +148,8 @@ def test_who_waits_in_vain_is_told_for_what(server):
 def test_a_client_that_takes_another_for_the_server_is_refused(server):
     """It encrypts for somebody else: the server cannot even read its greeting."""
     wrong_key, _ = zmq.curve_keypair()
-    with connected(job_for(server, server_key=wrong_key)) as client:
+    access = msgspec.structs.replace(job_for(server).access, server_key=wrong_key)
+    with connected(job_for(server, access=access)) as client:
         client.send(Notice(0, server.token, "let me in"))
         refuses(server, 3.0)
 
@@ -159,8 +157,9 @@ def test_a_client_that_takes_another_for_the_server_is_refused(server):
 def test_a_client_with_keys_of_its_own_is_refused(server):
     """The server's public key is no secret of the run; the client's keys are."""
     public, secret = zmq.curve_keypair()
-    job = job_for(server, client_public_key=public, client_secret_key=secret)
-    with connected(job) as client:
+    access = job_for(server).access
+    access = msgspec.structs.replace(access, public_key=public, secret_key=secret)
+    with connected(job_for(server, access=access)) as client:
         client.send(Notice(0, b"x" * 32, "let me in"))
         refuses(server)
 

@@ -132,7 +132,7 @@ def overheard(port: int) -> Iterator[tuple[int, bytearray]]:
 
 def speak(endpoint: str, keys: Keys) -> Connection:
     """A connection with the run's secrets that leaves without waiting."""
-    made = Connection(endpoint, keys.server_public, keys.client_public, keys.client_secret)
+    made = Connection(keys.access(endpoint))
     made.socket.setsockopt(zmq.LINGER, 5000)
     return made
 

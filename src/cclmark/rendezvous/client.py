@@ -10,7 +10,7 @@ import msgspec
 import zmq
 
 from cclmark.errors import RankError
-from cclmark.rendezvous.keys import Keys
+from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import (
     FromAny,
     FromRank,
@@ -35,12 +35,7 @@ class Connection:
     """
 
     def __init__(
-        self,
-        endpoint: str,
-        server_key: bytes,
-        public_key: bytes,
-        secret_key: bytes,
-        context: zmq.Context[zmq.Socket[bytes]] | None = None,
+        self, access: Access, context: zmq.Context[zmq.Socket[bytes]] | None = None
     ) -> None:
         """Connects in the background: the first message waits for the connection."""
         self._is_own_context = context is None
@@ -51,11 +46,11 @@ class Connection:
         self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         # By its own name a connection that broke and came back is known again, and only it.
         self.socket.setsockopt(zmq.ROUTING_ID, b"c" + secrets.token_bytes(16))
-        self.socket.curve_serverkey = server_key
-        self.socket.curve_publickey = public_key
-        self.socket.curve_secretkey = secret_key
+        self.socket.curve_serverkey = access.server_key
+        self.socket.curve_publickey = access.public_key
+        self.socket.curve_secretkey = access.secret_key
         self._encoder = msgspec.msgpack.Encoder()
-        self.socket.connect(endpoint)
+        self.socket.connect(access.endpoint)
 
     def send(self, message: FromAny) -> None:
         """Hands a message over to the sender in the background."""
@@ -74,9 +69,7 @@ class Client:
     def __init__(self, job: Job) -> None:
         """Connects in the background: the first message waits for the connection."""
         self._job = job
-        self._connection = Connection(
-            job.endpoint, job.server_key, job.client_public_key, job.client_secret_key
-        )
+        self._connection = Connection(job.access)
         self._socket = self._connection.socket
         self._decoder = msgspec.msgpack.Decoder(ToRank)
 
@@ -132,9 +125,7 @@ class Follower:
     ) -> None:
         """Connects in the background. ``context`` is that of Connection."""
         self.token = keys.token
-        self._connection = Connection(
-            endpoint, keys.server_public, keys.client_public, keys.client_secret, context
-        )
+        self._connection = Connection(keys.access(endpoint), context)
         self._socket = self._connection.socket
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._decoder: msgspec.msgpack.Decoder[ToProcess] = msgspec.msgpack.Decoder(ToProcess)

@@ -7,11 +7,21 @@ import hmac
 import secrets
 from dataclasses import dataclass
 
+import msgspec
 import zmq
 from zmq.utils import z85
 
 SECRET_BYTES = 32
 LEAST_SECRET_CHARACTERS = 16
+
+
+class Access(msgspec.Struct, frozen=True):
+    """Where the first process listens, and the keys of whoever speaks to it."""
+
+    endpoint: str
+    server_key: bytes
+    public_key: bytes
+    secret_key: bytes
 
 
 @dataclass(frozen=True)
@@ -48,3 +58,7 @@ class Keys:
     def new(cls) -> Keys:
         """Those of a run that needs no other secret than a new one."""
         return cls.of(secrets.token_bytes(SECRET_BYTES))
+
+    def access(self, endpoint: str) -> Access:
+        """What a client of the run needs that listens at ``endpoint``, without the server's own."""
+        return Access(endpoint, self.server_public, self.client_public, self.client_secret)

@@ -10,6 +10,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
+from cclmark.rendezvous.keys import Access
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
@@ -48,10 +49,7 @@ class Job(msgspec.Struct):
     oversubscribed: bool
     team_fd: int
     board_fd: int
-    endpoint: str
-    server_key: bytes
-    client_public_key: bytes
-    client_secret_key: bytes
+    access: Access
     token: bytes
     cases: list[Case]
     transfers: list[Transfer]

@@ -165,7 +165,7 @@ class ProcessGroup:
         Torch knows no secrets: between hosts, whoever can reach that port can disturb the run.
         """
         job, key = self._rank.job, "port of torch's store"
-        address = job.endpoint.partition("//")[2].rpartition(":")[0].strip("[]")
+        address = job.access.endpoint.partition("//")[2].rpartition(":")[0].strip("[]")
         if job.rank == 0:
             # A socket of ours, for torch would listen on every interface.
             listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
