@@ -121,3 +121,12 @@ def test_a_port_that_is_taken_is_said_to_be(pods):
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in err
     assert "CCLMARK_ADDRESS" in err
     assert list(pods.directory.rglob("*.jsonl")) == []
+
+
+def test_the_parent_is_killed_before_the_first_process_has_come(pods):
+    second = pods.start(1, 2, *ENDLESS, "-T", "100", prefix=PARENT)
+    wait_until(lambda: len(tagged_processes(pods.tag)) == 2, "the process was started")
+    time.sleep(2.0)  # until it waits for the note
+    second.kill()
+    pods.end(second, SOON_S)
+    wait_until(lambda: not tagged_processes(pods.tag), "it is gone", SOON_S)

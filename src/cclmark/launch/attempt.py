@@ -23,9 +23,10 @@ from cclmark.errors import (
     MissingError,
     RankError,
 )
-from cclmark.launch.crew import PARENT_PID, crew_of_one
+from cclmark.launch.crew import crew_of_one
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.member import describe_devices
+from cclmark.launch.placement import launcher_is_gone
 from cclmark.launch.ranks import kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
@@ -138,7 +139,7 @@ class Attempt:
                 self._listener.progress(self._looks[0])
             if self._failures or self._dead() or self._overdue() or crew.lost():
                 return self._give_up()
-            if os.getppid() != PARENT_PID and crew.placement is not None:
+            if crew.placement is not None and launcher_is_gone():
                 raise KeyboardInterrupt("what launched this process is gone")
         self._wait_for_description()
         for member in crew.members:

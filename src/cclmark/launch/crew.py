@@ -24,7 +24,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import Meeting, open_meeting
 from cclmark.launch.member import LocalMember, Member
-from cclmark.launch.placement import Placement
+from cclmark.launch.placement import Placement, launcher_is_gone
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
@@ -44,7 +44,6 @@ from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
 
 _POLL_S = 0.02
-PARENT_PID = os.getppid()  # as early as can be: it may be gone before anything has begun
 _PLACES = ("--journal", "--output", "-O")
 _LOST_S = 0.1  # between two looks at thousands of processes
 _OTHER_FILES = 256  # that are open besides a connection to each process and rank
@@ -367,7 +366,7 @@ def _wait_for_all(
                 f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
                 "before all had come"
             )
-        if os.getppid() != PARENT_PID:
+        if launcher_is_gone():
             raise KeyboardInterrupt("what launched this process is gone")
         if time.monotonic() > deadline_s:
             missing = sorted(set(range(number)) - ready)

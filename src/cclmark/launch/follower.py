@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
 from cclmark.launch.meeting import find_meeting
 from cclmark.launch.member import LocalMember, describe_devices
-from cclmark.launch.placement import Placement
+from cclmark.launch.placement import Placement, launcher_is_gone
 from cclmark.rendezvous.client import Follower
 from cclmark.rendezvous.messages import (
     Abort,
@@ -57,6 +56,8 @@ def follow(
             # Among thousands the answer takes its time: who asks again would be two.
             while not orders and (remaining_s := deadline_s - time.monotonic()) > 0:
                 orders = follower.receive(min(_NO_ANSWER_S, remaining_s))
+                if launcher_is_gone():
+                    raise KeyboardInterrupt("what launched this process is gone")
                 if not orders and _has_moved(placement, env, endpoint):
                     break
             if orders:
@@ -97,7 +98,6 @@ class _Obedience:
         self._aborted = False
         self._described: Described | None = None
         self._exit_code: int | None = None
-        self._parent_pid = os.getppid()
 
     def run(self, orders: list[ToProcess]) -> int:
         """Until the first process says that it is over, or is not there any more."""
@@ -189,4 +189,4 @@ class _Obedience:
         if self._follower.was_cut():
             self._cut_s = now_s
         cut = self._cut_s is not None and now_s > self._cut_s + CUT_S
-        return cut or now_s > self._heard_s + SILENCE_S or os.getppid() != self._parent_pid
+        return cut or now_s > self._heard_s + SILENCE_S or launcher_is_gone()

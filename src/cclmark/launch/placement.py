@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -49,6 +50,12 @@ class Placement:
 
 
 _Environment = Mapping[str, str]
+_PARENT_PID = os.getppid()  # as early as can be: it may be gone before anything has begun
+
+
+def launcher_is_gone() -> bool:
+    """Whether what started this process has ended, so that nobody waits for it any more."""
+    return os.getppid() != _PARENT_PID
 
 
 def _torchrun(env: _Environment) -> Placement | None:
