@@ -281,10 +281,10 @@ NB_MODULE(_engine, m) {
       .def(
           "run",
           [](Session& session, Timing timing, size_t iterations, size_t group,
-             size_t graph_launches, double delay_s) {
-            return session.run({timing, iterations, group, graph_launches, delay_s});
+             size_t graph_launches, double delay_s, bool warm) {
+            return session.run({timing, iterations, group, graph_launches, delay_s, warm});
           },
-          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a,
+          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a, "warm"_a,
           nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("checked_on_host", &Session::checked_on_host);

@@ -33,7 +33,7 @@ class Planner {
         map_(site.map),
         op_(op),
         width_(size_bytes(op.dtype)),
-        room_(site.slot_bytes / size_bytes(op.dtype)),
+        room_(site.stretch_bytes / size_bytes(op.dtype)),
         rank_(site.rank),
         ranks_(site.map.ranks()),
         islands_(site.map.islands()),
@@ -539,7 +539,7 @@ class Planner {
   const IslandMap& map_;
   const Operation op_;
   size_t width_;
-  size_t room_;  ///< elements of a slot
+  size_t room_;  ///< elements that a step may put into a slot
   int rank_, ranks_, islands_, mine_, index_;
   bool alone_;
   size_t evenly_ = 1;  ///< what every island can divide by its ranks

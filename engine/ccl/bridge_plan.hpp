@@ -72,8 +72,8 @@ struct PlanSite {
   Communicator* island;  ///< nullptr for a rank that is alone in its island
   const IslandMap& map;
   int rank;
-  size_t slot_bytes;
-  std::byte* scratch;  ///< for outputs that a library must be given and does not write
+  size_t stretch_bytes;  ///< what a step may put into a slot
+  std::byte* scratch;    ///< for outputs that a library must be given and does not write
   void* stream;
 };
 

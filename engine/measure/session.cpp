@@ -164,7 +164,7 @@ Session::Ends Session::ends(size_t slot) const {
 
 /// Has the library make what it needs for the slots that so many operations use.
 void Session::ready(size_t operations) {
-  for (size_t most = std::min(operations, slots_); readied_ < most; ++readied_) {
+  for (size_t most = std::min(operations, places_); readied_ < most; ++readied_) {
     Ends at = ends(readied_);
     call_->prepare(at.source, at.to);
   }
@@ -185,7 +185,7 @@ void Session::issue(size_t slot) {
 /// Enqueues the operation on the slot whose turn it is.
 void Session::issue_next() {
   issue(turn_);
-  turn_ = turn_ + 1 < slots_ ? turn_ + 1 : 0;
+  turn_ = turn_ + 1 < places_ ? turn_ + 1 : 0;
 }
 
 void Session::issue_all(const Batch& batch) {
@@ -228,6 +228,7 @@ Samples Session::run(const Batch& batch) {
   // Every batch walks through the buffers from their beginning, so that all samples of a case touch
   // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
   turn_ = 0;
+  places_ = batch.warm ? 1 : slots_;
   counter_.begin_batch();
   done_on_return_ = batch.group <= 1 && (device_.synchronous() || communicator_.blocking());
   ready(batch.iterations * batch.group);

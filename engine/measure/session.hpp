@@ -30,6 +30,7 @@ struct Batch {
   size_t group = 1;           ///< operations that the library launches as one
   size_t graph_launches = 1;  ///< graph only
   double delay_s = 0;         ///< this rank waits so long before its first operation
+  bool warm = false;          ///< every operation takes the same place of the buffers
 };
 
 /// Times of one batch on every rank, in seconds per operation. Each vector holds `count` values of
@@ -145,6 +146,7 @@ class Session {
   Region input_{}, output_{};
   std::unique_ptr<Call> call_;
   size_t slots_ = 1;
+  size_t places_ = 1;  ///< slots that the batch under way goes through
   size_t turn_ = 0;
   size_t readied_ = 0;  ///< slots that the call was prepared for
   size_t send_stride_ = 0;

@@ -156,6 +156,7 @@ class Session:
         group: int,
         graph_launches: int,
         delay_s: float,
+        warm: bool,
     ) -> Samples: ...
     def verify(self, corrupt: int | None) -> Verdict: ...
     @property

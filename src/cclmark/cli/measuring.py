@@ -381,6 +381,7 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         cycles=0 if duration_s else flags.cycles,
         duration_s=duration_s,
         registration=registration,
+        cache=flags.cache,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,

@@ -322,6 +322,14 @@ class Flags(LibraryFlags):
         type=click.Choice(["max", "mean", "min", "rank0"]),
         help="Whose time counts [max].",
     )
+    cache: str = option(
+        METHOD,
+        "--cache",
+        default="cold",
+        type=click.Choice(["cold", "warm"]),
+        help="warm: every operation takes the same place of the buffers, as FlagCX's perf programs "
+        "and torch scripts do; cold: the next one [cold].",
+    )
     precision_percent: float = option(
         METHOD,
         "--precision",

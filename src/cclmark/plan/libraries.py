@@ -10,11 +10,11 @@ _THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
-    "flagcx": "measured on hardware: 2 × H200 with FlagCX 0.13; others through a fake",
+    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13; others through a fake",
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; "
-    "2 × H200 with Open MPI 4.1 built for CUDA",
+    "2 and 4 × H200 with Open MPI 4.1 built for CUDA",
     "rccl": _THROUGH_FAKE,
     "maca-mccl": _THROUGH_FAKE,
     "musa-mccl": _THROUGH_FAKE,
@@ -24,7 +24,7 @@ VERIFIED = {
     "pccl": _THROUGH_FAKE,
     "cncl": _THROUGH_FAKE,
     "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
-    BRIDGE: "measured on hardware: 2 × H200, hosts, one beside the other; others through a fake",
+    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other; others through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "measured on hardware: 4 × H200 with torch 2.11",
 }

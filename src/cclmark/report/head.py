@@ -106,4 +106,6 @@ def method_of(settings: Settings) -> str:
         length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
     across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
     check = "every output checked" if settings.check else "outputs not checked"
-    return f"{settings.timing}, {length}, {across.get(settings.across_ranks, 'rank 0')}, {check}"
+    cache = ", same buffers again and again" if settings.cache == "warm" else ""
+    rank = across.get(settings.across_ranks, "rank 0")
+    return f"{settings.timing}, {length}, {rank}, {check}{cache}"

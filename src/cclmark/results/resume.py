@@ -28,6 +28,7 @@ _FLAGS = {
     "check": "-c",
     "cycles": "-N",
     "registration": "--register",
+    "cache": "--cache",
     "seed": "--seed",
     "inject": "--inject",
     "one_by_one": "--one-by-one",

@@ -150,6 +150,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     through_host: bool = False
     weights: list[list[float]] = []
     duration_s: float = 0.0
+    cache: str = "cold"
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):

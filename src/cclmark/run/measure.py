@@ -108,6 +108,7 @@ class CaseRunner:
             settings.group,
             settings.graph_launches,
             self._delay_s,
+            settings.cache == "warm",
         )
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
