@@ -192,6 +192,7 @@ NB_MODULE(_engine, m) {
       .def_ro("reductions", &CclInfo::reductions)
       .def_ro("routes", &CclInfo::routes);
 
+  nb::class_<Carrier>(m, "Carrier");
   nb::class_<Ccl>(m, "Ccl")
       .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)
       .def(
@@ -209,7 +210,9 @@ NB_MODULE(_engine, m) {
             return ccl.join(device, bytes, team);
           },
           "device"_a, "id"_a, "team"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
-          nb::keep_alive<0, 4>());
+          nb::keep_alive<0, 4>())
+      .def("carry", &Ccl::carry, "team"_a, nb::keep_alive<0, 1>(),
+           nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Communicator>(m, "Communicator")
       .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>());
@@ -221,13 +224,14 @@ NB_MODULE(_engine, m) {
       "adapter"_a, "device"_a, nb::keep_alive<0, 2>());
   m.def(
       "join_islands",
-      [](Device& device, Team& team, std::vector<int> firsts, bool through_host,
-         Communicator* own) {
+      [](Device& device, Team& team, std::vector<int> firsts, bool through_host, Communicator* own,
+         Carrier* carrier) {
         nb::gil_scoped_release release;
-        return join_islands(device, team, {std::move(firsts), through_host}, own);
+        return join_islands(device, team, {std::move(firsts), through_host}, own, carrier);
       },
-      "device"_a, "team"_a, "firsts"_a, "through_host"_a, "own"_a.none(), nb::keep_alive<0, 1>(),
-      nb::keep_alive<0, 2>(), nb::keep_alive<0, 5>());
+      "device"_a, "team"_a, "firsts"_a, "through_host"_a, "own"_a.none(), "carrier"_a.none(),
+      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 5>(),
+      nb::keep_alive<0, 6>());
   m.def("tensor_at", &tensor_at, "address"_a, "count"_a, "device"_a, nb::rv_policy::reference);
 
   nb::class_<Samples>(m, "Samples")

@@ -14,6 +14,9 @@
 // devices' streams wait for and write themselves: the host only enqueues. Where streams cannot do
 // that (the host's own, and runtimes without such calls), the host waits and writes instead, inside
 // the call.
+//
+// Ranks of other hosts are waited for and read in the same way: what they publish is carried into
+// mirrors of their slots (remote_slots.hpp).
 
 #include "ccl/bridge.hpp"
 
@@ -27,6 +30,8 @@
 #include <utility>
 
 #include "ccl/bridge_plan.hpp"
+#include "ccl/remote_slots.hpp"
+#include "ccl/slots.hpp"
 #include "core/waiting.hpp"
 #include "device/host.hpp"
 #include "device/peer_blocks.hpp"
@@ -38,7 +43,6 @@ namespace {
 #include "kernels/dialect.cu"
 #include "kernels/reduce.cu"
 
-constexpr size_t kSlots = 4;
 /// Steps that are published ahead of the one that is taken; fewer than there are slots.
 constexpr size_t kAhead = 2;
 /// Streams that take in turns, so that what flags cost on one is hidden behind copies on the other.
@@ -56,8 +60,16 @@ constexpr size_t kHostSlotBytes = size_t{4} << 20;
 constexpr size_t kApartBytes = size_t{4} << 20;
 /// Up to here a kernel copies, from there on a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
-constexpr size_t kLineBytes = 64;
 constexpr size_t kPageBytes = 4096;
+
+/// Memory for what a rank of another host publishes. Raises OutOfMemoryError.
+std::byte* new_mirror(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw OutOfMemoryError("there are no " + std::to_string(bytes) + " bytes of host memory");
+  }
+  return static_cast<std::byte*>(memory);
+}
 
 double number_of(std::string_view runtime) {
   uint32_t hash = 2166136261u;
@@ -83,13 +95,14 @@ struct HostBlock {
 
 class Bridge final : public Communicator {
  public:
-  Bridge(Device& device, Team& team, const Islands& islands, Communicator* own);
+  Bridge(Device& device, Team& team, const Islands& islands, Communicator* own, Carrier* carrier);
 
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
 
   std::string route(const Operation&) const override {
     return std::to_string(map_.islands()) + " islands, " +
            (direct_ ? "direct peer copies" : "through pinned host memory") +
+           (remote_ != nullptr ? " and MPI between hosts" : "") +
            (host_reduces_ != nullptr ? ", reduced on the host" : "");
   }
 
@@ -111,6 +124,7 @@ class Bridge final : public Communicator {
 
   void check() override {
     if (island_ != nullptr) island_->check();
+    if (remote_ != nullptr) remote_->check();
   }
 
   void leave() override { blocks_.leave(); }
@@ -119,28 +133,25 @@ class Bridge final : public Communicator {
   friend class BridgeCall;
 
   void choose_way(bool through_host);
-  void open_blocks();
+  void open_blocks(Carrier* carrier);
+  void pin(HostBlock& block);
   void prove_streams();
 
   HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
-  static size_t ready_flag() { return 0; }
-  static size_t taken_flag(int reader, uint32_t sequence) {
-    return kLineBytes * (1 + static_cast<size_t>(reader)) + sequence % kSlots * sizeof(uint32_t);
-  }
-  size_t flag_bytes() const {
-    return (taken_flag(map_.ranks(), 0) + kPageBytes - 1) / kPageBytes * kPageBytes;
-  }
+  SlotLayout layout() const { return {map_.ranks(), slot_bytes_}; }
   /// How much of a slot the steps of an operation fill.
   size_t stretch_bytes(const Operation& op) const {
     size_t bytes = op.count * size_bytes(op.dtype);
     return std::min(slot_bytes_, std::max(kOverlappingBytes, bytes / kEnoughSteps));
   }
-  size_t place(uint32_t sequence) const { return sequence % kSlots * slot_bytes_; }
+  size_t place(uint32_t sequence) const { return layout().place(sequence); }
   /// What is taken in one step, each piece beginning at a whole vector.
   size_t landing_bytes() const {
     return (slot_bytes_ + kPageBytes) * static_cast<size_t>(map_.islands() - 1);
   }
   bool abroad(int rank) const { return map_.island_of(rank) != mine_; }
+
+  bool far(int rank) const { return remote_ != nullptr && remote_->far(rank); }
 
   void await(int owner, size_t flag, uint32_t value, void* stream);
   void tell(int owner, size_t flag, uint32_t value, void* stream);
@@ -177,7 +188,8 @@ class Bridge final : public Communicator {
   PeerBlocks blocks_;
   Buffer own_slots_, landings_;  ///< where they do not lie in a block of their own
   std::byte* slots_ = nullptr;
-  std::vector<std::byte*> peers_;  ///< direct only: the slots of all ranks
+  std::vector<std::byte*> peers_;        ///< direct only: the slots of all ranks
+  std::unique_ptr<RemoteSlots> remote_;  ///< nullptr where all ranks are on this host
 
   // Where streams wait for flags by themselves.
   std::vector<Stream> streams_;  ///< for what goes out, then for what comes in
@@ -185,7 +197,7 @@ class Bridge final : public Communicator {
 
   struct Published {
     uint32_t sequence = 0;
-    std::vector<int> readers;
+    std::vector<Reader> readers;
   };
   std::array<Published, kSlots> in_slots_;
   uint32_t published_ = 0;
@@ -196,7 +208,8 @@ class Bridge final : public Communicator {
   std::unique_ptr<Device> host_reduces_;
 };
 
-Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator* own)
+Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator* own,
+               Carrier* carrier)
     : device_(device),
       team_(team),
       island_(own),
@@ -210,9 +223,12 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
   if ((island_ == nullptr) != (map_.ranks_of(mine_) == 1)) {
     throw Error("an island of several ranks needs its library, one of one rank has none");
   }
+  if (carrier == nullptr && !team_.on_one_host()) {
+    throw Error("islands on several hosts need something that carries data between them");
+  }
   device_.activate();
-  choose_way(islands.through_host);
-  open_blocks();
+  choose_way(islands.through_host || !team_.on_one_host());
+  open_blocks(team_.on_one_host() ? nullptr : carrier);
   prove_streams();
   try {
     reduces_ = &device_.kernel("cclmark_reduce");
@@ -271,8 +287,8 @@ void Bridge::choose_way(bool through_host) {
 }
 
 /// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.
-void Bridge::open_blocks() {
-  size_t bytes = flag_bytes() + (direct_ ? 0 : kSlots * slot_bytes_);
+void Bridge::open_blocks(Carrier* carrier) {
+  size_t bytes = layout().flag_bytes() + (direct_ ? 0 : kSlots * slot_bytes_);
   // Released when everybody has it mapped; what is mapped stays.
   std::unique_ptr<Device> memory = open_host_device(0);
   Buffer own(*memory, bytes);
@@ -281,23 +297,37 @@ void Bridge::open_blocks() {
   HostAllocation allocation = find_host_allocation(own.data());
   std::vector<double> all =
       team_.gather(std::array<double, 2>{double(getpid()), double(allocation.fd)});
+  std::vector<std::byte*> mirrors(hosts_.size());
   for (int peer = 0; peer < map_.ranks(); ++peer) {
     if (peer != rank_ && !abroad(peer)) continue;
     auto at = static_cast<size_t>(peer) * 2;
     HostBlock& block = host(peer);
-    block.base = static_cast<std::byte*>(
-        map_host_memory(static_cast<pid_t>(all[at]), static_cast<int>(all[at + 1]), bytes));
     block.bytes = bytes;
-    block.for_device = block.base;
-    if (device_.synchronous()) continue;
-    try {
-      block.for_device = static_cast<std::byte*>(device_.pin(block.base, bytes));
-      block.pinned_by = &device_;
-    } catch (const UnsupportedError&) {
-      // Copies work with memory that is not pinned too; flags are the host's then.
+    if (team_.here(peer)) {
+      block.base = static_cast<std::byte*>(
+          map_host_memory(static_cast<pid_t>(all[at]), static_cast<int>(all[at + 1]), bytes));
+    } else {
+      block.base = new_mirror(bytes);
+      mirrors[static_cast<size_t>(peer)] = block.base;
     }
+    pin(block);
+  }
+  if (carrier != nullptr) {
+    remote_ = std::make_unique<RemoteSlots>(*carrier, team_, layout(), host(rank_).base,
+                                            std::move(mirrors));
   }
   team_.barrier();
+}
+
+void Bridge::pin(HostBlock& block) {
+  block.for_device = block.base;
+  if (device_.synchronous()) return;
+  try {
+    block.for_device = static_cast<std::byte*>(device_.pin(block.base, block.bytes));
+    block.pinned_by = &device_;
+  } catch (const UnsupportedError&) {
+    // Copies work with memory that is not pinned too; flags are the host's then.
+  }
 }
 
 /// Whether streams wait for flags and set them, tried on a flag that nobody else uses.
@@ -308,7 +338,7 @@ void Bridge::prove_streams() {
   if (device_.synchronous() || !std::ranges::all_of(hosts_, usable)) return;
   Stream stream(device_);
   Event event(device_);
-  auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + taken_flag(rank_, 0));
+  auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + SlotLayout::taken(rank_, 0));
   try {
     device_.write_flag(flag, 1, stream.get());
     device_.wait_for_flag(flag, 1, stream.get());
@@ -327,13 +357,11 @@ void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {
     device_.wait_for_flag(reinterpret_cast<uint32_t*>(block.for_device + flag), value, stream);
     return;
   }
-  std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(block.base + flag));
-  auto arrived = [&] {
-    return static_cast<int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
-  };
   Patience patience(team_.oversubscribed());
-  while (!arrived()) {
-    if (patience.pause()) team_.check(owner);
+  while (!reached(block.base, flag, value)) {
+    if (!patience.pause()) continue;
+    check();
+    team_.check(owner);
   }
 }
 
@@ -344,8 +372,7 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
     return;
   }
   wait_until_idle(stream);
-  std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(block.base + flag));
-  word.store(value, std::memory_order_release);
+  raise_flag(block.base, flag, value);
 }
 
 void Bridge::wait_until_idle(void* stream) {
@@ -366,12 +393,12 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     uint32_t sequence = ++published_;
     Published& before = in_slots_[sequence % kSlots];
     void* stream = step.work ? now.main : now.out;
-    for (int reader : before.readers) {
-      await(rank_, taken_flag(reader, before.sequence), before.sequence, stream);
+    for (const Reader& reader : before.readers) {
+      await(rank_, SlotLayout::taken(reader.rank, before.sequence), before.sequence, stream);
     }
     before = {sequence, step.readers};
     std::byte* slot = slots_ + place(sequence);
-    std::byte* shared = direct_ ? slot : host(rank_).base + flag_bytes() + place(sequence);
+    std::byte* shared = direct_ ? slot : host(rank_).base + layout().flag_bytes() + place(sequence);
     const std::byte* source = now.send + step.from;
     if (step.work) {
       step.work(now.send, now.receive, slot);
@@ -384,7 +411,12 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     if (step.bytes > 0 && source != shared) {
       copy(shared, source, step.bytes, stream);
     }
-    tell(rank_, ready_flag(), sequence, stream);
+    for (const Reader& reader : step.readers) {
+      if (far(reader.rank)) {
+        remote_->send(reader.rank, sequence, shared + reader.at, reader.bytes);
+      }
+    }
+    tell(rank_, SlotLayout::ready(), sequence, stream);
   }
   // What is taken in this step is added to what was made here, or written over what was read here.
   if (now.apart && step.reduces) {
@@ -404,25 +436,24 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
   if (now.apart && step.reduces && !step.takes.empty()) {
     device_.wait_for_event(events_[1 + number % kSlots].get(), stream);
   }
-  for (size_t i = 0; i < step.takes.size(); ++i) {
-    const Take& piece = step.takes[i];
-    bool first = i == 0 || step.takes[i - 1].source != piece.source;
-    bool last = i + 1 == step.takes.size() || step.takes[i + 1].source != piece.source;
+  for (const Take& piece : step.takes) {
     uint32_t sequence = seen_[static_cast<size_t>(piece.source)];
-    if (first) await(piece.source, ready_flag(), sequence, stream);
-    if (piece.bytes == 0) continue;
+    if (far(piece.source)) remote_->expect(piece.source, sequence, piece.at, piece.bytes);
+    await(piece.source, SlotLayout::ready(), sequence, stream);
     const std::byte* from = (direct_ ? peers_[static_cast<size_t>(piece.source)]
-                                     : host(piece.source).base + flag_bytes()) +
+                                     : host(piece.source).base + layout().flag_bytes()) +
                             place(sequence) + piece.at;
-    if (lands) {
+    if (piece.bytes == 0) {
+      // It was waited for, and that is all.
+    } else if (lands) {
       device_.copy_async(landing, from, piece.bytes, stream);
     } else if (step.reduces) {
       reduce(piece, from, now, stream);
     } else {
       copy(now.receive + piece.to, from, piece.bytes, stream);
     }
-    if (last) tell(piece.source, taken_flag(rank_, sequence), sequence, stream);
-    if (lands) {
+    tell(piece.source, SlotLayout::taken(rank_, sequence), sequence, stream);
+    if (lands && piece.bytes > 0) {
       reduce(piece, landing, now, stream);
       landing += (piece.bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
     }
@@ -554,8 +585,8 @@ std::unique_ptr<Call> Bridge::bind(const Operation& operation, void* stream) {
 }  // namespace
 
 std::unique_ptr<Communicator> join_islands(Device& device, Team& team, const Islands& islands,
-                                           Communicator* own) {
-  return std::make_unique<Bridge>(device, team, islands, own);
+                                           Communicator* own, Carrier* carrier) {
+  return std::make_unique<Bridge>(device, team, islands, own, carrier);
 }
 
 }  // namespace cclmark

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ccl/carrier.hpp"
 #include "ccl/communicator.hpp"
 
 namespace cclmark {
@@ -16,11 +17,12 @@ struct Islands {
   bool through_host = false;
 };
 
-/// One group of all ranks of a host, made of its islands. A collective call.
+/// One group of all ranks, made of its islands. A collective call.
 ///
 /// `own`: this rank's island, joined by its ranks in their order; nullptr where it is alone there.
-/// It has to outlive the result. Raises Error for islands that are none, OutOfMemoryError.
+/// `carrier`: between hosts; nullptr where all ranks are on one. Both have to outlive the result.
+/// Raises Error for islands that are none and for hosts without a carrier, OutOfMemoryError.
 std::unique_ptr<Communicator> join_islands(Device& device, Team& team, const Islands& islands,
-                                           Communicator* own);
+                                           Communicator* own, Carrier* carrier = nullptr);
 
 }  // namespace cclmark

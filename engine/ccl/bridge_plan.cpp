@@ -190,9 +190,10 @@ class Planner {
         size_t end = std::min(first + part, static_cast<size_t>(i + 1) * theirs);
         if (begin >= end) continue;
         int peer = first_of(island) + i;
-        step.readers.push_back(peer);
-        step.takes.push_back({peer, (begin - static_cast<size_t>(i) * theirs) * width_,
-                              (end - begin) * width_, offset + begin * width_, own_for(island),
+        size_t bytes = (end - begin) * width_;
+        step.readers.push_back({peer, (begin - first) * width_, bytes});
+        step.takes.push_back({peer, (begin - static_cast<size_t>(i) * theirs) * width_, bytes,
+                              offset + begin * width_, own_for(island),
                               alone_ ? offset + begin * width_ : (begin - first) * width_,
                               is_last(island)});
       }
@@ -218,7 +219,7 @@ class Planner {
     everybody_publishes(step);
     others([&](int island) {
       for (int i = 0; i < ranks_of(island); ++i) {
-        if (i % ranks_of(mine_) == index_) step.readers.push_back(first_of(island) + i);
+        if (i % ranks_of(mine_) == index_) step.readers.push_back({first_of(island) + i, 0, bytes});
       }
       step.takes.push_back({first_of(island) + index_ % ranks_of(island), 0, bytes, offset,
                             own_for(island), alone_ ? offset : 0, is_last(island)});
@@ -257,7 +258,7 @@ class Planner {
       for (int turn = 1; turn < ranks_; ++turn) {
         int peer = (rank_ + turn) % ranks_;
         if (!abroad(peer)) continue;
-        step.readers.push_back(peer);
+        step.readers.push_back({peer, 0, step.bytes});
         step.takes.push_back(
             {peer, 0, step.bytes, static_cast<size_t>(peer) * bytes + at * width_});
       }
@@ -290,7 +291,9 @@ class Planner {
       Step& step = add();
       step.publishes = !served.empty();
       step.reduces = true;
-      step.readers = served;
+      for (size_t i = 0; i < served.size(); ++i) {
+        step.readers.push_back({served[i], i * stretch * width_, count * width_});
+      }
       step.bytes = served.empty() ? 0 : ((served.size() - 1) * stretch + count) * width_;
       for (int rank = 0; rank < ranks_; ++rank) {
         if (!served_by(rank).empty()) step.publishers.push_back(rank);
@@ -368,16 +371,23 @@ class Planner {
     if (rank_ == op_.root) {
       step.publishes = true;
       for (int peer = 0; peer < ranks_; ++peer) {
-        if (abroad(peer)) step.readers.push_back(peer);
+        if (!abroad(peer)) continue;
+        auto [first, bytes] = part_of(peer, count, in_parts);
+        step.readers.push_back({peer, first, bytes});
       }
     }
     if (mine_ == island_of(op_.root)) return;
-    size_t part = in_parts ? count / static_cast<size_t>(ranks_of(mine_)) : count;
-    size_t first = in_parts ? static_cast<size_t>(index_) * part * width_ : 0;
-    step.takes.push_back({op_.root, first, part * width_, step.from + first});
+    auto [first, bytes] = part_of(rank_, count, in_parts);
+    step.takes.push_back({op_.root, first, bytes, step.from + first});
     if (!in_parts || alone_) return;
-    step.finish = [call = of_island(Collective::all_gather, part), from = step.from,
-                   first](std::byte* r) { call->enqueue(r + from + first, r + from); };
+    step.finish = [call = of_island(Collective::all_gather, bytes / width_), from = step.from,
+                   first = first](std::byte* r) { call->enqueue(r + from + first, r + from); };
+  }
+  /// Which bytes of a stretch of the root's a rank takes: where they begin, and how many.
+  std::pair<size_t, size_t> part_of(int rank, size_t count, bool in_parts) const {
+    size_t ranks = in_parts ? static_cast<size_t>(ranks_of(island_of(rank))) : 1;
+    size_t bytes = count / ranks * width_;
+    return {in_parts ? static_cast<size_t>(index_of(rank)) * bytes : 0, bytes};
   }
 
   void plan_reduce() {
@@ -400,7 +410,7 @@ class Planner {
       step.reduces = true;
       step.bytes = bytes;
       step.publishes = !at_home && rank_ == leader;
-      if (step.publishes) step.readers = {op_.root};
+      if (step.publishes) step.readers = {{op_.root, 0, bytes}};
       for (int island = 0; island < islands_; ++island) {
         if (island == home) continue;
         step.publishers.push_back(leader_of(island));
@@ -447,7 +457,7 @@ class Planner {
           size_t bytes = std::min(most, part(from, to) - at) * width_;
           if (from == rank_) {
             step.publishes = true;
-            step.readers = {to};
+            step.readers = {{to, 0, bytes}};
             step.from = before(from, to, true) + at * width_;
             step.bytes = bytes;
           } else if (to == rank_) {
@@ -474,7 +484,7 @@ class Planner {
         step.takes.push_back({peer, 0, step.bytes, static_cast<size_t>(peer) * bytes + step.from});
       }
       step.publishes = mine_ != home;
-      if (step.publishes) step.readers = {op_.root};
+      if (step.publishes) step.readers = {{op_.root, 0, step.bytes}};
     });
   }
 
@@ -489,9 +499,9 @@ class Planner {
         Step& step = add();
         step.publishers = {op_.root};
         step.publishes = rank_ == op_.root;
-        step.readers = {to};
         step.from = static_cast<size_t>(to) * bytes + at * width_;
         step.bytes = count * width_;
+        step.readers = {{to, 0, step.bytes}};
         if (rank_ == to) step.takes.push_back({op_.root, 0, step.bytes, at * width_});
       });
     }
@@ -514,7 +524,7 @@ class Planner {
         step.publishers.push_back(from);
         if (from == rank_) {
           step.publishes = true;
-          step.readers = {to};
+          step.readers = {{to, 0, step.bytes}};
         } else if (to == rank_) {
           step.takes.push_back({from, 0, step.bytes, step.from});
         }
@@ -530,7 +540,9 @@ class Planner {
     step.reduces = true;  // so is what is waited for
     everybody_publishes(step);
     for (int peer = 0; peer < ranks_; ++peer) {
-      if (abroad(peer)) step.takes.push_back({peer, 0, 0, 0});
+      if (!abroad(peer)) continue;
+      step.readers.push_back({peer});
+      step.takes.push_back({peer, 0, 0, 0});
     }
   }
 

@@ -48,6 +48,13 @@ struct Take {
   bool last = false;  ///< nothing else is added to these elements
 };
 
+/// Who takes something out of what this rank publishes, and the part that they take.
+struct Reader {
+  int rank;
+  size_t at = 0;  ///< in this rank's slot
+  size_t bytes = 0;
+};
+
 /// What a rank does between two looks at its neighbours.
 struct Step {
   using Action = std::function<void(const std::byte* send, std::byte* receive, std::byte* slot)>;
@@ -55,12 +62,12 @@ struct Step {
   /// Into the slot, if this rank publishes; or whatever else the island does. On the main stream.
   Action work;
   bool publishes = false;
-  std::vector<int> readers;
+  std::vector<Reader> readers;
   size_t bytes = 0;
   size_t from = 0;  ///< without `work`: what is published is a copy of this part of the input
 
   std::vector<int> publishers;  ///< all ranks that publish in this step
-  std::vector<Take> takes;      ///< those of one source follow each other
+  std::vector<Take> takes;      ///< one of each source at most
   bool reduces = false;
   /// After all that. On the main stream.
   std::function<void(std::byte* receive)> finish;

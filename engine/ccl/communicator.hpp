@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ccl/carrier.hpp"
 #include "core/operation.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
@@ -95,6 +96,11 @@ class Ccl {
   /// the deadline. `team` holds the ranks of this host.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                              Team& team) = 0;
+  /// Messages between the ranks of `team`, in host memory. A collective call. Raises Error,
+  /// MissingError where the library does not know these ranks.
+  virtual std::unique_ptr<Carrier> carry(Team&) {
+    throw UnsupportedError(info().name + " carries no messages");
+  }
 };
 
 /// Where to look for a library.

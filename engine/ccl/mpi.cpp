@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "ccl/call_of.hpp"
@@ -40,7 +42,7 @@ struct Constants {
   std::array<std::optional<Handle>, kReductions.size()> reductions;
   const void* in_place;
   void* ignore_status;
-  int funneled;
+  int serialized;
 };
 
 Constants<void*> open_mpi_constants(const Library& library) {
@@ -61,7 +63,7 @@ Constants<void*> open_mpi_constants(const Library& library) {
            {}},
           reinterpret_cast<const void*>(1),
           nullptr,
-          1};
+          2};
 }
 
 Constants<int> mpich_constants() {
@@ -75,7 +77,7 @@ Constants<int> mpich_constants() {
           {0x58000003, 0x58000004, 0x58000001, 0x58000002, {}},
           reinterpret_cast<const void*>(intptr_t{-1}),
           reinterpret_cast<void*>(1),
-          1};
+          2};
 }
 
 Constants<void*> standard_constants() {
@@ -90,7 +92,7 @@ Constants<void*> standard_constants() {
           {handle(0x21), handle(0x24), handle(0x23), handle(0x22), {}},
           reinterpret_cast<const void*>(1),
           nullptr,
-          1024};
+          2048};
 }
 
 /// MPI's functions, for handles of one width.
@@ -115,6 +117,10 @@ class Api {
     resolve(scatter, "MPI_Scatter");
     resolve(sendrecv, "MPI_Sendrecv");
     resolve(barrier, "MPI_Barrier");
+    resolve(isend, "MPI_Isend");
+    resolve(irecv, "MPI_Irecv");
+    resolve(test, "MPI_Test");
+    resolve(iprobe, "MPI_Iprobe");
   }
 
   void check(int code, const char* call) const {
@@ -144,6 +150,10 @@ class Api {
   int (*scatter)(const void*, int, Handle, void*, int, Handle, int, Handle);
   int (*sendrecv)(const void*, int, Handle, int, int, void*, int, Handle, int, int, Handle, void*);
   int (*barrier)(Handle);
+  int (*isend)(const void*, int, Handle, int, int, Handle, Handle*);
+  int (*irecv)(void*, int, Handle, int, int, Handle, Handle*);
+  int (*test)(Handle*, int*, void*);
+  int (*iprobe)(int, int, Handle, int*, void*);
 
  private:
   template <typename R, typename... Arguments>
@@ -183,26 +193,115 @@ class AfterStream final : public Call {
   void* stream_;
 };
 
+/// MPI of this process, which begins and ends once, however many use it.
+class MpiProcess {
+ public:
+  static std::shared_ptr<MpiProcess> shared() {
+    static std::weak_ptr<MpiProcess> known;
+    std::shared_ptr<MpiProcess> process = known.lock();
+    if (process == nullptr) known = process = std::make_shared<MpiProcess>();
+    return process;
+  }
+  ~MpiProcess() {
+    if (finalize_ != nullptr) finalize_();
+  }
+
+  /// Begins unless that was done, and makes sure that mpirun's ranks are those of `team`.
+  /// Raises MissingError where it knows others.
+  template <typename Handle>
+  void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
+             const Team& team) {
+    if (finalize_ != nullptr) return;
+    int provided = 0, size = 0, rank = -1;
+    mpi.check(mpi.init_thread(nullptr, nullptr, constants.serialized, &provided),
+              "MPI_Init_thread");
+    mpi.check(mpi.set_errhandler(constants.world, constants.errors_return),
+              "MPI_Comm_set_errhandler");
+    mpi.check(mpi.comm_size(constants.world, &size), "MPI_Comm_size");
+    mpi.check(mpi.comm_rank(constants.world, &rank), "MPI_Comm_rank");
+    if (size != team.size() || rank != team.rank()) throw MissingError(another_mpi(library));
+    finalize_ = mpi.finalize;
+    serialized_ = provided >= constants.serialized;
+  }
+
+  /// Whether another thread than the one that began may call, if no two call at once.
+  bool serialized() const { return serialized_; }
+
+ private:
+  int (*finalize_)() = nullptr;
+  bool serialized_ = false;
+};
+
+/// Messages between all processes that mpirun started.
+template <typename Handle>
+class MpiCarrier final : public Carrier {
+ public:
+  MpiCarrier(const Library& library, const Constants<Handle>& constants, int rank)
+      : mpi_(library), constants_(constants), rank_(rank) {}
+
+  size_t send(int to, const std::byte* data, size_t bytes) override {
+    auto [number, request] = begin();
+    mpi_.check(mpi_.isend(data, counted(bytes), constants_.widths[0], to, kCarriedTag,
+                          constants_.world, request),
+               "MPI_Isend");
+    return number;
+  }
+  size_t receive(int from, std::byte* data, size_t bytes) override {
+    auto [number, request] = begin();
+    mpi_.check(mpi_.irecv(data, counted(bytes), constants_.widths[0], from, kCarriedTag,
+                          constants_.world, request),
+               "MPI_Irecv");
+    return number;
+  }
+  bool done(size_t number) override {
+    int flag = 0;
+    mpi_.check(mpi_.test(&requests_[number], &flag, constants_.ignore_status), "MPI_Test");
+    if (flag != 0) free_.push_back(number);
+    return flag != 0;
+  }
+  void keep_going() override {
+    int flag = 0;
+    mpi_.check(mpi_.iprobe(rank_, kCarriedTag, constants_.world, &flag, constants_.ignore_status),
+               "MPI_Iprobe");
+  }
+
+ private:
+  static constexpr int kCarriedTag = 78;
+
+  std::pair<size_t, Handle*> begin() {
+    if (free_.empty()) {
+      free_.push_back(requests_.size());
+      requests_.emplace_back();
+    }
+    size_t number = free_.back();
+    free_.pop_back();
+    return {number, &requests_[number]};
+  }
+  static int counted(size_t bytes) {
+    if (bytes > std::numeric_limits<int>::max()) throw Error("MPI counts to 2^31 - 1 bytes");
+    return static_cast<int>(bytes);
+  }
+
+  Api<Handle> mpi_;
+  Constants<Handle> constants_;
+  int rank_;
+  std::deque<Handle> requests_;  // which stay where they are: MPI may keep their addresses
+  std::vector<size_t> free_;
+};
+
 /// All processes that mpirun started. Calls return when this rank's part is done.
 template <typename Handle>
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Library& library, const Constants<Handle>& constants, Device& device,
                   const Team& team)
-      : mpi_(library), constants_(constants), device_(device), team_(team), size_(team.size()) {
-    int provided = 0, size = 0;
-    mpi_.check(mpi_.init_thread(nullptr, nullptr, constants_.funneled, &provided),
-               "MPI_Init_thread");
-    world_ = constants_.world;
-    mpi_.check(mpi_.set_errhandler(world_, constants_.errors_return), "MPI_Comm_set_errhandler");
-    mpi_.check(mpi_.comm_size(world_, &size), "MPI_Comm_size");
-    mpi_.check(mpi_.comm_rank(world_, &rank_), "MPI_Comm_rank");
-    if (size != size_ || rank_ != team.rank()) {
-      throw MissingError(another_mpi(library));
-    }
-  }
-
-  ~MpiCommunicator() override { mpi_.finalize(); }
+      : mpi_(library),
+        constants_(constants),
+        device_(device),
+        team_(team),
+        world_(constants.world),
+        rank_(team.rank()),
+        size_(team.size()) {}
 
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     if (device_.synchronous()) return bind_call(op);
@@ -360,8 +459,8 @@ class MpiCommunicator final : public Communicator {
   Constants<Handle> constants_;
   Device& device_;
   const Team& team_;
-  Handle world_{};
-  int rank_ = -1;
+  Handle world_;
+  int rank_;
   int size_;
 };
 
@@ -391,6 +490,29 @@ class MpiCcl final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
                                      Team& team) override {
+    std::unique_ptr<Communicator> joined =
+        speaking<Communicator>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
+          return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, team);
+        });
+    // Asked only now: MPICH aborts who asks before MPI_Init.
+    if (!device.synchronous()) require_aware_of(device);
+    return joined;
+  }
+
+  std::unique_ptr<Carrier> carry(Team& team) override {
+    return speaking<Carrier>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
+      if (!process_->serialized()) {
+        throw MissingError(library_.path() +
+                           " takes no calls from a thread (MPI_THREAD_SERIALIZED)");
+      }
+      return std::make_unique<MpiCarrier<Handle>>(library_, constants, team.rank());
+    });
+  }
+
+ private:
+  /// What `make` makes with the constants of this library, once MPI has begun.
+  template <typename Made, typename Make>
+  std::unique_ptr<Made> speaking(const Team& team, Make make) {
     // Each would abort the process, or take it for the only one, under the other's mpirun.
     // A batch system that speaks PMIx, as srun --mpi=pmix does, can start those of either.
     bool under_open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
@@ -399,23 +521,17 @@ class MpiCcl final : public Ccl {
                            : abi_ == Abi::open_mpi && !under_open_mpi && !under_pmix) {
       throw MissingError(another_mpi(library_));
     }
-    std::unique_ptr<Communicator> joined = join_speaking(device, team);
-    // Asked only now: MPICH aborts who asks before MPI_Init.
-    if (!device.synchronous()) require_aware_of(device);
-    return joined;
-  }
-
- private:
-  std::unique_ptr<Communicator> join_speaking(Device& device, const Team& team) const {
+    auto begun = [&]<typename Handle>(const Constants<Handle>& constants) -> std::unique_ptr<Made> {
+      process_->begin(Api<Handle>(library_), constants, library_, team);
+      return make(constants);
+    };
     switch (abi_) {
       case Abi::open_mpi:
-        return std::make_unique<MpiCommunicator<void*>>(library_, open_mpi_constants(library_),
-                                                        device, team);
+        return begun(open_mpi_constants(library_));
       case Abi::mpich:
-        return std::make_unique<MpiCommunicator<int>>(library_, mpich_constants(), device, team);
+        return begun(mpich_constants());
       case Abi::standard:
-        return std::make_unique<MpiCommunicator<void*>>(library_, standard_constants(), device,
-                                                        team);
+        return begun(standard_constants());
     }
     throw Error("unknown binary interface of MPI");
   }
@@ -473,6 +589,7 @@ class MpiCcl final : public Ccl {
 
   Library library_;
   Abi abi_;
+  std::shared_ptr<MpiProcess> process_ = MpiProcess::shared();  // ends before it is unloaded
   CclInfo info_;
 };
 

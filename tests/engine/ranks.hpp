@@ -4,27 +4,43 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/team.hpp"
+#include "postroom.hpp"
 
 namespace cclmark {
 
-/// Runs `body` on `ranks` threads, each with its own view of one team, as processes would be.
-/// The first exception of any rank is thrown again. The file is where the team meets.
-inline void run_ranks_on_file(int ranks, const std::function<void(Team&, int fd)>& body) {
-  int fd = memfd_create("test-team", MFD_CLOEXEC);
-  REQUIRE(fd >= 0);
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
+/// Runs `body` on threads, one for each rank with its own view of one team, as processes would be.
+/// `hosts`: the number of each rank's host. The first exception of any rank is thrown again. The
+/// file is where the team of a host meets.
+inline void run_ranks_on_hosts(const std::vector<int>& hosts,
+                               const std::function<void(Team&, int fd)>& body) {
+  bool several = std::ranges::any_of(hosts, [&](int host) { return host != hosts.front(); });
+  Postroom postroom(hosts);
+  std::map<int, int> files;
+  for (int host : hosts) {
+    if (files.contains(host)) continue;
+    files[host] = memfd_create("test-team", MFD_CLOEXEC);
+    REQUIRE(files[host] >= 0);
+  }
+  std::vector<std::exception_ptr> errors(hosts.size());
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
     threads.emplace_back([&, rank] {
+      int host = hosts[rank], fd = files[host];
+      auto courier = [&, host](const std::vector<int>& members, const std::vector<double>& own) {
+        return postroom.carry(host, members, own);
+      };
       try {
-        Team team(fd, rank, ranks, true);
+        Team team(fd, static_cast<int>(rank), static_cast<int>(hosts.size()), true,
+                  several ? hosts : std::vector<int>{}, several ? courier : Team::Courier(nullptr));
         team.expect_within(300, "a test");  // sanitizers on busy machines are slow
         try {
           body(team, fd);
@@ -33,15 +49,19 @@ inline void run_ranks_on_file(int ranks, const std::function<void(Team&, int fd)
           throw;
         }
       } catch (...) {
-        errors[static_cast<size_t>(rank)] = std::current_exception();
+        errors[rank] = std::current_exception();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  close(fd);
+  for (auto [host, fd] : files) close(fd);
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
+}
+
+inline void run_ranks_on_file(int ranks, const std::function<void(Team&, int fd)>& body) {
+  run_ranks_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0), body);
 }
 
 inline void run_ranks(int ranks, const std::function<void(Team&)>& body) {

@@ -139,87 +139,33 @@ TEST_CASE("impossible ranks are refused") {
   CHECK_THROWS_AS(Team(0, 3, 2, false), Error);
 }
 
-namespace {
-
-/// Hands values between "hosts" that are threads here: what the courier does by messages.
-class Postroom {
- public:
-  Postroom(std::vector<int> hosts) : hosts_(std::move(hosts)) {}
-
-  std::vector<double> carry(int host, const std::vector<int>& members,
-                            const std::vector<double>& own) {
-    std::unique_lock lock(mutex_);
-    auto away = static_cast<size_t>(std::ranges::count_if(
-        members, [&](int member) { return hosts_[static_cast<size_t>(member)] != host; }));
-    size_t count = own.size() / (members.size() - away);
-    Round& round = rounds_[{members, turns_[{members, host}]++}];
-    for (size_t place = 0, next = 0; place < members.size(); ++place) {
-      round.values.resize(members.size() * count);
-      if (hosts_[static_cast<size_t>(members[place])] != host) continue;
-      for (size_t i = 0; i < count; ++i) round.values[place * count + i] = own[next++];
-      ++round.come;
-    }
-    arrived_.notify_all();
-    arrived_.wait(lock, [&] { return round.come == members.size(); });
-    return round.values;
-  }
-
- private:
-  struct Round {
-    size_t come = 0;
-    std::vector<double> values;
-  };
-  std::vector<int> hosts_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<std::pair<std::vector<int>, int>, int> turns_;
-  std::map<std::pair<std::vector<int>, int>, Round> rounds_;
-};
-
-}  // namespace
-
 TEST_CASE("ranks of several hosts meet and gather like those of one") {
-  const std::vector<int> hosts{0, 1, 1, 0, 2};
-  Postroom postroom(hosts);
-  std::vector<int> memory;
-  for (int host = 0; host < 3; ++host) memory.push_back(memfd_create("test-host", MFD_CLOEXEC));
   std::atomic<int> arrived = 0;
-  std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
-  for (int rank = 0; rank < 5; ++rank) {
-    threads.emplace_back([&, rank] {
-      int host = hosts[static_cast<size_t>(rank)];
-      int fd = memory[static_cast<size_t>(host)];
-      Team team(fd, rank, 5, true, hosts,
-                [&, host](const std::vector<int>& members, const std::vector<double>& own) {
-                  return postroom.carry(host, members, own);
-                });
-      team.expect_within(300, "a test");
-      for (int round = 1; round <= 50; ++round) {
-        ++arrived;
-        team.barrier();
-        if (arrived.load() < 5 * round) ++wrong;
-        std::vector<double> own(300, 1000.0 * round + rank);
-        std::vector<double> all = team.gather(own);
-        for (size_t i = 0; i < all.size(); ++i) {
-          if (all[i] != 1000.0 * round + static_cast<double>(i / 300)) ++wrong;
-        }
+  run_ranks_on_hosts({0, 1, 1, 0, 2}, [&](Team& team, int fd) {
+    int rank = team.rank();
+    for (int round = 1; round <= 50; ++round) {
+      ++arrived;
+      team.barrier();
+      if (arrived.load() < 5 * round) ++wrong;
+      std::vector<double> own(300, 1000.0 * round + rank);
+      std::vector<double> all = team.gather(own);
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (all[i] != 1000.0 * round + static_cast<double>(i / 300)) ++wrong;
       }
-      size_t taken = 5;
-      for (std::vector<int> members : {std::vector<int>{4, 1}, {0, 3, 2}}) {
-        size_t first_slot = std::exchange(taken, taken + members.size());
-        if (std::ranges::count(members, rank) == 0) continue;
-        std::unique_ptr<Team> group = team.group(fd, members, first_slot);
-        group->expect_within(300, "a test");
-        for (int round = 0; round < 20; ++round) {
-          std::vector<double> all = group->gather(std::array<double, 1>{double(rank)});
-          if (all != std::vector<double>(members.begin(), members.end())) ++wrong;
-        }
+    }
+    size_t taken = 5;
+    for (std::vector<int> members : {std::vector<int>{4, 1}, {0, 3, 2}}) {
+      size_t first_slot = std::exchange(taken, taken + members.size());
+      if (std::ranges::count(members, rank) == 0) continue;
+      std::unique_ptr<Team> group = team.group(fd, members, first_slot);
+      group->expect_within(300, "a test");
+      for (int round = 0; round < 20; ++round) {
+        std::vector<double> all = group->gather(std::array<double, 1>{double(rank)});
+        if (all != std::vector<double>(members.begin(), members.end())) ++wrong;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (int fd : memory) close(fd);
+    }
+  });
   CHECK(wrong == 0);
 }
 

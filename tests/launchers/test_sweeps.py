@@ -176,6 +176,32 @@ class TestOnTwoHosts:
         header = run.journal.header
         assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
 
+    @across("openmpi", "mpich", "srun-pmi2")
+    def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):
+        command = ("collectives", "--ccl", "mpi,bridge", "-b", "1K", "-e", "24M", "-f", "24576")
+        arguments = (*command, "-n", "2", "-w", "1", "--placement", "out-of-place")
+        begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
+        run = begun.finish(2 * SOON_S)
+        assert run.code == 0, run.err
+        results = [result for result in run.journal.results if result.case.ccl == "bridge"]
+        assert {result.case.operation for result in results} >= {"all_reduce", "alltoall"}
+        assert {result.status for result in results} == {"ok"}
+        assert {result.route for result in results} == {
+            "2 islands, through pinned host memory and MPI between hosts"
+        }
+        assert [island.describe() for island in run.journal.header.settings.islands] == [
+            *("0-1=shm", "2-3=shm")
+        ]
+        assert "mpi" in {library.name for library in run.journal.header.libraries}
+
+    @across("srun-torchrun")
+    def test_a_bridge_between_hosts_takes_an_mpi(self, on_two, background):
+        arguments = ("all_reduce", "--ccl", "bridge", "--islands", "host")
+        begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
+        run = begun.finish(SOON_S)
+        assert run.code == on_two.exit_code(2)
+        assert "--ccl bridge between hosts takes ranks that an mpirun or srun started" in run.err
+
     @across("openmpi", "mpich", "srun-pmi2", "srun-pmix")
     def test_a_killed_rank_ends_all(self, on_two, background, hosts):
         begun = background(*on_two.arguments(*ENDLESS), prefix=on_two.prefix, env=on_two.env)

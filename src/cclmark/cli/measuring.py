@@ -13,7 +13,6 @@ from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
-from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import find_placement, launching_program, speaks
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
@@ -52,7 +51,6 @@ _NATIVE_CCL = {
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
-_WITHIN_A_HOST = ("shm", BRIDGE)
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -76,7 +74,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
-    settings.islands = _islands(flags, plan.ccls, devices)
+    settings.islands = _islands(flags, plan.ccls, crew)
     settings.through_host = flags.through_host
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
     cases = list(plan.cases())
@@ -86,7 +84,11 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
             f"{plan.ranks} ranks: raise -e"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
-    mpirun = _mpirun(crew) if "mpi" in plan.ccls else None
+    mpirun = None
+    if "mpi" in plan.ccls:
+        mpirun = _mpirun(crew, "--ccl mpi")
+    elif BRIDGE in plan.ccls and len(crew.hosts) > 1:
+        mpirun = _mpirun(crew, "--ccl bridge between hosts")
     request = Request(
         devices=devices,
         cases=cases,
@@ -111,8 +113,8 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     )
 
 
-def _mpirun(crew: Crew) -> locate.Mpirun:
-    """What starts the ranks where MPI is measured, or has started this process.
+def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
+    """What starts the ranks where MPI is used, or has started this process.
 
     Raises MissingError, UsageError.
     """
@@ -121,12 +123,12 @@ def _mpirun(crew: Crew) -> locate.Mpirun:
         return locate.find_mpirun()
     if not placement.by_mpi:
         raise UsageError(
-            f"--ccl mpi takes ranks that an mpirun or srun started, and {placement.launcher} did"
+            f"{user} takes ranks that an mpirun or srun started, and {placement.launcher} did"
         )
     if any(len(join.indices) != 1 for join in crew.joins):
         raise UsageError(
-            "--ccl mpi takes a process for each device: start as many, or say -g 1 for one device "
-            "of each process"
+            f"{user} takes a process for each device: start as many, or say -g 1 for one device of "
+            "each process"
         )
     program = launching_program(os.getpid())
     return locate.mpirun_at(program.path) if program is not None else locate.find_mpirun()
@@ -198,11 +200,10 @@ def sweep_of(
 def libraries_of(flags: Flags, crew: Crew) -> list[str]:
     """What ``--ccl`` asks for, else what goes with the devices. Raises UsageError, MissingError."""
     names = _named_ccls(flags, crew)
-    within = [name for name in names if name in _WITHIN_A_HOST]
-    if within and len(crew.hosts) > 1:
+    if "shm" in names and len(crew.hosts) > 1:
         raise UsageError(
-            f"{within[0]} works within one host, and these ranks are on {len(crew.hosts)}: take "
-            "--ccl mpi (under an mpirun or srun), torch:gloo, or the devices' own library"
+            f"shm works within one host, and these ranks are on {len(crew.hosts)}: take --ccl mpi "
+            "or bridge (under an mpirun or srun), or torch:gloo"
         )
     return names
 
@@ -279,8 +280,9 @@ def warnings_of(ccls: Sequence[str]) -> list[str]:
     return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
 
 
-def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[Island]:
+def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     """The islands that bridge is measured between, none without it. Raises UsageError."""
+    devices = crew.devices
     if BRIDGE not in ccls:
         for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
             if given:
@@ -295,7 +297,7 @@ def _islands(flags: Flags, ccls: Sequence[str], devices: DeviceChoice) -> list[I
         raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
     natural = {runtime: runtime in _NATIVE_CCL for runtime in libraries}
-    islands = parse_islands(flags.islands, devices.runtimes, libraries, natural)
+    islands = parse_islands(flags.islands, devices.runtimes, libraries, natural, crew.host_of_rank)
     inner = _inner_libraries(islands)
     for name in inner:
         _require_allowed(name, flags)

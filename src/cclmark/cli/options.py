@@ -176,8 +176,8 @@ class Flags(LibraryFlags):
         "--islands",
         default="",
         metavar="LIST",
-        help="For bridge, which ranks use which library among themselves: 0-1=nccl,2-3=nccl "
-        "[all ranks on devices of one kind].",
+        help="For bridge, which ranks use which library among themselves: 0-1=nccl,2-3=nccl, or "
+        "host for an island of each host [all ranks of a host on devices of one kind].",
     )
     through_host: bool = option(
         WHERE,

@@ -225,9 +225,7 @@ class Attempt:
         hosts = self._host_of_rank()
         on_host = set(request.devices.runtimes) == {"host"}
         processors, crowded = self._processors(hosts)
-        libraries = {case.ccl for case in request.cases}
         launched = crew.placement is not None and crew.placement.by_mpi
-        by_mpi = launched and not libraries.isdisjoint(("mpi", "torch:mpi"))
         if on_host and crowded:
             self._listener.notice(
                 f"{self._size} ranks share {self._processor_count()} processors: they take turns, "
@@ -257,7 +255,7 @@ class Attempt:
                 checks=list(request.checks),
                 modules=list(request.modules),
                 hosts=hosts if len(crew.hosts) > 1 else [],
-                mpi=by_mpi,
+                mpi=launched and request.by_mpi,
             )
             for rank, indices in enumerate(request.processes)
         ]

@@ -141,6 +141,11 @@ class Crew:
         return [join.rank for join in self.joins for _ in join.indices]
 
     @property
+    def host_of_rank(self) -> list[int]:
+        """A number for the host of each rank."""
+        return [self.host_of[process] for process in self.process_of_rank]
+
+    @property
     def hosts(self) -> list[HostDescription]:
         """Each host once, in the order of the first of their processes."""
         found: dict[int, HostDescription] = {}

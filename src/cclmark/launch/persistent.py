@@ -81,7 +81,7 @@ class PersistentLaunch:
         request = self._request
         launched = request.crew is not None and request.crew.placement is not None
         # A launcher's MPI takes no second process for a rank.
-        once = launched and any(case.ccl in ("mpi", "torch:mpi") for case in request.cases)
+        once = launched and request.by_mpi
         return (
             not once
             and outcome.exit_code == EXIT_DIED

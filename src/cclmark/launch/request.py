@@ -10,6 +10,7 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
+from cclmark.plan.libraries import BRIDGE
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Failed, Look, Thing
@@ -59,6 +60,13 @@ class Request:
         if self.transfers or self.checks:
             return self.transfers or self.checks
         return PairCases(self.cases, len(self.processes)) if self.in_pairs else self.cases
+
+    @property
+    def by_mpi(self) -> bool:
+        """Whether ranks speak MPI with each other: to be measured, or between hosts."""
+        ccls = {case.ccl for case in self.cases}
+        several = self.crew is not None and len(self.crew.hosts) > 1
+        return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
 
     @property
     def processes(self) -> list[list[int]]:

@@ -32,16 +32,28 @@ def parse_islands(
     runtimes: Sequence[str],
     libraries: Mapping[str, Sequence[str]],
     natural: Mapping[str, bool],
+    hosts: Sequence[int],
 ) -> list[Island]:
     """The islands of ``text``, such as ``0-1=nccl,2-3=shm``; without a name, the first that fits.
 
     ``runtimes``: of the ranks' devices. ``libraries``: those that may be named for the devices of a
-    runtime, ``natural``: whether the first of them goes with the devices. An empty text makes an
-    island of all ranks of each runtime.
+    runtime, ``natural``: whether the first of them goes with the devices. ``hosts``: a number for
+    the host of each rank. ``host`` or ``host=nccl`` makes an island of each host's ranks, an empty
+    text one of all ranks of a host whose devices are of one runtime.
     Raises UsageError for islands that overlap, are out of order, leave a rank out or mix runtimes,
     and for a library that does not work there.
     """
-    parts = [part.strip() for part in text.split(",") if part.strip()] or _by_runtime(runtimes)
+    by_host, equals, ccl = text.strip().partition("=")
+    if by_host == "host" and "," not in ccl:
+        parts = [span + equals + ccl for span in _stretches(hosts)]
+        if len(parts) < 2:
+            raise UsageError(
+                "--islands host makes an island of each host, and all ranks are on one: say which "
+                "ranks, such as --islands 0-1,2-3"
+            )
+    else:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = parts or _stretches(list(zip(hosts, runtimes, strict=True)))
     islands: list[Island] = []
     for part in parts:
         span, equals, ccl = part.partition("=")
@@ -66,7 +78,12 @@ def parse_islands(
                 f"the island {part!r}: {kinds[0]} devices have several libraries, say which after "
                 f"=: {', '.join(allowed)}"
             )
-        islands.append(Island(int(first), int(last), ccl or allowed[0]))
+        island = Island(int(first), int(last), ccl or allowed[0])
+        if island.ccl == "shm" and len({hosts[rank] for rank in island.ranks}) > 1:
+            raise UsageError(
+                f"the island {part!r} is on several hosts, and shm works within one: --islands host"
+            )
+        islands.append(island)
     if islands[-1].last != len(runtimes) - 1:
         raise UsageError(
             f"the islands leave out the ranks from {islands[-1].last + 1} on, up to "
@@ -94,10 +111,10 @@ def _check_span(part: str, first: int, last: int, expected: int, ranks: int) -> 
         )
 
 
-def _by_runtime(runtimes: Sequence[str]) -> list[str]:
-    """An island of every stretch of ranks with devices of one kind."""
-    starts = [rank for rank, kind in enumerate(runtimes) if rank == 0 or kind != runtimes[rank - 1]]
-    ends = [*(start - 1 for start in starts[1:]), len(runtimes) - 1]
+def _stretches(kinds: Sequence[object]) -> list[str]:
+    """An island of every stretch of ranks of one kind."""
+    starts = [rank for rank, kind in enumerate(kinds) if rank == 0 or kind != kinds[rank - 1]]
+    ends = [*(start - 1 for start in starts[1:]), len(kinds) - 1]
     return [f"{start}-{end}" for start, end in zip(starts, ends, strict=True)]
 
 

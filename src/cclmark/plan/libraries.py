@@ -24,7 +24,8 @@ VERIFIED = {
     "pccl": _THROUGH_FAKE,
     "cncl": _THROUGH_FAKE,
     "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
-    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other; others through a fake",
+    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other, several hosts; "
+    "others through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "measured on hardware: 4 × H200 with torch 2.11",
 }

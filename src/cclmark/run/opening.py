@@ -17,15 +17,19 @@ def open_library(name: str, job: Job) -> Library:
     if name == BRIDGE:
         islands = job.settings.islands
         own = next(island for island in islands if job.rank in island.ranks)
-        return BridgeLibrary(
-            islands, own, _open_native(own.ccl, job) if len(own.ranks) > 1 else None
-        )
+        inner = _open_native(own.ccl, job) if len(own.ranks) > 1 else None
+        return BridgeLibrary(islands, own, inner, _open_mpi(job) if job.hosts else None)
     backend = torch_backend_of(name)
     if backend is None:
         return _open_native(name, job)
     from cclmark.run.torch_ccl import TorchLibrary
 
     return TorchLibrary(backend, job.modules)
+
+
+def _open_mpi(job: Job) -> NativeLibrary:
+    """What mpirun's ranks speak; ``--ccl-path`` is of the islands' library."""
+    return NativeLibrary(engine.open_ccl("mpi", "", job.ccl_wheels.get("mpi", [])))
 
 
 def _open_native(name: str, job: Job) -> NativeLibrary:

@@ -22,7 +22,7 @@ import msgspec
 from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import torch_backend_of
+from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job
 from cclmark.results.schema import (
@@ -77,7 +77,8 @@ class Worker:
         used = [it for library in libraries.values() for it in library.descriptions]
         self._introduce(devices, list({it.name: it for it in used}.values()))
         for name, library in libraries.items():
-            self._share_processors(alone=torch_backend_of(name) is None)
+            threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(job.hosts))
+            self._share_processors(alone=not threads)
             if job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
@@ -90,7 +91,7 @@ class Worker:
 
     def _share_processors(self, *, alone: bool) -> None:
         """A rank of the host keeps to a processor of its own, ``alone``: a library that starts
-        threads, as torch does, has them run anywhere.
+        threads, as torch does and what carries data between hosts, has them run anywhere.
         """
         if self.job.processors:
             os.sched_setaffinity(0, set(self.job.processors) if alone else self._allowed)

@@ -1,0 +1,148 @@
+#include "ccl/remote_slots.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "core/clock.hpp"
+#include "core/waiting.hpp"
+
+namespace cclmark {
+namespace {
+
+/// What is still under way when nobody waits for it any more is that of a run that failed.
+constexpr double kLastSeconds = 5;
+constexpr std::chrono::milliseconds kRest{1};
+
+}  // namespace
+
+RemoteSlots::RemoteSlots(Carrier& carrier, const Team& team, SlotLayout layout, std::byte* own,
+                         std::vector<std::byte*> mirrors)
+    : carrier_(carrier),
+      team_(team),
+      layout_(layout),
+      own_(own),
+      mirrors_(std::move(mirrors)),
+      sources_(mirrors_.size()),
+      thread_([this] { move_on(); }) {}
+
+RemoteSlots::~RemoteSlots() {
+  {
+    std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  ordered_.notify_one();
+  thread_.join();
+}
+
+void RemoteSlots::send(int reader, uint32_t sequence, const std::byte* data, size_t bytes) {
+  {
+    std::scoped_lock lock(mutex_);
+    to_send_.push_back({reader, sequence, data, bytes});
+  }
+  ordered_.notify_one();
+}
+
+void RemoteSlots::expect(int source, uint32_t sequence, size_t at, size_t bytes) {
+  {
+    std::scoped_lock lock(mutex_);
+    to_receive_.push_back({source, sequence, at, bytes, 0});
+  }
+  ordered_.notify_one();
+}
+
+void RemoteSlots::check() {
+  std::scoped_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void RemoteSlots::move_on() {
+  try {
+    Patience patience(team_.oversubscribed());
+    std::optional<Deadline> last;
+    for (bool settled = true; !team_.aborted();) {
+      {
+        std::unique_lock lock(mutex_);
+        auto something = [&] { return ending_ || !to_send_.empty() || !to_receive_.empty(); };
+        if (settled) ordered_.wait_for(lock, kRest, something);
+        if (something() && take_orders()) patience = Patience(team_.oversubscribed());
+        if (ending_ && !last) last.emplace(kLastSeconds);
+      }
+      if (settled) carrier_.keep_going();
+      bool moved = progress();
+      settled = unsent_.empty() && sent_.empty();
+      for (const Source& source : sources_) settled = settled && source.expected.empty();
+      if (last && (settled || last->passed())) return;
+      if (moved) {
+        patience = Patience(team_.oversubscribed());
+      } else {
+        patience.pause();
+      }
+    }
+  } catch (...) {
+    std::scoped_lock lock(mutex_);
+    failure_ = std::current_exception();
+  }
+}
+
+/// Returns whether there were any. With the lock.
+bool RemoteSlots::take_orders() {
+  bool any = !to_send_.empty() || !to_receive_.empty();
+  unsent_.insert(unsent_.end(), to_send_.begin(), to_send_.end());
+  for (const Incoming& order : to_receive_) {
+    sources_[static_cast<size_t>(order.source)].expected.push_back(order);
+  }
+  to_send_.clear();
+  to_receive_.clear();
+  return any;
+}
+
+/// Returns whether anything moved.
+bool RemoteSlots::progress() {
+  bool moved = send_published();
+  for (size_t rank = 0; rank < sources_.size(); ++rank) {
+    if (!sources_[rank].expected.empty() && receive_from(rank)) moved = true;
+  }
+  return moved;
+}
+
+bool RemoteSlots::send_published() {
+  bool moved = false;
+  while (!unsent_.empty() && reached(own_, layout_.ready(), unsent_.front().sequence)) {
+    const Outgoing& next = unsent_.front();
+    sent_.push_back(
+        {next.reader, next.sequence, carrier_.send(next.reader, next.data, next.bytes)});
+    unsent_.pop_front();
+    moved = true;
+  }
+  std::erase_if(sent_, [&](const Sent& one) {
+    if (!carrier_.done(one.number)) return false;
+    raise_flag(own_, layout_.taken(one.reader, one.sequence), one.sequence);
+    return moved = true;
+  });
+  return moved;
+}
+
+bool RemoteSlots::receive_from(size_t rank) {
+  Source& source = sources_[rank];
+  std::byte* mirror = mirrors_[rank];
+  bool moved = false;
+  for (; source.begun < source.expected.size(); ++source.begun) {
+    Incoming& next = source.expected[source.begun];
+    std::optional<uint32_t>& before = source.in_slots[next.sequence % kSlots];
+    if (before && !reached(mirror, layout_.taken(team_.rank(), *before), *before)) break;
+    before = next.sequence;
+    std::byte* to = mirror + layout_.flag_bytes() + layout_.place(next.sequence) + next.at;
+    next.number = carrier_.receive(next.source, to, next.bytes);
+    moved = true;
+  }
+  // The flag says that everything up to a number is there, so in their order.
+  while (source.begun > 0 && carrier_.done(source.expected.front().number)) {
+    raise_flag(mirror, layout_.ready(), source.expected.front().sequence);
+    source.expected.pop_front();
+    --source.begun;
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace cclmark
