@@ -17,7 +17,7 @@ from cclmark.analysis.statistics import (
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
-from cclmark.results.schema import CaseResult, Link, Samples
+from cclmark.results.schema import CaseResult, HostDescription, Link, Machine, Samples
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60)
 
@@ -192,6 +192,10 @@ def test_the_link_limit_is_that_of_the_weakest_device():
     assert link_limit([Link(0, "PCIe", 16, 4e9)]) == 64e9
     assert link_limit([]) is None
     assert link_limit([Link(0, "NVLink", 18, 0.0)]) is None
+    machine = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30)
+    hosts = [HostDescription(machine, name, {}) for name in ("one", "other")]
+    assert link_limit(links, hosts[:1]) == 17 * 25e9
+    assert link_limit(links, hosts) is None
 
 
 def test_libraries_are_compared_sweep_by_sweep():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.results.schema import Link
+from cclmark.results.schema import HostDescription, Link
 
 
-def link_limit(links: Sequence[Link]) -> float | None:
+def link_limit(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> float | None:
     """Bytes per second that every device can send over its NVLinks, or its PCIe slot without them.
 
     The smallest of all devices: a collective is as fast as its slowest member. None where the
-    machine does not say.
+    machine does not say, and where ranks are on several ``hosts``: nobody says what lies between.
     """
+    if len(hosts) > 1:
+        return None
     limits = []
     for device in {link.device for link in links}:
         own = [link for link in links if link.device == device]

@@ -96,7 +96,7 @@ def _of_case(result: CaseResult, journal: Journal, limits: dict[Pair, float]) ->
         status=result.status,
         reason=result.reason,
         figures=values,
-        limit_bytes_per_s=own or link_limit(journal.header.links),
+        limit_bytes_per_s=own or link_limit(journal.header.links, journal.header.hosts),
     )
 
 

@@ -225,7 +225,8 @@ class TableExporter:
         return lines
 
     def _share(self, summary: Summary) -> str:
-        limit = link_limit(self._header.links) if self._header is not None else None
+        header = self._header
+        limit = link_limit(header.links, header.hosts) if header is not None else None
         if limit is None:
             return ""
         return (
