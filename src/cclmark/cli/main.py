@@ -11,6 +11,7 @@ import click
 
 from cclmark import __version__
 from cclmark.cli.collective import commands
+from cclmark.cli.compare import compare_command
 from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
@@ -98,6 +99,7 @@ for _command in (
     torch_commands(),
     suite_command(),
     rerun_command(),
+    compare_command(),
     info_command(),
 ):
     app.add_command(_command)

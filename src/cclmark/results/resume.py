@@ -65,7 +65,7 @@ def remainder_of(
     if settings.cycles == 0:
         raise UsageError("--resume: a run without end is never whole, begin a new one")
     header = journal.header
-    found = _differing_settings(header.settings, settings)
+    found = differing_settings(header.settings, settings)
     if header.plan is not None:
         found = differences(header.plan, outline) + found
     results: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
@@ -92,7 +92,8 @@ def remainder_of(
     return Remainder(carried, [place for place in everything if place not in done], len(misplaced))
 
 
-def _differing_settings(there: Settings, here: Settings) -> list[str]:
+def differing_settings(there: Settings, here: Settings) -> list[str]:
+    """The settings that shape figures and are not the same, by their flags."""
     return [
         f"{flag}: {_words(theirs)} there, {_words(ours)} here"
         for name, flag in _FLAGS.items()

@@ -1,0 +1,282 @@
+"""Two configurations beside each other: which differences are more than runs differ by anyway.
+
+Runs of one command differ by more than their samples do: a process keeps the level of launches that
+it began with, memory lies elsewhere. So the interval of a ratio holds what differs from run to run
+too: measured, where there are enough runs of each, else assumed (``RUN_NOISE_S``,
+``RUN_NOISE_SHARE``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import msgspec
+
+from cclmark.analysis.statistics import median
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, TransferResult
+
+Verdict = Literal["faster", "slower", "no difference", "not comparable"]
+
+# Standard deviations of a case's median from run to run: of the time that a launch takes, and as a
+# share of the time. From eight runs of one command on 4 × H200, whose processors keep one of two
+# levels for a run (benchmarks/run_noise.py); seen there were at most 0.73 us and 0.3 %.
+RUN_NOISE_S = 0.75e-6
+RUN_NOISE_SHARE = 0.003
+_LEAST_FREEDOM = 2  # runs beyond one of each side, from which noise is measured and not assumed
+
+_NORMAL_975 = 1.959964
+# Student's t, 97.5 %, by degrees of freedom from 1 on; beyond the table by Cornish and Fisher.
+_T_975 = (
+    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
+    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
+)
+
+# The bands of sizes that means are given for: up to so many bytes.
+_BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1 MiB"))
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of one configuration."""
+
+    name: str
+    runs: Sequence[Journal]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A thing that one or both sides measured, the second against the first.
+
+    ``ratio`` is the second time over the first, above 1 for slower; ``low`` and ``high`` are the
+    ends of its 95 % interval. ``reason``: why there is none. ``assumed``: whether the noise from
+    run to run is assumed.
+    """
+
+    thing: Case | Transfer
+    verdict: Verdict
+    before_s: float | None = None
+    after_s: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    assumed: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the message."""
+        return self.thing.size_bytes
+
+
+@dataclass(frozen=True)
+class Band:
+    """The geometric mean of the ratios of ``count`` things of like sizes."""
+
+    name: str
+    ratio: float
+    count: int
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A thing in one run: ``variance`` is that of the median's logarithm by its samples, None where
+    there are too few.
+    """
+
+    time_s: float
+    variance: float | None
+    clock: str
+
+
+def compare(before: Side, after: Side) -> list[Compared]:
+    """Everything that either side measured, in the order of the first run, then of the others.
+
+    Where every run of a side measured one library and the sides' are two, libraries are compared:
+    each case with the same of the other library.
+    """
+    alike = _library(before) is not None and _library(after) is not None
+    first, second = _gathered(before, alike=alike), _gathered(after, alike=alike)
+    return [
+        _compared(key, first.get(key, _NOTHING), second.get(key, _NOTHING))
+        for key in dict.fromkeys(chain(first, second))
+    ]
+
+
+def bands(found: Sequence[Compared]) -> list[Band]:
+    """The mean ratio of each band of sizes that has any."""
+    result = []
+    least = -1.0
+    for most, name in _BANDS:
+        logs = [
+            math.log(one.ratio)
+            for one in found
+            if one.ratio is not None and least < one.size_bytes <= most
+        ]
+        if logs:
+            result.append(Band(name, math.exp(math.fsum(logs) / len(logs)), len(logs)))
+        least = most
+    return result
+
+
+def ratio_interval(
+    before: Sequence[tuple[float, float | None]], after: Sequence[tuple[float, float | None]]
+) -> tuple[float, float, float, bool] | None:
+    """The ratio of the second times to the first and the ends of its 95 % interval.
+
+    Each run gives its median time in seconds and the variance of that median's logarithm, None
+    where its samples do not tell. The last value: whether noise from run to run is assumed. None
+    where nothing tells how sure a median is.
+
+    With two runs more than sides, the variance of the runs' logarithms is pooled and Student's t
+    taken (a two-sample test of logarithms, which are nearer to normal than times); it is not taken
+    for less than what the samples say of each run. Else the assumed variance of a run is added to
+    that of its samples.
+    """
+    sides = [[math.log(time_s) for time_s, _ in side] for side in (before, after)]
+    means = [math.fsum(logs) / len(logs) for logs in sides]
+    difference = means[1] - means[0]
+    freedom = len(before) + len(after) - 2
+    inner = [variance for side in (before, after) for _, variance in side if variance is not None]
+    assumed = freedom < _LEAST_FREEDOM
+    if assumed:
+        if len(inner) < len(before) + len(after):
+            return None
+        error = 0.0
+        for side in (before, after):
+            runs = (_run_noise(time_s) + (variance or 0.0) for time_s, variance in side)
+            error += math.fsum(runs) / len(side) ** 2
+        reach = _NORMAL_975 * math.sqrt(error)
+    else:
+        squares = math.fsum(
+            (value - mean) ** 2 for logs, mean in zip(sides, means, strict=True) for value in logs
+        )
+        variance = max(squares / freedom, math.fsum(inner) / len(inner) if inner else 0.0)
+        error = variance * (1 / len(before) + 1 / len(after))
+        reach = student_975(freedom) * math.sqrt(error)
+    ends = (difference, difference - reach, difference + reach)
+    ratio, low, high = map(math.exp, ends)
+    return ratio, low, high, assumed
+
+
+def student_975(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t with so many degrees of freedom.
+
+    Beyond the table by the first terms of its Cornish-Fisher expansion, off by less than 1e-4.
+    Raises ValueError below one.
+    """
+    if freedom < 1:
+        raise ValueError("no degrees of freedom")
+    if freedom <= len(_T_975):
+        return _T_975[freedom - 1]
+    z = _NORMAL_975
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _run_noise(time_s: float) -> float:
+    """The assumed variance of a median's logarithm from run to run."""
+    return (RUN_NOISE_S / time_s) ** 2 + RUN_NOISE_SHARE**2
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the runs of a side say of a thing: figures, or why there are none."""
+
+    thing: Case | Transfer | None = None
+    measured: tuple[_Measured, ...] = ()
+    problem: str = ""
+
+
+_NOTHING = _Found()
+
+
+def _library(side: Side) -> str | None:
+    """The only library of a side."""
+    names = {result.case.ccl for run in side.runs for result in run.results}
+    return names.pop() if len(names) == 1 else None
+
+
+def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
+    """By thing; with ``alike`` those of different libraries have the same key."""
+    found: dict[Case | Transfer, _Found] = {}
+    for run in side.runs:
+        for key, results in _by_key(run, alike=alike).items():
+            known = found.get(key, _Found(_thing(results[0])))
+            problem = next((text for one in results if (text := _problem(one))), "")
+            measured = known.measured
+            if not problem:
+                measured += (_measured(results),)
+            found[key] = _Found(known.thing, measured, known.problem or problem)
+    return found
+
+
+def _by_key(
+    run: Journal, *, alike: bool
+) -> Mapping[Case | Transfer, list[CaseResult | TransferResult]]:
+    """The results of each thing, one for each cycle: they share a process, so they are one run."""
+    found: dict[Case | Transfer, list[CaseResult | TransferResult]] = {}
+    for result in run.results:
+        key = msgspec.structs.replace(result.case, ccl="") if alike else result.case
+        found.setdefault(key, []).append(result)
+    for copy in run.transfers:
+        found.setdefault(copy.transfer, []).append(copy)
+    return found
+
+
+def _thing(result: CaseResult | TransferResult) -> Case | Transfer:
+    return result.case if isinstance(result, CaseResult) else result.transfer
+
+
+def _problem(result: CaseResult | TransferResult) -> str:
+    if result.status == "wrong":
+        return "wrong data"
+    if result.status != "ok":
+        return f"{result.status}: {result.reason}" if result.reason else result.status
+    if result.summary is None or result.summary.time_s <= 0:
+        return "no time"
+    return ""
+
+
+def _measured(results: Sequence[CaseResult | TransferResult]) -> _Measured:
+    summaries = [result.summary for result in results if result.summary is not None]
+    widths = [one.half_width for one in summaries if one.half_width is not None]
+    width = median(widths) if len(widths) == len(summaries) else None
+    return _Measured(
+        time_s=median([one.time_s for one in summaries]),
+        variance=None if width is None else (width / _NORMAL_975) ** 2,
+        clock=getattr(summaries[0], "clock", ""),
+    )
+
+
+def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
+    thing = first.thing or second.thing or key
+    for found, words in ((first, "the first"), (second, "the second")):
+        if found.thing is None:
+            return Compared(thing, "not comparable", reason=f"not in {words}")
+        if found.problem:
+            return Compared(thing, "not comparable", reason=f"{found.problem} in {words}")
+    before_s = median([one.time_s for one in first.measured])
+    after_s = median([one.time_s for one in second.measured])
+    clocks = [sorted({one.clock for one in found.measured}) for found in (first, second)]
+    if clocks[0] != clocks[1]:
+        names = [" and ".join(filter(None, each)) for each in clocks]
+        reason = f"the {names[0]}'s clock in the first, the {names[1]}'s in the second"
+        return Compared(thing, "not comparable", before_s, after_s, reason=reason)
+    interval = ratio_interval(
+        [(one.time_s, one.variance) for one in first.measured],
+        [(one.time_s, one.variance) for one in second.measured],
+    )
+    if interval is None:
+        reason = "too few samples to know how sure a time is"
+        return Compared(
+            thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
+        )
+    ratio, low, high, assumed = interval
+    verdict: Verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
+    return Compared(thing, verdict, before_s, after_s, ratio, low, high, assumed=assumed)

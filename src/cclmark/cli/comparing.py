@@ -1,0 +1,122 @@
+"""Reads the journals of two configurations, compares them and says what came of it."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.analysis.compare import Compared, Side, compare
+from cclmark.cli.output import Output
+from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+)
+from cclmark.report.paint import ansi, unpainted
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.resume import differing_settings
+from cclmark.results.surroundings import surroundings_changed
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%?", re.ASCII)
+
+
+def compare_journals(
+    before: str, after: Sequence[str], format: str, output: Path | None, fail_if_slower: str | None
+) -> int:
+    """Prints each of ``after`` against ``before`` and returns the exit code.
+
+    Raises UsageError for journals that cannot be read or share nothing, OutputError.
+    """
+    allowed = math.inf if fail_if_slower is None else _share(fail_if_slower)
+    first = _side(before)
+    comparisons = [_comparison(first, _side(text)) for text in after]
+    written = Output(output)
+    try:
+        written.write(_printed(comparisons, format, colours=written.takes_colours))
+    finally:
+        written.close()
+    if written.failure:
+        raise OutputError(written.failure)
+    slower = [one for each in comparisons for one in each.found if _slower_by(one, allowed)]
+    if not slower:
+        return EXIT_OK
+    worst = max(slower, key=lambda one: one.ratio or 0.0)
+    print(
+        f"cclmark: {len(slower)} slower by {allowed:.3g} % or more, the worst "
+        f"{worst.thing.describe()}: {worst.ratio:.3f} times as long",
+        file=sys.stderr,
+    )
+    return EXIT_WRONG
+
+
+def _slower_by(one: Compared, allowed_percent: float) -> bool:
+    return (
+        one.verdict == "slower" and one.ratio is not None and one.ratio >= 1 + allowed_percent / 100
+    )
+
+
+def _share(text: str) -> float:
+    """Percent. Raises UsageError."""
+    read = _SHARE.fullmatch(text.strip())
+    if read is None:
+        raise UsageError(f"--fail-if-slower: cannot read {text!r}: write a share such as 5%")
+    return float(read[1])
+
+
+def _side(text: str) -> Side:
+    """The journals that ``text`` names. Raises UsageError."""
+    names = [text] if Path(text).exists() else [name for name in text.split(",") if name]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{text} names a journal twice: it would count as two runs")
+    runs = [read_journal(Path(name)) for name in names or [text]]
+    for name, run in zip(names, runs, strict=True):
+        _require_figures(run, name)
+    if len(runs) == 1:
+        return Side(names[0], runs)
+    for name, run in zip(names[1:], runs[1:], strict=True):
+        changed = differing_settings(runs[0].header.settings, run.header.settings)
+        if changed:
+            raise UsageError(
+                f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"
+            )
+    return Side(f"{names[0]} and {len(names) - 1} more", runs)
+
+
+def _require_figures(run: Journal, name: str) -> None:
+    if not run.results and not run.transfers:
+        what = "checks" if run.checks else "no results"
+        raise UsageError(f"{name} holds {what}, and no times that could be compared")
+
+
+def _comparison(before: Side, after: Side) -> Comparison:
+    """Raises UsageError where they share nothing."""
+    found = compare(before, after)
+    if all(one.before_s is None or one.after_s is None for one in found):
+        reasons = {one.reason for one in found}
+        said = f": {reasons.pop()}" if len(reasons) == 1 else ""
+        raise UsageError(
+            f"{before.name} and {after.name} have no case in common that both measured{said}. "
+            "Cases are the same where operation, size, type, reduction, root, placement and number "
+            "of ranks are"
+        )
+    then, now = before.runs[0].header, after.runs[0].header
+    differences = [
+        *differing_settings(then.settings, now.settings),
+        *surroundings_changed(then, now),
+    ]
+    return Comparison(before, after, differences, found)
+
+
+def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:
+    if format == "json":
+        return comparison_json(comparisons)
+    if format == "markdown":
+        return "\n".join(comparison_markdown(one) for one in comparisons)
+    paint = ansi if colours else unpainted
+    blocks = ["\n".join(comparison_lines(one, paint)) for one in comparisons]
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,221 @@
+"""Two configurations beside each other: for people, for a pull request, for a program."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.compare import (
+    RUN_NOISE_S,
+    RUN_NOISE_SHARE,
+    Compared,
+    Side,
+    Verdict,
+    bands,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+from cclmark.report.markdown import escape
+from cclmark.report.paint import Paint, unpainted
+from cclmark.report.text import format_time_us, plain
+
+_STYLES: dict[Verdict, str] = {
+    "slower": "red",
+    "faster": "green",
+    "not comparable": "yellow",
+}
+_ORDER: tuple[Verdict, ...] = ("slower", "faster", "no difference", "not comparable")
+_MOST_REASONS = 5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was compared, ``differences`` between the two in words, and what came of it."""
+
+    before: Side
+    after: Side
+    differences: Sequence[str]
+    found: Sequence[Compared]
+
+
+def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
+    """A table for each operation, what it comes to, and why some could not be compared."""
+    lines = [_title(comparison)]
+    lines += [f"  differs    {plain(text)}" for text in comparison.differences]
+    if not comparison.differences:
+        lines.append("  differs    nothing that the journals tell")
+    if any(one.assumed for one in comparison.found):
+        lines.append(f"  noise      {_assumption()}")
+    shown = _in_groups(comparison.found)
+    group = ""
+    for one in shown:
+        name = plain(_group(one))
+        if name != group:
+            group = name
+            head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
+            lines += ["", paint(name, "bold"), paint(head, "dim")]
+        lines.append(_row(one, paint))
+    lines.append("")
+    means = ", ".join(f"{band.name} {band.ratio:.3f} ({band.count})" for band in bands(shown))
+    if means:
+        lines.append(f"  time after over time before, geometric means: {means}")
+    lines.append(f"  {_tally(comparison.found)}")
+    lines += [f"  {text}" for text in _reasons(comparison.found)]
+    return lines
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """What it comes to, what differs beyond noise, and everything folded away below."""
+    differences = [f"- {escape(text)}" for text in comparison.differences]
+    shown = _in_groups(comparison.found)
+    apart = [one for one in shown if one.verdict in ("slower", "faster")]
+    parts = [f"**{escape(_title(comparison))}**: {escape(_tally(comparison.found))}."]
+    if differences:
+        parts.append("\n".join(differences))
+    if means := bands(shown):
+        head = "| sizes | time after / before | cases |\n| ---: | ---: | ---: |\n"
+        rows = [f"| {band.name} | {band.ratio:.3f} | {band.count} |" for band in means]
+        parts.append(head + "\n".join(rows))
+    if apart:
+        parts.append(_markdown_table(apart))
+    if len(apart) < len(shown):
+        table = _markdown_table(shown)
+        parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
+    parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
+    if any(one.assumed for one in comparison.found):
+        parts.append(escape(f"Noise: {_assumption()}."))
+    return "\n\n".join(parts) + "\n"
+
+
+def comparison_json(comparisons: Sequence[Comparison]) -> str:
+    """All of it, times in seconds, one object for each second side."""
+    return json.dumps([_object(one) for one in comparisons], indent=1, ensure_ascii=False) + "\n"
+
+
+def _object(comparison: Comparison) -> dict[str, object]:
+    return {
+        "before": comparison.before.name,
+        "after": comparison.after.name,
+        "runs": [len(comparison.before.runs), len(comparison.after.runs)],
+        "differences": list(comparison.differences),
+        "bands": [
+            {"name": band.name, "ratio": band.ratio, "count": band.count}
+            for band in bands(comparison.found)
+        ],
+        "cases": [
+            {
+                "what": one.thing.describe(),
+                "ccl": one.thing.ccl if isinstance(one.thing, Case) else None,
+                "size_bytes": one.size_bytes,
+                "verdict": one.verdict,
+                "reason": one.reason or None,
+                "before_s": one.before_s,
+                "after_s": one.after_s,
+                "ratio": one.ratio,
+                "low": one.low,
+                "high": one.high,
+                "noise_assumed": one.assumed,
+            }
+            for one in comparison.found
+        ],
+    }
+
+
+def _title(comparison: Comparison) -> str:
+    sides = []
+    for side in (comparison.before, comparison.after):
+        runs = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
+        sides.append(plain(side.name) + runs)
+    return f"{sides[1]} against {sides[0]}"
+
+
+def _assumption() -> str:
+    return (
+        f"assumed to be {RUN_NOISE_S * 1e6:g} µs and {RUN_NOISE_SHARE:.1%} from run to run: three "
+        "runs of each would tell (FILE,FILE,FILE)"
+    )
+
+
+def _group(one: Compared) -> str:
+    """What the rows of a table share."""
+    thing = one.thing
+    if not isinstance(thing, Case):
+        return f"{thing.measure} {thing.direction} {thing.means}"
+    words = [thing.operation, "" if thing.operation == "barrier" else thing.dtype]
+    words += [thing.reduction or "", "" if thing.root is None else f"root {thing.root}"]
+    words.append("" if thing.operation == "barrier" else thing.placement)
+    pair = "" if thing.pair is None else f" between ranks {thing.pair[0]} and {thing.pair[1]}"
+    return " ".join(filter(None, words)) + f"{pair} · {thing.ccl}, {thing.ranks} ranks"
+
+
+def _in_groups(found: Sequence[Compared]) -> list[Compared]:
+    """Those with a ratio, each table's together, in the order in which tables begin."""
+    groups: dict[str, list[Compared]] = {}
+    for one in found:
+        if one.ratio is not None:
+            groups.setdefault(_group(one), []).append(one)
+    return [one for group in groups.values() for one in group]
+
+
+def _size(one: Compared) -> str:
+    if isinstance(one.thing, Case) and one.thing.operation == "barrier":
+        return "-"
+    return format_size(one.size_bytes)
+
+
+def _row(one: Compared, paint: Paint) -> str:
+    assert one.before_s is not None
+    assert one.after_s is not None
+    times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
+    verdict = "" if one.verdict == "no difference" else paint(one.verdict, _STYLES[one.verdict])
+    what = "" if isinstance(one.thing, Case) else f"  {plain(_flows(one))}"
+    return (
+        f"{_size(one):>10} {times} {one.ratio:>7.3f}  {_interval(one):<14} {verdict}{what}".rstrip()
+    )
+
+
+def _flows(one: Compared) -> str:
+    assert not isinstance(one.thing, Case)
+    flows = one.thing.flows
+    text = ", ".join(f"{start} to {end}" for start, end in flows[:2])
+    return text + (f" and {len(flows) - 2} more" if len(flows) > 2 else "")
+
+
+def _interval(one: Compared) -> str:
+    if one.low is None or one.high is None:
+        return ""
+    return f"{one.low:.3f} - {one.high:.3f}"
+
+
+def _markdown_table(found: Sequence[Compared]) -> str:
+    lines = [
+        "| case | size | before µs | after µs | ratio | 95 % interval | |",
+        "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
+    ]
+    for one in found:
+        assert one.before_s is not None
+        assert one.after_s is not None
+        what = _group(one) if isinstance(one.thing, Case) else f"{_group(one)} {_flows(one)}"
+        cells = [
+            *(escape(what), _size(one), format_time_us(one.before_s), format_time_us(one.after_s)),
+            *(f"{one.ratio:.3f}", _interval(one)),
+            "" if one.verdict == "no difference" else one.verdict,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _tally(found: Sequence[Compared]) -> str:
+    counts = Counter(one.verdict for one in found)
+    words = [f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict]]
+    return f"{len(found)} cases: {', '.join(words)}"
+
+
+def _reasons(found: Sequence[Compared]) -> list[str]:
+    """Why some were not compared: the most frequent first."""
+    counts = Counter(plain(one.reason) for one in found if one.verdict == "not comparable")
+    lines = [f"{count} not comparable: {reason}" for reason, count in counts.most_common()]
+    more = len(lines) - _MOST_REASONS
+    return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
