@@ -215,7 +215,8 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Communicator>(m, "Communicator")
-      .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>());
+      .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>())
+      .def("check", &Communicator::check, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "adapt",
       [](nb::object adapter, Device& device) -> std::unique_ptr<Communicator> {

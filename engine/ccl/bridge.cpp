@@ -25,7 +25,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -55,6 +55,9 @@ constexpr size_t kDirectSlotBytes = size_t{64} << 20;
 constexpr size_t kOverlappingBytes = size_t{32} << 20;
 constexpr size_t kEnoughSteps = 8;
 constexpr size_t kHostSlotBytes = size_t{4} << 20;
+constexpr size_t kLeastHostSlotBytes = size_t{256} << 10;
+/// Pinned for the slots of ranks on other hosts, as long as a slot is not smaller than that.
+constexpr size_t kMirroredBytes = size_t{512} << 20;
 /// From here on operations of several steps have streams of their own for what goes out and what
 /// comes in. For less, streams would wait for each other for longer than they could work at once.
 constexpr size_t kApartBytes = size_t{4} << 20;
@@ -103,6 +106,7 @@ class Bridge final : public Communicator {
     return std::to_string(map_.islands()) + " islands, " +
            (direct_ ? "direct peer copies" : "through pinned host memory") +
            (remote_ != nullptr ? " and MPI between hosts" : "") +
+           (!on_streams_ && !device_.synchronous() ? ", the host waits" : "") +
            (host_reduces_ != nullptr ? ", reduced on the host" : "");
   }
 
@@ -127,7 +131,13 @@ class Bridge final : public Communicator {
     if (remote_ != nullptr) remote_->check();
   }
 
-  void leave() override { blocks_.leave(); }
+  void leave() override {
+    if (remote_ != nullptr) {
+      remote_->drain();
+      team_.barrier();
+    }
+    blocks_.leave();
+  }
 
  private:
   friend class BridgeCall;
@@ -136,6 +146,7 @@ class Bridge final : public Communicator {
   void open_blocks(Carrier* carrier);
   void pin(HostBlock& block);
   void prove_streams();
+  bool try_streams();
 
   HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
   SlotLayout layout() const { return {map_.ranks(), slot_bytes_}; }
@@ -277,6 +288,11 @@ void Bridge::choose_way(bool through_host) {
     if (!direct_) blocks_.leave();
   }
   slot_bytes_ = direct_ ? kDirectSlotBytes : kHostSlotBytes;
+  if (!team_.on_one_host()) {
+    // The slots of all far ranks are mirrored here.
+    size_t fair = kMirroredBytes / (kSlots * static_cast<size_t>(map_.ranks()));
+    slot_bytes_ = std::clamp(std::bit_floor(fair), kLeastHostSlotBytes, kHostSlotBytes);
+  }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {
@@ -313,7 +329,9 @@ void Bridge::open_blocks(Carrier* carrier) {
     pin(block);
   }
   if (carrier != nullptr) {
-    remote_ = std::make_unique<RemoteSlots>(*carrier, team_, layout(), host(rank_).base,
+    // Host ranks have a processor each at best, and this thread is one more.
+    bool crowded = team_.oversubscribed() || device_.synchronous();
+    remote_ = std::make_unique<RemoteSlots>(*carrier, team_, crowded, layout(), host(rank_).base,
                                             std::move(mirrors));
   }
   team_.barrier();
@@ -330,12 +348,19 @@ void Bridge::pin(HostBlock& block) {
   }
 }
 
-/// Whether streams wait for flags and set them, tried on a flag that nobody else uses.
+/// Whether all ranks' streams wait for flags and set them.
 void Bridge::prove_streams() {
+  bool proven = try_streams();
+  std::vector<double> all = team_.gather(std::array<double, 1>{proven ? 1.0 : 0.0});
+  on_streams_ = std::ranges::count(all, 0.0) == 0;
+}
+
+/// The same of this rank's, tried on a flag that nobody else uses.
+bool Bridge::try_streams() {
   auto usable = [&](const HostBlock& block) {
     return block.base == nullptr || block.pinned_by != nullptr;
   };
-  if (device_.synchronous() || !std::ranges::all_of(hosts_, usable)) return;
+  if (device_.synchronous() || !std::ranges::all_of(hosts_, usable)) return false;
   Stream stream(device_);
   Event event(device_);
   auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + SlotLayout::taken(rank_, 0));
@@ -345,10 +370,10 @@ void Bridge::prove_streams() {
     device_.record(event.get(), stream.get());
     device_.wait_for_event(event.get(), stream.get());
   } catch (const Error&) {
-    return;  // vendors have many codes for what they do not have
+    return false;  // vendors have many codes for what they do not have
   }
   wait_until_idle(stream.get());
-  on_streams_ = true;
+  return true;
 }
 
 void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {

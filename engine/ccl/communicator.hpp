@@ -93,7 +93,7 @@ class Ccl {
   /// Opaque bytes that rank 0 makes and every rank needs to join.
   virtual std::vector<uint8_t> make_id(int ranks) = 0;
   /// Joins the group: a collective call. It blocks as long as the library does; the launcher holds
-  /// the deadline. `team` holds the ranks of this host.
+  /// the deadline. `team` holds the ranks that are to join.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                              Team& team) = 0;
   /// Messages between the ranks of `team`, in host memory. A collective call. Raises Error,

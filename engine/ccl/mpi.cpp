@@ -101,6 +101,8 @@ class Api {
  public:
   explicit Api(const Library& library) : library_(library) {
     resolve(init_thread, "MPI_Init_thread");
+    resolve(initialized, "MPI_Initialized");
+    resolve(query_thread, "MPI_Query_thread");
     resolve(finalize, "MPI_Finalize");
     resolve(comm_rank, "MPI_Comm_rank");
     resolve(comm_size, "MPI_Comm_size");
@@ -117,7 +119,7 @@ class Api {
     resolve(scatter, "MPI_Scatter");
     resolve(sendrecv, "MPI_Sendrecv");
     resolve(barrier, "MPI_Barrier");
-    resolve(isend, "MPI_Isend");
+    resolve(issend, "MPI_Issend");
     resolve(irecv, "MPI_Irecv");
     resolve(test, "MPI_Test");
     resolve(iprobe, "MPI_Iprobe");
@@ -133,6 +135,8 @@ class Api {
   }
 
   int (*init_thread)(int*, char***, int, int*);
+  int (*initialized)(int*);
+  int (*query_thread)(int*);
   int (*finalize)();
   int (*comm_rank)(Handle, int*);
   int (*comm_size)(Handle, int*);
@@ -150,7 +154,7 @@ class Api {
   int (*scatter)(const void*, int, Handle, void*, int, Handle, int, Handle);
   int (*sendrecv)(const void*, int, Handle, int, int, void*, int, Handle, int, int, Handle, void*);
   int (*barrier)(Handle);
-  int (*isend)(const void*, int, Handle, int, int, Handle, Handle*);
+  int (*issend)(const void*, int, Handle, int, int, Handle, Handle*);
   int (*irecv)(void*, int, Handle, int, int, Handle, Handle*);
   int (*test)(Handle*, int*, void*);
   int (*iprobe)(int, int, Handle, int*, void*);
@@ -170,7 +174,8 @@ const std::byte* at(const void* base, size_t bytes) {
 
 std::string another_mpi(const Library& library) {
   return library.path() +
-         " is another MPI than what started the ranks. Name the one with --ccl-path or the other "
+         " is another MPI than what started the ranks. Name the one with CCLMARK_MPI_LIBRARY or "
+         "the other "
          "with CCLMARK_MPIRUN; with srun say --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH";
 }
 
@@ -207,21 +212,30 @@ class MpiProcess {
   }
 
   /// Begins unless that was done, and makes sure that mpirun's ranks are those of `team`.
-  /// Raises MissingError where it knows others.
+  /// Raises MissingError where it knows others, and where another library has begun.
   template <typename Handle>
   void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
              const Team& team) {
-    if (finalize_ != nullptr) return;
-    int provided = 0, size = 0, rank = -1;
-    mpi.check(mpi.init_thread(nullptr, nullptr, constants.serialized, &provided),
-              "MPI_Init_thread");
+    if (path_ == library.path()) return;
+    if (!path_.empty()) {
+      throw MissingError("MPI has begun in this process with " + path_ + ", and " + library.path() +
+                         " is another one: name one with CCLMARK_MPI_LIBRARY");
+    }
+    int begun = 0, level = 0, size = 0, rank = -1;
+    mpi.check(mpi.initialized(&begun), "MPI_Initialized");
+    if (begun == 0) {
+      mpi.check(mpi.init_thread(nullptr, nullptr, constants.serialized, &level), "MPI_Init_thread");
+      finalize_ = mpi.finalize;
+    } else {
+      mpi.check(mpi.query_thread(&level), "MPI_Query_thread");  // torch's, which also ends it
+    }
     mpi.check(mpi.set_errhandler(constants.world, constants.errors_return),
               "MPI_Comm_set_errhandler");
     mpi.check(mpi.comm_size(constants.world, &size), "MPI_Comm_size");
     mpi.check(mpi.comm_rank(constants.world, &rank), "MPI_Comm_rank");
     if (size != team.size() || rank != team.rank()) throw MissingError(another_mpi(library));
-    finalize_ = mpi.finalize;
-    serialized_ = provided >= constants.serialized;
+    serialized_ = level >= constants.serialized;
+    path_ = library.path();
   }
 
   /// Whether another thread than the one that began may call, if no two call at once.
@@ -230,6 +244,7 @@ class MpiProcess {
  private:
   int (*finalize_)() = nullptr;
   bool serialized_ = false;
+  std::string path_;
 };
 
 /// Messages between all processes that mpirun started.
@@ -239,16 +254,17 @@ class MpiCarrier final : public Carrier {
   MpiCarrier(const Library& library, const Constants<Handle>& constants, int rank)
       : mpi_(library), constants_(constants), rank_(rank) {}
 
-  size_t send(int to, const std::byte* data, size_t bytes) override {
+  // Synchronous: else a rank that only sends would run ahead by a whole batch.
+  size_t send(int to, uint32_t label, const std::byte* data, size_t bytes) override {
     auto [number, request] = begin();
-    mpi_.check(mpi_.isend(data, counted(bytes), constants_.widths[0], to, kCarriedTag,
-                          constants_.world, request),
-               "MPI_Isend");
+    mpi_.check(mpi_.issend(data, counted(bytes), constants_.widths[0], to, tag(label),
+                           constants_.world, request),
+               "MPI_Issend");
     return number;
   }
-  size_t receive(int from, std::byte* data, size_t bytes) override {
+  size_t receive(int from, uint32_t label, std::byte* data, size_t bytes) override {
     auto [number, request] = begin();
-    mpi_.check(mpi_.irecv(data, counted(bytes), constants_.widths[0], from, kCarriedTag,
+    mpi_.check(mpi_.irecv(data, counted(bytes), constants_.widths[0], from, tag(label),
                           constants_.world, request),
                "MPI_Irecv");
     return number;
@@ -261,12 +277,13 @@ class MpiCarrier final : public Carrier {
   }
   void keep_going() override {
     int flag = 0;
-    mpi_.check(mpi_.iprobe(rank_, kCarriedTag, constants_.world, &flag, constants_.ignore_status),
+    mpi_.check(mpi_.iprobe(rank_, tag(0), constants_.world, &flag, constants_.ignore_status),
                "MPI_Iprobe");
   }
 
  private:
-  static constexpr int kCarriedTag = 78;
+  /// Tags go up to 32767 in every MPI.
+  static int tag(uint32_t label) { return 128 + static_cast<int>(label % 16384); }
 
   std::pair<size_t, Handle*> begin() {
     if (free_.empty()) {

@@ -15,10 +15,11 @@ constexpr std::chrono::milliseconds kRest{1};
 
 }  // namespace
 
-RemoteSlots::RemoteSlots(Carrier& carrier, const Team& team, SlotLayout layout, std::byte* own,
-                         std::vector<std::byte*> mirrors)
+RemoteSlots::RemoteSlots(Carrier& carrier, Team& team, bool crowded, SlotLayout layout,
+                         std::byte* own, std::vector<std::byte*> mirrors)
     : carrier_(carrier),
       team_(team),
+      crowded_(crowded),
       layout_(layout),
       own_(own),
       mirrors_(std::move(mirrors)),
@@ -34,10 +35,25 @@ RemoteSlots::~RemoteSlots() {
   thread_.join();
 }
 
+void RemoteSlots::drain() {
+  uint64_t ordered = 0;
+  {
+    std::scoped_lock lock(mutex_);
+    ordered = orders_;
+  }
+  Patience patience(crowded_);
+  while (settled_.load(std::memory_order_acquire) < ordered) {
+    if (!patience.pause()) continue;
+    check();
+    team_.check(Team::kElsewhere);
+  }
+}
+
 void RemoteSlots::send(int reader, uint32_t sequence, const std::byte* data, size_t bytes) {
   {
     std::scoped_lock lock(mutex_);
     to_send_.push_back({reader, sequence, data, bytes});
+    ++orders_;
   }
   ordered_.notify_one();
 }
@@ -46,6 +62,7 @@ void RemoteSlots::expect(int source, uint32_t sequence, size_t at, size_t bytes)
   {
     std::scoped_lock lock(mutex_);
     to_receive_.push_back({source, sequence, at, bytes, 0});
+    ++orders_;
   }
   ordered_.notify_one();
 }
@@ -57,30 +74,36 @@ void RemoteSlots::check() {
 
 void RemoteSlots::move_on() {
   try {
-    Patience patience(team_.oversubscribed());
+    Patience patience(crowded_);
     std::optional<Deadline> last;
     for (bool settled = true; !team_.aborted();) {
       {
         std::unique_lock lock(mutex_);
         auto something = [&] { return ending_ || !to_send_.empty() || !to_receive_.empty(); };
         if (settled) ordered_.wait_for(lock, kRest, something);
-        if (something() && take_orders()) patience = Patience(team_.oversubscribed());
+        if (something() && take_orders()) patience = Patience(crowded_);
         if (ending_ && !last) last.emplace(kLastSeconds);
       }
-      if (settled) carrier_.keep_going();
+      // What was sent may need the carrier's help also while nothing can be begun or asked for.
+      carrier_.keep_going();
       bool moved = progress();
       settled = unsent_.empty() && sent_.empty();
       for (const Source& source : sources_) settled = settled && source.expected.empty();
+      if (settled) settled_.store(orders_seen_, std::memory_order_release);
       if (last && (settled || last->passed())) return;
       if (moved) {
-        patience = Patience(team_.oversubscribed());
+        patience = Patience(crowded_);
       } else {
         patience.pause();
       }
     }
   } catch (...) {
-    std::scoped_lock lock(mutex_);
-    failure_ = std::current_exception();
+    {
+      std::scoped_lock lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    // Nothing more will come to those who wait, here or elsewhere; who is asked why calls check().
+    team_.abort();
   }
 }
 
@@ -93,6 +116,7 @@ bool RemoteSlots::take_orders() {
   }
   to_send_.clear();
   to_receive_.clear();
+  orders_seen_ = orders_;
   return any;
 }
 
@@ -109,8 +133,8 @@ bool RemoteSlots::send_published() {
   bool moved = false;
   while (!unsent_.empty() && reached(own_, layout_.ready(), unsent_.front().sequence)) {
     const Outgoing& next = unsent_.front();
-    sent_.push_back(
-        {next.reader, next.sequence, carrier_.send(next.reader, next.data, next.bytes)});
+    sent_.push_back({next.reader, next.sequence,
+                     carrier_.send(next.reader, next.sequence, next.data, next.bytes)});
     unsent_.pop_front();
     moved = true;
   }
@@ -132,7 +156,7 @@ bool RemoteSlots::receive_from(size_t rank) {
     if (before && !reached(mirror, layout_.taken(team_.rank(), *before), *before)) break;
     before = next.sequence;
     std::byte* to = mirror + layout_.flag_bytes() + layout_.place(next.sequence) + next.at;
-    next.number = carrier_.receive(next.source, to, next.bytes);
+    next.number = carrier_.receive(next.source, next.sequence, to, next.bytes);
     moved = true;
   }
   // The flag says that everything up to a number is there, so in their order.

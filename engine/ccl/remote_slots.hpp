@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -25,11 +26,12 @@ namespace cclmark {
 /// rank may be inside a library's call, where it waits for a rank that waits for what it sends.
 class RemoteSlots {
  public:
-  /// `carrier` is used by that thread alone from here on. `own`: this rank's block. `mirrors`: of
-  /// each far rank, nullptr for those of this host.
-  RemoteSlots(Carrier& carrier, const Team& team, SlotLayout layout, std::byte* own,
+  /// `carrier` is used by that thread alone from here on. `crowded`: whether it has to share a
+  /// processor. `own`: this rank's block. `mirrors`: of each far rank, nullptr for those of this
+  /// host.
+  RemoteSlots(Carrier& carrier, Team& team, bool crowded, SlotLayout layout, std::byte* own,
               std::vector<std::byte*> mirrors);
-  /// Waits for what is under way, but no longer than a moment.
+  /// Gives what is still under way, as after a failure, a few seconds more.
   ~RemoteSlots();
   RemoteSlots(const RemoteSlots&) = delete;
   RemoteSlots& operator=(const RemoteSlots&) = delete;
@@ -43,7 +45,10 @@ class RemoteSlots {
   /// its beginning, as soon as this rank has taken what was there before.
   void expect(int source, uint32_t sequence, size_t at, size_t bytes);
 
-  /// Raises what the carrier failed with.
+  /// Returns when all that was ordered has been sent and received. Raises what team.check() does.
+  void drain();
+
+  /// Raises what the carrier failed with. The team stops then, so that nobody waits in vain.
   void check();
 
  private:
@@ -78,7 +83,8 @@ class RemoteSlots {
   bool receive_from(size_t rank);
 
   Carrier& carrier_;
-  const Team& team_;
+  Team& team_;
+  bool crowded_;
   SlotLayout layout_;
   std::byte* own_;
   std::vector<std::byte*> mirrors_;
@@ -87,10 +93,15 @@ class RemoteSlots {
   std::condition_variable ordered_;
   std::vector<Outgoing> to_send_;  // orders that the thread has not seen
   std::vector<Incoming> to_receive_;
+  uint64_t orders_ = 0;  // all there were so far
   std::exception_ptr failure_;
   bool ending_ = false;
 
+  /// How many orders there had been when nothing was left of them.
+  std::atomic<uint64_t> settled_ = 0;
+
   // The thread's own.
+  uint64_t orders_seen_ = 0;
   std::deque<Outgoing> unsent_;
   std::vector<Sent> sent_;
   std::vector<Source> sources_;

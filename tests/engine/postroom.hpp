@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "core/error.hpp"
 
 namespace cclmark {
 
@@ -28,9 +31,13 @@ class Postroom {
       ++round.come;
     }
     arrived_.notify_all();
-    arrived_.wait(lock, [&] { return round.come == members.size(); });
+    if (!arrived_.wait_for(lock, patience, [&] { return round.come == members.size(); })) {
+      throw Error("not all hosts have come");
+    }
     return round.values;
   }
+
+  std::chrono::seconds patience{300};
 
  private:
   struct Round {

@@ -21,9 +21,11 @@ namespace cclmark {
 /// `hosts`: the number of each rank's host. The first exception of any rank is thrown again. The
 /// file is where the team of a host meets.
 inline void run_ranks_on_hosts(const std::vector<int>& hosts,
-                               const std::function<void(Team&, int fd)>& body) {
+                               const std::function<void(Team&, int fd)>& body,
+                               std::chrono::seconds patience = std::chrono::seconds(300)) {
   bool several = std::ranges::any_of(hosts, [&](int host) { return host != hosts.front(); });
   Postroom postroom(hosts);
+  postroom.patience = patience;
   std::map<int, int> files;
   for (int host : hosts) {
     if (files.contains(host)) continue;
@@ -41,7 +43,8 @@ inline void run_ranks_on_hosts(const std::vector<int>& hosts,
       try {
         Team team(fd, static_cast<int>(rank), static_cast<int>(hosts.size()), true,
                   several ? hosts : std::vector<int>{}, several ? courier : Team::Courier(nullptr));
-        team.expect_within(300, "a test");  // sanitizers on busy machines are slow
+        // Sanitizers on busy machines are slow.
+        team.expect_within(static_cast<double>(patience.count()), "a test");
         try {
           body(team, fd);
         } catch (...) {

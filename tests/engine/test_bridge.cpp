@@ -1,11 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <string>
+#include <tuple>
 
 #include "ccl/bridge.hpp"
 #include "ccl/bridge_plan.hpp"
@@ -34,9 +37,10 @@ struct Streams {
 };
 
 struct Message {
+  using Kind = std::pair<uint32_t, size_t>;  // label and bytes
   const std::byte* data = nullptr;
   std::byte* into = nullptr;
-  size_t sent_bytes = 0, received_bytes = 0;
+  Kind sent{}, received{};
   bool from_there = false, to_here = false, sender_asked = false, receiver_asked = false;
   bool copied = false;
 };
@@ -49,19 +53,22 @@ class Mail {
   class Box final : public Carrier {
    public:
     Box(Mail& mail, int rank) : mail_(mail), rank_(rank), random_(17u + unsigned(rank)) {}
-    size_t send(int to, const std::byte* data, size_t bytes) override {
-      begun_.push_back({mail_.next(rank_, to, true, nullptr, data, bytes), true});
+    size_t send(int to, uint32_t label, const std::byte* data, size_t bytes) override {
+      begun_.push_back({mail_.next(rank_, to, true, {label, bytes}, nullptr, data), true});
       return begun_.size() - 1;
     }
-    size_t receive(int from, std::byte* data, size_t bytes) override {
-      begun_.push_back({mail_.next(from, rank_, false, data, nullptr, bytes), false});
+    size_t receive(int from, uint32_t label, std::byte* data, size_t bytes) override {
+      begun_.push_back({mail_.next(from, rank_, false, {label, bytes}, data, nullptr), false});
       return begun_.size() - 1;
     }
     bool done(size_t number) override {
+      if (fails_after > 0 && --fails_after == 0) throw Error("the carrier is broken");
       auto [message, sends] = begun_.at(number);
       return random_() % 3 == 0 && mail_.ask(*message, sends);
     }
     void keep_going() override {}
+
+    int fails_after = 0;  ///< questions; 0: never
 
    private:
     struct Begun {
@@ -80,14 +87,14 @@ class Mail {
     size_t sent = 0, received = 0;
   };
 
-  Message* next(int from, int to, bool sends, std::byte* into, const std::byte* data,
-                size_t bytes) {
+  Message* next(int from, int to, bool sends, Message::Kind kind, std::byte* into,
+                const std::byte* data) {
     std::scoped_lock lock(mutex_);
     Line& line = lines_[{from, to}];
     size_t place = sends ? line.sent++ : line.received++;
     if (place == line.messages.size()) line.messages.emplace_back();
     Message& message = line.messages[place];
-    (sends ? message.sent_bytes : message.received_bytes) = bytes;
+    (sends ? message.sent : message.received) = kind;
     (sends ? message.from_there : message.to_here) = true;
     if (sends) message.data = data;
     if (!sends) message.into = into;
@@ -100,8 +107,8 @@ class Mail {
     if (!message.from_there || !message.to_here) return false;
     (sends ? message.sender_asked : message.receiver_asked) = true;
     if (!message.sender_asked || !message.receiver_asked) return false;
-    if (message.sent_bytes != message.received_bytes) throw Error("another length");
-    std::memcpy(message.into, message.data, message.sent_bytes);
+    if (message.sent != message.received) throw Error("another message was meant");
+    std::memcpy(message.into, message.data, message.sent.second);
     return message.copied = true;
   }
 
@@ -229,8 +236,10 @@ TEST_CASE("between hosts every operation gives what one library would") {
             if (kWatched ? count > 1027 : lazy && count < 2000) continue;
             op.count = op.collective == Collective::barrier ? 0 : count;
             if (op.collective == Collective::alltoallv) op.matrix = skewed(team.size(), count);
-            op.root = team.size() - 2;
-            session.prepare(op, false, 7);
+            op.root = count == 1 ? 0 : team.size() - 2;
+            op.reduction = count == 1 ? Reduction::avg : Reduction::sum;
+            bool in_place = count == 1027;
+            session.prepare(op, in_place, 7);
             session.run({Timing::throughput, 9});
             INFO(kCollectives[i], " ", count, " ", team.size(), " ", lazy);
             CHECK(wrong(session.verify({})) == 0);
@@ -263,6 +272,82 @@ TEST_CASE("between hosts messages may be larger than all slots together" *
                  }
                },
                {slow >= 0, slow}, kLarge, {0, 0, 1});
+  }
+}
+
+TEST_CASE("what the carrier fails with is told by the rank on which it did, and its host stops") {
+  std::atomic<int> told = 0, stopped = 0;
+  Mail mail;
+  auto body = [&](Team& team, int) {
+    auto device = open_host_device(team.rank());
+    Mail::Box box(mail, team.rank());
+    if (team.rank() == 1) box.fails_after = 200;
+    auto all = join_islands(*device, team, {{0, 1, 2}, false}, nullptr, &box);
+    Session session(*device, team, *all);
+    session.reserve(1 << 20, 1 << 20, Registration::none);
+    Operation op;
+    op.count = 1000;
+    try {
+      session.prepare(op, false, 1);
+      for (;;) session.run({Timing::throughput, 5});
+    } catch (const Error&) {
+      if (team.aborted()) ++stopped;
+      try {
+        all->check();
+      } catch (const Error& error) {
+        if (std::string(error.what()) == "the carrier is broken") ++told;
+      }
+      throw;
+    }
+  };
+  // The other host has to be told by whoever started it; here its patience ends.
+  CHECK_THROWS(run_ranks_on_hosts({0, 1, 1}, body, std::chrono::seconds(5)));
+  CHECK(stopped == 2);
+  CHECK(told == 1);
+}
+
+TEST_CASE("whoever takes something is among the readers of what it is taken from") {
+  struct Spread {
+    std::vector<int> firsts;
+    int ranks;
+  };
+  Idle island;
+  auto device = open_host_device(0);
+  for (const Spread& spread : {Spread{{0, 1}, 2}, Spread{{0, 2}, 4}, Spread{{0, 1, 4}, 6},
+                               Spread{{0, 3, 5}, 9}, Spread{{0, 1, 2, 6}, 8}}) {
+    IslandMap map(spread.firsts, spread.ranks);
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      Operation op;
+      op.collective = static_cast<Collective>(i);
+      if (op.collective == Collective::ping_pong) continue;
+      for (size_t count : {1, 1027, 300'007}) {
+        op.count = op.collective == Collective::barrier ? 0 : count;
+        op.root = spread.ranks / 2;
+        if (op.collective == Collective::alltoallv) op.matrix = skewed(spread.ranks, count);
+        // By publisher and reader: what is offered and what is taken, in the order of the steps.
+        using Part = std::tuple<size_t, size_t, size_t>;
+        std::map<std::pair<int, int>, std::vector<Part>> offered, taken;
+        for (int rank = 0; rank < spread.ranks; ++rank) {
+          bool alone = map.ranks_of(map.island_of(rank)) == 1;
+          PlanSite site{*device, alone ? nullptr : &island, map, rank, size_t{1} << 18, nullptr,
+                        nullptr};
+          std::map<int, size_t> seen;
+          for (const Step& step : plan_between_islands(site, op)) {
+            for (int publisher : step.publishers) ++seen[publisher];
+            if (step.publishes) {
+              for (const Reader& reader : step.readers) {
+                offered[{rank, reader.rank}].push_back({seen[rank], reader.at, reader.bytes});
+              }
+            }
+            for (const Take& take : step.takes) {
+              taken[{take.source, rank}].push_back({seen[take.source], take.at, take.bytes});
+            }
+          }
+        }
+        INFO(kCollectives[i], " ", count, " ", spread.ranks);
+        CHECK(offered == taken);
+      }
+    }
   }
 }
 

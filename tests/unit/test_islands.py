@@ -40,3 +40,10 @@ def test_an_island_may_be_on_several_hosts_where_its_library_can():
 def test_one_host_is_no_two_islands():
     with pytest.raises(UsageError, match="all ranks are on one"):
         islands("host", ["cuda"] * 2, [0, 0])
+
+
+def test_hosts_whose_ranks_are_not_in_a_row_are_no_islands():
+    with pytest.raises(UsageError, match="not in a row"):
+        islands("host", ["cuda"] * 4, [0, 1, 0, 1])
+    with pytest.raises(UsageError, match="one library for all"):
+        islands("host=nccl,shm", ["cuda"] * 4, [0, 0, 1, 1])

@@ -44,13 +44,8 @@ def parse_islands(
     and for a library that does not work there.
     """
     by_host, equals, ccl = text.strip().partition("=")
-    if by_host == "host" and "," not in ccl:
-        parts = [span + equals + ccl for span in _stretches(hosts)]
-        if len(parts) < 2:
-            raise UsageError(
-                "--islands host makes an island of each host, and all ranks are on one: say which "
-                "ranks, such as --islands 0-1,2-3"
-            )
+    if by_host == "host":
+        parts = [span + equals + ccl for span in _by_host(hosts, ccl)]
     else:
         parts = [part.strip() for part in text.split(",") if part.strip()]
     parts = parts or _stretches(list(zip(hosts, runtimes, strict=True)))
@@ -95,6 +90,25 @@ def parse_islands(
             f"--islands 0-{max(0, len(runtimes) // 2 - 1)},{len(runtimes) // 2}-{len(runtimes) - 1}"
         )
     return islands
+
+
+def _by_host(hosts: Sequence[int], ccl: str) -> list[str]:
+    """An island of each host's ranks. Raises UsageError."""
+    if "," in ccl:
+        raise UsageError("--islands host takes one library for all: host=nccl")
+    parts = _stretches(hosts)
+    if len(parts) < 2:
+        raise UsageError(
+            "--islands host makes an island of each host, and all ranks are on one: say which "
+            "ranks, such as --islands 0-1,2-3"
+        )
+    if len(parts) > len(set(hosts)):
+        raise UsageError(
+            f"--islands host makes an island of each host, and the ranks of one are not in a row "
+            f"(hosts of the ranks: {' '.join(map(str, hosts))}): have them placed host by host, as "
+            "with mpirun --map-by slot, -ppn N or srun -m block"
+        )
+    return parts
 
 
 def _check_span(part: str, first: int, last: int, expected: int, ranks: int) -> None:

@@ -28,8 +28,11 @@ def open_library(name: str, job: Job) -> Library:
 
 
 def _open_mpi(job: Job) -> NativeLibrary:
-    """What mpirun's ranks speak; ``--ccl-path`` is of the islands' library."""
-    return NativeLibrary(engine.open_ccl("mpi", "", job.ccl_wheels.get("mpi", [])))
+    """What mpirun's ranks speak; ``--ccl-path`` is of the islands' library, unless MPI is measured
+    too.
+    """
+    path = job.ccl_path if any(case.ccl == "mpi" for case in job.cases) else ""
+    return NativeLibrary(engine.open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
 
 
 def _open_native(name: str, job: Job) -> NativeLibrary:

@@ -191,6 +191,23 @@ class Worker:
             return
         self.rank.enter("communicator creation")
         communicator = library.join(self.rank, device)
+        try:
+            self._measure_on(communicator, name, pending, device)
+        except engine.AbortedError:
+            communicator.check()  # what made the others stop may be known here
+            raise
+        del communicator
+        self.rank.group = None
+
+    def _measure_on(
+        self,
+        communicator: engine.Communicator,
+        name: str,
+        pending: set[int],
+        device: engine.Device,
+    ) -> None:
+        job = self.job
+        number = len(job.cases)
         session = engine.Session(device, self.rank.team, communicator, self.rank.counter)
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
@@ -222,8 +239,6 @@ class Worker:
         self.rank.enter("shutdown")
         del runner, session
         communicator.leave()
-        del communicator
-        self.rank.group = None
 
     def _soak_on(self, device: engine.Device) -> Soak | None:
         """The soak of this run, with the time of one more library begun; None for other runs."""
