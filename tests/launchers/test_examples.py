@@ -87,6 +87,16 @@ class TestSlurm:
         assert text.count("all_reduce: peak bus bandwidth") == 1
         check(journal, 4, ["alpha", "beta"], "srun")
 
+    @pytest.mark.usefixtures("torch")
+    def test_without_devices_and_without_mpi(self, slurm_on_hosts, installed, tmp_path):
+        journal = tmp_path / "run.jsonl"
+        env = {**installed, "GLOO_SOCKET_IFNAME": DEVICE}
+        submit(
+            *(slurm_on_hosts, "sweep.sbatch", tmp_path, env),
+            *("--ntasks-per-node=2", "--", *SWEEP, "--journal", str(journal)),
+        )
+        check(journal, 4, ["alpha", "beta"], "srun")
+
     def test_in_a_container(self, slurm_on_hosts, installed, mpi_of_slurm, tmp_path):
         """An srun that knows pyxis' options stands before the real one."""
         checked = tmp_path / "options"

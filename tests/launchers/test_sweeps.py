@@ -78,6 +78,10 @@ def on_two(request, hosts, tmp_path):
         options = ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"{hosts.first.address}:6000")
         torchrun = [*TORCHRUN, "--nnodes", "2", "--nproc_per_node", "2", *options, "--no-python"]
         return Start(name, [*srun, "--ntasks-per-node=1", *torchrun], "torch:gloo", "torchrun", env)
+    if name == "srun-none":
+        request.getfixturevalue("torch")
+        env["GLOO_SOCKET_IFNAME"] = DEVICE
+        return Start(name, [*srun, "--ntasks-per-node=2"], "torch:gloo", "srun", env)
     if name == "srun-pmi2":
         env["CCLMARK_MPI_LIBRARY"] = str(request.getfixturevalue("mpich_wheel").library)
         env["MPIR_CVAR_CH4_NETMOD"] = "ofi"
@@ -201,6 +205,23 @@ class TestOnTwoHosts:
         run = begun.finish(SOON_S)
         assert run.code == on_two.exit_code(2)
         assert "--ccl bridge between hosts takes ranks that an mpirun or srun started" in run.err
+
+    @across("srun-none", "srun-pmi2")
+    def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, background):
+        begun = background(*SWEEP, prefix=on_two.prefix, env=on_two.env)
+        run = begun.finish(SOON_S)
+        assert run.code == 0, run.err
+        assert {result.case.ccl for result in run.journal.results} == {on_two.ccl}
+
+    @across("srun-none")
+    @pytest.mark.parametrize("ccl", ["mpi", "bridge"])
+    def test_tasks_that_are_no_ranks_of_mpi_start_nothing(self, on_two, background, ccl):
+        begun = background(*SWEEP, "--ccl", ccl, prefix=on_two.prefix, env=on_two.env)
+        run = begun.finish(SOON_S)
+        assert run.code == 2
+        assert "this srun started tasks of no MPI" in run.err
+        assert "--ccl torch:gloo" in run.err
+        assert run.written() == []
 
     @across("openmpi", "mpich", "srun-pmi2", "srun-pmix")
     def test_a_killed_rank_ends_all(self, on_two, background, hosts):

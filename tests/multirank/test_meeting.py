@@ -63,9 +63,52 @@ def test_who_does_not_come_is_named(pods):
     second = pods.start(2, 4, *SWEEP, "-T", "3")
     code, _, err = pods.end(first)
     assert code == 4
-    assert "2 of 4 processes came within 3 s; missing: 1,3" in err
+    assert "2 of 4 processes came within 3 s; missing: 1,3. See" in err
+    assert "RANK and WORLD_SIZE tell of these processes" in err
+    assert "CCLMARK_LAUNCHER=none" in err
     assert pods.end(second)[0] == 4
     assert list(pods.directory.rglob("*.jsonl")) == []
+
+
+def test_the_first_says_for_whom_it_waits(pods):
+    first = pods.start(0, 3, *SWEEP, "-T", "5")
+    second = pods.start(1, 3, *SWEEP, "-T", "5")
+    _, _, err = pods.end(first)
+    (said,) = [line for line in err.splitlines() if "have come to" in line]
+    assert "cclmark: 2 of 3 processes have come to tcp://" in said
+    assert "of 5 s (-T); missing: 2" in said
+    pods.end(second)
+
+
+def test_launchers_that_say_different_things_of_any_process_are_told_of(pods):
+    """The first one alone would notice nothing."""
+    started = [
+        pods.start(0, 2, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2")
+        for rank in (0, 1)
+    ]
+    (code, out, _), second = (pods.end(process) for process in started)
+    assert code == 0
+    assert out.splitlines()[0].endswith(", started by Open MPI's mpirun")
+    assert "says process 1 of 2, PyTorchJob or the like 0 of 2: the first counts" in out
+    assert second == (0, "", "")
+
+
+def test_a_single_process_says_that_it_measures_alone(pods):
+    env = {"LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
+    env |= {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
+    code, out, err = pods.end(pods.start(0, 1, **env))
+    assert code == 0
+    said = "torchrun says process 0 of 1, Open MPI's mpirun 1 of 2: the first counts"
+    assert said in out
+    assert said in err
+
+
+def test_only_the_first_tells_of_its_host(pods):
+    first, second = (pods.end(pods.start(rank, 2, "info")) for rank in (0, 1))
+    assert first[0] == 0
+    assert first[1].startswith("Machine")
+    assert "started 2 processes; this is what the first one's host has" in first[2]
+    assert second == (0, "", "")
 
 
 def test_a_first_process_that_never_comes(pods):
@@ -144,6 +187,7 @@ def test_by_a_secret_of_the_environment(pods):
     code, _, err = pods.end(stranger)
     assert code == 4
     assert "waited 2 s for an answer of the first one" in err
+    assert "is CCLMARK_SECRET the same there" in err
     second = pods.start(1, 2, **env)
     assert pods.end(second)[0] == 0
     code, out, err = pods.end(first)
@@ -151,6 +195,35 @@ def test_by_a_secret_of_the_environment(pods):
     assert "foreign message" in out + err
     written = b"".join(path.read_bytes() for path in pods.directory.rglob("*.jsonl"))
     assert b"correct horse" not in written
+
+
+def test_another_secret_is_said_by_both(pods):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{probe.getsockname()[1]}"
+    started = [
+        pods.start(
+            *(rank, 2, *SWEEP, "-T", "4"), CCLMARK_SECRET=f"{rank}" * 32, CCLMARK_ADDRESS=where
+        )
+        for rank in (0, 1)
+    ]
+    (code, _, err), (code_of_second, _, err_of_second) = (pods.end(one) for one in started)
+    assert code == code_of_second == 4
+    said, why = (line for line in err.splitlines() if "missing: 1" in line)
+    for line in (said, why):
+        assert "(is CCLMARK_SECRET the same for all of them? " in line
+        assert "with another one or none refused)" in line
+    assert "is CCLMARK_SECRET the same there" in err_of_second
+
+
+def test_a_process_without_an_answer_leaves_when_its_time_is_over(pods):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        where = f"localhost:{probe.getsockname()[1]}"
+    secret = {"CCLMARK_SECRET": "x" * 32, "CCLMARK_ADDRESS": where}
+    begin_s = time.monotonic()
+    pods.end(pods.start(1, 2, *SWEEP, "-T", "0.1", **secret))
+    assert time.monotonic() - begin_s < 2
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_own_devices
-from cclmark.launch.placement import Placement, find_placement, first_host, speaks
+from cclmark.launch.placement import (
+    Placement,
+    find_placement,
+    first_host,
+    notices_alone,
+    speaks,
+)
 
 CAPTURED = json.loads(
     (Path(__file__).parents[1] / "launchers" / "environments.json").read_text(encoding="utf-8")
@@ -110,6 +116,106 @@ def test_the_user_chooses_between_launchers():
         find_placement({**env, "CCLMARK_LAUNCHER": "ssh"})
     with pytest.raises(UsageError, match="variables are not set"):
         find_placement({**env, "CCLMARK_LAUNCHER": "hydra"})
+
+
+STALE = {"RANK": "0", "WORLD_SIZE": "1"}
+
+
+@pytest.mark.parametrize("name", ["openmpi", "openmpi-4", "mpich", "srun", "srun-2-nodes"])
+def test_what_a_torchrun_of_one_process_left_behind_does_not_count(name):
+    launcher = (FOUR_ON_ONE | ON_TWO)[name]
+    for task in CAPTURED[name]["tasks"]:
+        placement = find_placement({**task["environment"], **STALE, "LOCAL_RANK": "0"})
+        assert (placement.launcher, placement.processes) == (launcher, 4)
+        (notice,) = placement.notices
+        assert notice.startswith(f"{launcher} says process {placement.process} of 4, ")
+        assert "a launcher like torchrun 0 of 1: the first counts" in notice
+
+
+def test_a_torchrun_of_one_process_below_another_launcher_measures_alone_and_says_so():
+    env = CAPTURED["srun"]["tasks"][2]["environment"]
+    inner = {**env, **STALE, "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
+    assert find_placement(inner) is None
+    (notice,) = notices_alone(inner)
+    number = env["SLURM_PROCID"]
+    assert f"torchrun says process 0 of 1, srun {number} of 4: the first counts" in notice
+    assert "measures alone" in notice
+
+
+def test_an_mpirun_of_one_process_is_no_task_of_the_srun_that_started_its_daemons():
+    env = {**CAPTURED["srun"]["tasks"][2]["environment"], "PMI_SIZE": "1", "PMI_RANK": "0"}
+    env |= {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
+    assert find_placement(env) is None
+    assert len(notices_alone(env)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("none", {}),
+        ("none", STALE),
+        ("none", {**STALE, "LOCAL_RANK": "0"}),
+        ("srun-1-task", {**STALE, "LOCAL_RANK": "0"}),
+        ("srun-1-task", {}),
+        ("sbatch", STALE),
+    ],
+)
+def test_one_process_alone_is_nothing_odd(name, extra):
+    (task,) = CAPTURED[name]["tasks"]
+    env = {**task["environment"], **extra}
+    assert find_placement(env) is None
+    assert notices_alone(env) == ()
+
+
+def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
+    """As the mpirun in the one pod of a job, or in a task of srun."""
+    (outer,) = CAPTURED["srun-1-task"]["tasks"]
+    for task in CAPTURED["openmpi"]["tasks"]:
+        placement = find_placement({**outer["environment"], **STALE, **task["environment"]})
+        assert placement.launcher == "Open MPI's mpirun"
+        assert placement.notices == placement.others == ()
+
+
+def test_pods_that_say_otherwise_are_told_of():
+    found = [
+        find_placement({**task["environment"], "RANK": "0", "WORLD_SIZE": "4"})
+        for task in CAPTURED["openmpi"]["tasks"]
+    ]
+    assert [placement.launcher for placement in found] == ["Open MPI's mpirun"] * 4
+    assert [len(placement.notices) for placement in found] == [
+        int(placement.process > 0) for placement in found
+    ]
+    assert {placement.others for placement in found} == {("pods",)}
+
+
+def test_what_to_try_names_the_variables_and_the_other_launchers():
+    assert find_placement(PODS).doubts == (
+        "RANK and WORLD_SIZE tell of these processes (PyTorchJob or the like): "
+        "CCLMARK_LAUNCHER=none measures this host alone"
+    )
+    env = {**CAPTURED["openmpi"]["tasks"][0]["environment"], **PODS, "LOCAL_RANK": "1"}
+    assert find_placement(env).doubts == (
+        "RANK and WORLD_SIZE tell of these processes (a launcher like torchrun) and count over the "
+        "variables of openmpi: CCLMARK_LAUNCHER=openmpi takes those, CCLMARK_LAUNCHER=none "
+        "measures this host alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "by_mpi"),
+    [
+        ("srun", False),
+        ("srun-2-nodes", False),
+        ("salloc-srun", False),
+        ("srun-pmi2", True),
+        ("srun-pmix", True),
+        ("openmpi-2-hosts", True),
+        ("mpich-2-hosts", True),
+        ("srun-torchrun", False),
+    ],
+)
+def test_who_starts_ranks_of_mpi(name, by_mpi):
+    assert {placement.by_mpi for _, placement in placements(name)} == {by_mpi}
 
 
 @pytest.mark.parametrize(

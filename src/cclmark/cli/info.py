@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 
 import click
 
 from cclmark.cli.options import OUTPUT, LibraryFlags, command, option
 from cclmark.cli.output import say
+from cclmark.errors import EXIT_OK, Followed, UsageError
+from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
 
 
 @dataclass
@@ -29,7 +33,26 @@ def info_command() -> click.Command:
     return command("info", "What this machine has, and why not more.", InfoFlags, _info)
 
 
+def _leave_it_to_the_first() -> None:
+    """Of processes that a launcher started one tells of its host: Followed for the others."""
+    try:
+        placement = find_placement(os.environ)
+    except UsageError as error:
+        print(f"cclmark: {error}", file=sys.stderr)  # no reason not to tell of the host
+        return
+    if placement is None:
+        return
+    if placement.process > 0:
+        raise Followed(EXIT_OK)
+    print(
+        f"cclmark: {placement.launcher} started {placement.processes} processes; this is what the "
+        f"first one's host has. {LAUNCHER_VARIABLE}=none has each tell of its own",
+        file=sys.stderr,
+    )
+
+
 def _info(flags: InfoFlags) -> None:
+    _leave_it_to_the_first()
     if flags.ccls:
         from cclmark.report.ccls import ccls_text
         from cclmark.report.inventory import json_of

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
 from cclmark.launch.crew import Crew, crew_of_one, follow_first, gather_crew
@@ -15,7 +16,7 @@ from cclmark.launch.devices import (
     choose_own_devices,
     quick_cuda_count,
 )
-from cclmark.launch.placement import Placement, find_placement
+from cclmark.launch.placement import Placement, find_placement, notices_alone
 
 
 @contextmanager
@@ -52,6 +53,9 @@ def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> Device
     devices = choose_devices(text, count, _count_devices)
     if devices.mixed and not mixed:
         raise _no_mixture()
+    if find_placement(os.environ) is None:
+        notices = [text for text in (devices.notice, *notices_alone(os.environ)) if text]
+        devices = replace(devices, notice="; ".join(notices))
     _warn(devices)
     return devices
 
@@ -71,6 +75,8 @@ def first_of(command: str) -> Placement | None:
             f"{placement.launcher} started {placement.processes} processes, not all known to be on "
             f"this host: between hosts {command} cannot measure; run it on each host"
         )
+    for text in placement.notices:
+        print(f"cclmark: {text}", file=sys.stderr)
     return placement
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -13,7 +14,7 @@ from cclmark.cli.output import Output
 from cclmark.cli.recording import record
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
-from cclmark.launch.placement import find_placement, launching_program, speaks
+from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.durations import parse_duration
@@ -51,6 +52,9 @@ _NATIVE_CCL = {
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
+_PLAIN_SRUN = (
+    "this srun started tasks of no MPI: say srun --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH"
+)
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -121,11 +125,14 @@ def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
     placement = crew.placement
     if placement is None:
         return locate.find_mpirun()
+    if placement.launcher == SRUN and not placement.by_mpi:
+        raise UsageError(f"{user} takes ranks of MPI, and {_PLAIN_SRUN}, or take --ccl torch:gloo")
     if not placement.by_mpi:
         raise UsageError(
-            f"{user} takes ranks that an mpirun or srun started, and {placement.launcher} did"
+            f"{user} takes ranks that an mpirun or srun started, and {placement.launcher} did: "
+            "take --ccl torch:gloo, or the library of the devices"
         )
-    if any(len(join.indices) != 1 for join in crew.joins):
+    if not _is_one_device_each(crew):
         raise UsageError(
             f"{user} takes a process for each device: start as many, or say -g 1 for one device of "
             "each process"
@@ -211,8 +218,7 @@ def libraries_of(flags: Flags, crew: Crew) -> list[str]:
 def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
     runtime = crew.devices.runtime
     if not flags.ccl and runtime == "host" and len(crew.hosts) > 1:
-        placement = crew.placement
-        return ["mpi" if placement is not None and placement.by_mpi else "torch:gloo"]
+        return [_ccl_between_hosts(crew)]
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
@@ -248,6 +254,26 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
             "theirs by CCLMARK_NCCL_LIBRARY and the like"
         )
     return names
+
+
+def _ccl_between_hosts(crew: Crew) -> str:
+    """What goes with host devices of several hosts. Raises MissingError."""
+    placement = crew.placement
+    assert placement is not None
+    if placement.by_mpi and _is_one_device_each(crew):
+        return "mpi"
+    if importlib.util.find_spec("torch") is None:
+        hint = f"; {_PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
+        raise MissingError(
+            "between hosts these devices are measured with --ccl torch:gloo, and torch is not "
+            "installed (pip install torch), or with --ccl mpi, which takes a process for each "
+            f"device that an mpirun or srun started{hint}"
+        )
+    return "torch:gloo"
+
+
+def _is_one_device_each(crew: Crew) -> bool:
+    return all(len(join.indices) == 1 for join in crew.joins)
 
 
 def _native_ccl(flags: Flags, runtime: str) -> str:

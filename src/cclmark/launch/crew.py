@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from cclmark import __version__
@@ -22,7 +22,7 @@ from cclmark.errors import (
 )
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
-from cclmark.launch.meeting import Meeting, open_meeting
+from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
 from cclmark.launch.member import LocalMember, Member
 from cclmark.launch.placement import Placement, launcher_is_gone
 from cclmark.plan.ranges import in_ranges
@@ -47,6 +47,8 @@ _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")
 _LOST_S = 0.1  # between two looks at thousands of processes
 _OTHER_FILES = 256  # that are open besides a connection to each process and rank
+_PATIENCE_S = 3.0  # until it is said for whom the first process waits
+_REMINDER_S = 15.0
 
 
 class RemoteMember:
@@ -228,7 +230,7 @@ def follow_first(
     ``devices``: its own, or why it has none, which the first one will say for it.
     """
     member = LocalMember()
-    join = _own_join(placement.process, member, devices)
+    join = _own_join(placement.process, member, devices, placement.notices)
     try:
         return follow(placement, os.environ, join, member, timeout_s)
     except CclmarkError as error:
@@ -253,7 +255,7 @@ def gather_crew(
     except BaseException:
         own.close()
         raise
-    joins = {0: _own_join(0, own, own_devices)}
+    joins = {0: _own_join(0, own, own_devices, placement.notices)}
     try:
         _wait_for_all(placement, meeting, joins, timeout_s)
         found = [joins[process] for process in range(placement.processes)]
@@ -271,8 +273,9 @@ def gather_crew(
     hosts = {
         name: host for host, name in enumerate(dict.fromkeys(join.host.identity for join in found))
     }
+    contradictions = [join.contradiction for join in found if join.contradiction]
     return Crew(
-        placement=placement,
+        placement=replace(placement, notices=tuple(contradictions[:1])),
         meeting=meeting,
         joins=found,
         own=own,
@@ -298,6 +301,7 @@ def _own_join(
     process: int,
     member: LocalMember,
     devices: DeviceChoice | CclmarkError,
+    contradictions: Sequence[str] = (),
 ) -> Join:
     chosen = devices if isinstance(devices, DeviceChoice) else DeviceChoice("host", ())
     failed = isinstance(devices, CclmarkError)
@@ -316,6 +320,7 @@ def _own_join(
         notices=[chosen.notice] if chosen.notice else [],
         failure=str(devices) if failed else "",
         exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
+        contradiction="; ".join(contradictions),
     )
 
 
@@ -343,7 +348,9 @@ def _wait_for_all(
 ) -> None:
     server, number = meeting.server, placement.processes
     server.processes = number
-    deadline_s = time.monotonic() + timeout_s
+    began_s = time.monotonic()
+    deadline_s = began_s + timeout_s
+    reminder_s = began_s + _PATIENCE_S
     ready = {0}
     while len(ready) < number:
         for message in server.receive(_POLL_S):
@@ -373,14 +380,34 @@ def _wait_for_all(
             )
         if launcher_is_gone():
             raise KeyboardInterrupt("what launched this process is gone")
-        if time.monotonic() > deadline_s:
-            missing = sorted(set(range(number)) - ready)
-            refused = f"; {server.refused} connections were refused" if server.refused else ""
+        now_s = time.monotonic()
+        if now_s > reminder_s and len(ready) < number:
+            reminder_s = now_s + _REMINDER_S
+            print(
+                f"cclmark: {len(ready)} of {number} processes have come to {server.endpoint} after "
+                f"{now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
+                f"{_missing(number, ready)}{_refused(server.refused) if server.refused else ''}",
+                file=sys.stderr,
+            )
+        if now_s > deadline_s:
             raise RankError(
                 f"{len(ready)} of {number} processes came within {timeout_s:g} s; missing: "
-                f"{in_ranges(missing)}{refused}. {placement.launcher} started them: see what it "
-                "says, or wait longer with -T"
+                f"{_missing(number, ready)}{_refused(server.refused)}. See what the launcher says, "
+                f"or wait longer with -T. {placement.doubts}"
             )
+
+
+def _missing(number: int, ready: set[int]) -> str:
+    return in_ranges(sorted(set(range(number)) - ready))
+
+
+def _refused(number: int) -> str:
+    """Who knocked and was not let in: strangers, or processes that do not have the secret."""
+    connections = f"{number} connection{'s' * (number > 1)}"
+    if SECRET_VARIABLE not in os.environ:
+        return f"; {connections} refused" if number else ""
+    came = f" {connections} with another one or none refused" if number else ""
+    return f" (is {SECRET_VARIABLE} the same for all of them?{came})"
 
 
 def _check_alike(joins: Sequence[Join]) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
-from cclmark.launch.meeting import find_meeting
+from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
 from cclmark.launch.member import LocalMember, describe_devices
 from cclmark.launch.placement import Placement, launcher_is_gone
 from cclmark.rendezvous.client import Follower
@@ -50,9 +50,9 @@ def follow(
         endpoint, keys = find_meeting(placement, env, deadline_s, endpoint)
         join.token = keys.token
         follower = Follower(endpoint, keys)
+        orders: list[ToProcess] = []
         try:
             follower.send(join)
-            orders: list[ToProcess] = []
             # Among thousands the answer takes its time: who asks again would be two.
             while not orders and (remaining_s := deadline_s - time.monotonic()) > 0:
                 orders = follower.receive(min(_NO_ANSWER_S, remaining_s))
@@ -63,11 +63,19 @@ def follow(
             if orders:
                 return _Obedience(placement, join, member, follower).run(orders)
         finally:
-            follower.close()
+            if orders:
+                follower.close()
+            else:
+                follower.close(linger_ms=0)  # nobody takes what it has said
         if time.monotonic() > deadline_s:
+            secret = (
+                f" (is {SECRET_VARIABLE} the same there, and {ADDRESS_VARIABLE} its address?)"
+                if SECRET_VARIABLE in env
+                else ""
+            )
             raise RankError(
                 f"process {placement.process} of {placement.processes} waited {timeout_s:g} s for "
-                f"an answer of the first one at {endpoint}"
+                f"an answer of the first one at {endpoint}{secret}. {placement.doubts}"
             )
 
 

@@ -124,7 +124,7 @@ def find_meeting(
                 f"process {placement.process} of {placement.processes} does not find the first one "
                 f"by its note in {path.parent}: if that directory is not shared by all hosts, name "
                 f"one that is with {DIRECTORY_VARIABLE}, or give all processes the same "
-                f"{SECRET_VARIABLE} and {ADDRESS_VARIABLE}"
+                f"{SECRET_VARIABLE} and {ADDRESS_VARIABLE}. {placement.doubts}"
             )
         time.sleep(_POLL_S)
 

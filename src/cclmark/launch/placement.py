@@ -19,8 +19,15 @@ _OF_PODS = "PyTorchJob or the like"
 _OPEN_MPI = "Open MPI's mpirun"
 _MVAPICH = "MVAPICH2's mpirun"
 HYDRA = "Hydra's mpirun"
-_PALS, _FLUX, _SRUN = "PALS", "Flux", "srun"
-_OF_MPI = (_OPEN_MPI, _MVAPICH, HYDRA, _PALS, _FLUX, _SRUN)
+SRUN = "srun"
+_PALS, _FLUX = "PALS", "Flux"
+_TORCHRUN = "torchrun"
+_OF_MPI = (_OPEN_MPI, _MVAPICH, HYDRA, _PALS, _FLUX)
+# What a task of srun has where Slurm tells the ranks of an MPI of each other.
+_PROCESS_MANAGERS = (
+    *("PMI_FD", "PMI_RANK", "PMI_PORT", "PMI_CONTROL_PORT", "PMIX_RANK", "PALS_RANKID"),
+    "I_MPI_PMI_LIBRARY",
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class Placement:
     ``process`` of ``processes``; ``local`` of ``local_size`` on this host, None where the launcher
     does not say. ``address``: the host of process 0, empty where it is not told. ``identity`` is
     the same for all processes of one start, and for no others. ``by_mpi``: they can be ranks of
-    MPI. ``notices``: what was odd.
+    MPI. ``variables``: those that say all this. ``others``: launchers whose variables are there too
+    and do not count, as CCLMARK_LAUNCHER names them. ``notices``: what was odd.
     """
 
     launcher: str
@@ -41,12 +49,24 @@ class Placement:
     address: str = ""
     identity: str = ""
     by_mpi: bool = False
+    variables: str = ""
+    others: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
     @property
     def on_one_host(self) -> bool:
         """Whether all processes are known to be on this host."""
         return self.local_size == self.processes
+
+    @property
+    def doubts(self) -> str:
+        """What to try where the processes that the launcher tells of are not there."""
+        told = f"{self.variables} tell of these processes ({self.launcher})"
+        instead = ""
+        if self.others:
+            told += f" and count over the variables of {' and '.join(self.others)}"
+            instead = f"{LAUNCHER_VARIABLE}={' or '.join(self.others)} takes those, "
+        return f"{told}: {instead}{LAUNCHER_VARIABLE}=none measures this host alone"
 
 
 _Environment = Mapping[str, str]
@@ -65,7 +85,7 @@ def _torchrun(env: _Environment) -> Placement | None:
     words = [env.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")]
     words.append(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
     return _placed(
-        "torchrun" if words[0] else "a launcher like torchrun",
+        _TORCHRUN if words[0] else "a launcher like torchrun",
         env,
         ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
         words,
@@ -112,13 +132,15 @@ def _slurm(env: _Environment) -> Placement | None:
     size = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in env else "SLURM_NTASKS"
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
     local_size = _tasks_on_node(env.get("SLURM_STEP_TASKS_PER_NODE", ""), env.get("SLURM_NODEID"))
-    return _placed(
-        _SRUN,
+    placement = _placed(
+        SRUN,
         {**env, "_LOCAL_SIZE": local_size},
         ("SLURM_PROCID", size, "SLURM_LOCALID", "_LOCAL_SIZE"),
         [env.get("SLURM_JOB_ID", ""), step, env.get("SLURM_RESTART_COUNT", "0")],
         address=first_host(nodes),
     )
+    managed = any(env.get(name) for name in _PROCESS_MANAGERS)
+    return replace(placement, by_mpi=managed) if placement is not None else None
 
 
 def _pods(env: _Environment) -> Placement | None:
@@ -150,33 +172,89 @@ def find_placement(env: _Environment) -> Placement | None:
     """What the launcher of this process says; None where there is none, or it started one process.
 
     Of several launchers' variables the innermost launcher's count, unless CCLMARK_LAUNCHER names
-    one, or ``none``. Raises UsageError for numbers that cannot be.
+    one, or ``none``; see _counted. Raises UsageError for numbers that cannot be.
     """
+    found = _found(env)
+    if not found:
+        return None
+    name = _counted(found)
+    counted = found[name]
+    if counted.processes == 1:
+        return None
+    return replace(
+        counted,
+        identity=_fingerprint([counted.identity, env.get(STEP_VARIABLE, "")]),
+        others=tuple(
+            other for other, placement in found.items() if other != name and placement.processes > 1
+        ),
+        notices=_contradictions(found),
+    )
+
+
+def notices_alone(env: _Environment) -> tuple[str, ...]:
+    """What is odd about launchers' variables where the one that counts started one process.
+
+    Raises UsageError for numbers that cannot be.
+    """
+    return _contradictions(_found(env))
+
+
+def _found(env: _Environment) -> dict[str, Placement]:
+    """What each launcher says whose variables are there, innermost first."""
     chosen = env.get(LAUNCHER_VARIABLE, "").strip().lower()
     if chosen == "none":
-        return None
+        return {}
     if chosen and chosen not in _LAUNCHERS:
         raise UsageError(f"{LAUNCHER_VARIABLE}={chosen}: choose from none, {', '.join(_LAUNCHERS)}")
     wanted = {chosen: _LAUNCHERS[chosen]} if chosen else _LAUNCHERS
-    found = [placement for look in wanted.values() if (placement := look(env)) is not None]
+    found = {
+        name: placement for name, look in wanted.items() if (placement := look(env)) is not None
+    }
+    if chosen and not found:
+        raise UsageError(f"{LAUNCHER_VARIABLE}={chosen}: its variables are not set")
+    if "torchrun" in found:
+        found.pop("pods", None)  # by the same variables
+    return found
+
+
+def _counted(found: dict[str, Placement]) -> str:
+    """Whose variables count: the innermost launcher's that started more than one process.
+
+    Those of a single process may be left over in a shell. But a torchrun that names its run is
+    there, whatever it was started by; and below an mpirun srun's tasks may be the mpirun's daemons.
+    """
+    innermost, inner = next(iter(found.items()))
+    if inner.launcher == _TORCHRUN:
+        return innermost
+    below_mpirun = any(one.launcher in _OF_MPI for one in found.values())
+    for name, placement in found.items():
+        if placement.processes > 1 and not (placement.launcher == SRUN and below_mpirun):
+            return name
+    return innermost
+
+
+def _contradictions(found: dict[str, Placement]) -> tuple[str, ...]:
+    """One notice, where launchers say different things of this process.
+
+    A launcher of a single process may have started the one that counts: that is no contradiction.
+    """
     if not found:
-        if chosen:
-            raise UsageError(f"{LAUNCHER_VARIABLE}={chosen}: its variables are not set")
-        return None
-    first = found[0]
-    if first.processes == 1:
-        return None
-    ignored = [
-        f"{first.launcher} says process {first.process} of {first.processes}, {other.launcher} "
-        f"{other.process} of {other.processes}: the first counts ({LAUNCHER_VARIABLE} chooses)"
-        for other in found[1:]
-        if other.launcher != _OF_PODS
-        and (other.process, other.processes) != (first.process, first.processes)
+        return ()
+    name = _counted(found)
+    counted = found[name]
+    names = list(found)
+    different = [
+        f"{other.launcher} {other.process} of {other.processes}"
+        for key, other in found.items()
+        if (other.process, other.processes) != (counted.process, counted.processes)
+        and (other.processes > 1 or names.index(key) < names.index(name))
     ]
-    return replace(
-        first,
-        identity=_fingerprint([first.identity, env.get(STEP_VARIABLE, "")]),
-        notices=tuple(ignored),
+    if not different:
+        return ()
+    alone = ", and this process measures alone" if counted.processes == 1 else ""
+    return (
+        f"{counted.launcher} says process {counted.process} of {counted.processes}, "
+        f"{', '.join(different)}: the first counts{alone} ({LAUNCHER_VARIABLE} chooses)",
     )
 
 
@@ -258,6 +336,7 @@ def _placed(
         address=address,
         identity=_fingerprint([launcher, size, *identity]),
         by_mpi=launcher in _OF_MPI,
+        variables=f"{names[0]} and {names[1]}",
     )
 
 

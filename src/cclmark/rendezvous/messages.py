@@ -183,6 +183,7 @@ class Join(msgspec.Struct, tag="join"):
     """A process that a launcher started is there, with what it could use.
 
     ``failure``: why it cannot take part, with the exit code that it would have ended with.
+    ``contradiction``: what launchers say of it that differs, empty where none does.
     ``processors`` are those it may run on, in the order in which ranks take them; the descriptors
     are of files in memory that processes of the same host may open below /proc.
     """
@@ -201,6 +202,7 @@ class Join(msgspec.Struct, tag="join"):
     notices: list[str] = []
     failure: str = ""
     exit_code: int = 0
+    contradiction: str = ""
 
 
 class Ready(msgspec.Struct, tag="ready"):

@@ -33,12 +33,12 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
 
 
 def _where(header: Header) -> str:
-    """The host, or how many there are with the first of their names."""
+    """The host, or how many there are with the first of their names, and what started the ranks."""
+    started = f", started by {plain(header.launcher)}" if header.launcher else ""
     names = [plain(host.machine.hostname) for host in header.hosts]
     if not names:
-        return plain(header.machine.hostname)
+        return f"{plain(header.machine.hostname)}{started}"
     more = f" and {len(names) - _MOST_HOSTS} more" if len(names) > _MOST_HOSTS else ""
-    started = f", started by {plain(header.launcher)}" if header.launcher else ""
     return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
 
 

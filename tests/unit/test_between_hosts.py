@@ -1,0 +1,56 @@
+"""Which library goes with host devices of several hosts, by what started the processes."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import SimpleNamespace
+
+import pytest
+
+from cclmark.cli.measuring import libraries_of
+from cclmark.cli.options import Flags
+from cclmark.errors import MissingError
+from cclmark.launch.placement import Placement
+
+
+def crew(launcher, *, by_mpi, devices_each=1):
+    """As much of one as is looked at: two processes, a host each."""
+    join = SimpleNamespace(indices=list(range(devices_each)))
+    return SimpleNamespace(
+        placement=Placement(launcher, 0, 2, 0, 1, by_mpi=by_mpi),
+        joins=[join, join],
+        hosts=["alpha", "beta"],
+        devices=SimpleNamespace(runtime="host"),
+    )
+
+
+@pytest.fixture
+def torch_is(monkeypatch):
+    def there(is_there):
+        found = object() if is_there else None
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+
+    return there
+
+
+@pytest.mark.parametrize(
+    ("launcher", "by_mpi", "devices_each", "ccl"),
+    [
+        ("srun", True, 1, "mpi"),
+        ("srun", False, 1, "torch:gloo"),
+        ("torchrun", False, 1, "torch:gloo"),
+        ("Open MPI's mpirun", True, 1, "mpi"),
+        ("Open MPI's mpirun", True, 2, "torch:gloo"),
+    ],
+)
+def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, torch_is):
+    torch_is(True)
+    assert libraries_of(Flags(), crew(launcher, by_mpi=by_mpi, devices_each=devices_each)) == [ccl]
+
+
+@pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
+def test_neither_of_both_says_what_to_do(launcher, hint, torch_is):
+    torch_is(False)
+    with pytest.raises(MissingError, match="pip install torch") as caught:
+        libraries_of(Flags(), crew(launcher, by_mpi=False))
+    assert ("srun --mpi=pmix" in str(caught.value)) == hint
