@@ -294,7 +294,7 @@ class Attempt:
                 self._hellos[message.rank] = message
                 mpi = self._crew.own.mpi
                 if mpi is not None:
-                    mpi.ranks[message.rank].number = message.devices[0].pid
+                    mpi.ranks[message.rank].found(message.devices[0].pid)
                     if len(self._hellos) == self._size:
                         mpi.watch()
             elif isinstance(message, Measured):
