@@ -50,7 +50,9 @@ def test_a_sweep_that_is_repeated_ends_with_the_case_that_hangs(cclmark, no_leak
     assert "rank 0 has not entered call" in run.journal.footer.message
 
 
-@pytest.mark.parametrize("fault", ["hang:rank=3,case=0", "hang:rank=0,case=x", "hang:rank=0"])
+@pytest.mark.parametrize(
+    "fault", ["hang:rank=3,case=0", "hang:rank=0,case=6", "hang:rank=0,case=x", "hang:rank=0"]
+)
 def test_a_drill_that_makes_no_sense(cclmark, fault):
     cclmark(*SWEEP, "--inject", fault, code=2)
 

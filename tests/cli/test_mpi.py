@@ -6,6 +6,7 @@ its own; without them these tests are skipped.
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -149,6 +150,21 @@ class TestEveryMpi:
         ended = run.finish(SOON_S)
         assert ended.code == 4
         assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.err
+
+    def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, cclmark, mpi):
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "64K"),
+            *("-f", "8", "-n", "10", "-w", "2", "-T", "3", "--inject", "hang:rank=1,case=1"),
+            env=mpi,
+            code=4,
+        )
+        statuses = {one.index: one.status for one in run.journal.results}
+        assert statuses == {i: "timeout" if i == 1 else "ok" for i in range(6)}
+        report = next(one.report for one in run.journal.results if one.index == 1)
+        assert report.startswith("rank 1 (host:1, pid ")
+        assert re.search(r"rank 1 has not entered call \d+; rank 0 waits in it", report)
+        assert "mpirun:" not in report, "what it says because its ranks are ended"
+        assert "cannot be ended" not in run.err
 
     def test_an_interruption_ends_all(self, background, mpi):
         run = background(*ENDLESS, "-N", "0", env=mpi)

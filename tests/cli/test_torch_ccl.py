@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,30 @@ class TestGloo:
             code=1,
         )
         assert "rank 1: 1 element, first at index 5" in run.out
+
+    def test_the_rank_that_keeps_others_waiting_is_named(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "1K", "-e", "64K"),
+            *("-f", "8", "-n", "10", "-w", "2", "-T", "4", "--inject", "hang:rank=1,case=1"),
+            code=4,
+        )
+        statuses = {one.index: one.status for one in run.journal.results}
+        assert statuses == {0: "ok", 1: "timeout", 2: "ok"}
+        report = next(one.report for one in run.journal.results if one.index == 1)
+        assert report.startswith("rank 1 (host:1, pid ")
+        assert re.search(r"rank 1 has not entered call \d+; rank 0 waits in it", report)
+        assert re.search(r"rank 0 .* \d+ operations entered, \d+ complete", report)
+
+    def test_a_killed_rank_is_named(self, background):
+        run = background(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+            *("-n", "5", "-N", "0"),
+        )
+        pids = run.wait_for_ranks(1)
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish()
+        assert ended.code == 4
+        assert f"rank 1 (host:1, pid {pids[1]}) was killed by SIGKILL" in ended.err
 
     def test_each_operation_may_be_timed_by_the_host(self, cclmark):
         run = cclmark(

@@ -366,6 +366,26 @@ def test_of_ranks_whose_time_was_over_the_one_with_fewer_operations_is_blamed():
     ]
 
 
+def test_of_ranks_whose_process_is_lost_none_is_blamed():
+    """What was heard last of some is older than what is known of the others."""
+    states = [
+        state(0, status=Status("timing", 1, 3, 10.0, 70.0), in_phase_s=1.5),
+        state(1, in_phase_s=0.1, silent_s=20.4, stack=["poll"]),
+        state(2, silent_s=20.4, failure=Failed(2, b"", "aborted", "text", "verification", 1)),
+    ]
+    case = "all_reduce 8 B float32 sum out-of-place"
+    assert diagnose(states, [CASE, CASE]).splitlines() == [
+        f"rank 0 (cuda:0, pid 100): timing of {case}, for 1.5 s",
+        f"rank 1 (cuda:1, pid 101): timing of {case} 20 s ago, not heard of since",
+        f"rank 2 (cuda:2, pid 102): verification of {case} (stopped because of it)",
+    ]
+
+
+def test_where_a_process_is_lost_a_rank_that_failed_by_itself_is_still_named():
+    states = [state(0, failure=failed(0, "error")), state(1, silent_s=20.4)]
+    assert diagnose(states, [CASE]).startswith("rank 0 (cuda:0, pid 100) failed during timing")
+
+
 def test_of_ranks_without_counts_the_one_that_has_not_moved_for_longest_is_blamed():
     def silent(rank, since_s, in_phase_s):
         status = Status("timing", 0, 3, since_s, since_s + 60)

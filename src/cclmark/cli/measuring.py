@@ -163,11 +163,13 @@ def device_count(flags: Flags) -> int | None:
 def check_faults(
     faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
 ) -> None:
-    """Raises UsageError for a corruption that could not show. ``faults``: by what was typed."""
+    """Raises UsageError for a fault that could not show. ``faults``: by what was typed."""
     most = max(case.size_bytes // DTYPE_BYTES[case.dtype] for case in cases)
     for text, fault in faults.items():
         if fault.kind == "corrupt" and fault.value >= most:
             raise UsageError(f"{text!r}: no output of this run has so many elements")
+        if fault.kind == "hang" and fault.value >= len(cases):
+            raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
         if fault.kind == "corrupt" and not settings.check:
             raise UsageError(f"{text!r}: with -c 0 nobody would notice")
 

@@ -25,9 +25,10 @@ from cclmark.errors import (
 )
 from cclmark.launch.crew import crew_of_one
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
+from cclmark.launch.follower import SILENCE_S
 from cclmark.launch.member import describe_devices
 from cclmark.launch.placement import launcher_is_gone
-from cclmark.launch.ranks import kill_ranks
+from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.rendezvous.board import Operations, Status
@@ -63,6 +64,7 @@ _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
 _LAST_WORDS_S = 1.0
+_STOPPED_S = 3.0  # with a process that is stopped when all is measured
 _RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
@@ -141,14 +143,55 @@ class Attempt:
                 return self._give_up()
             if crew.placement is not None and launcher_is_gone():
                 raise KeyboardInterrupt("what launched this process is gone")
+        return self._conclude()
+
+    def _conclude(self) -> Outcome:
+        """The end of an attempt in which every rank has finished."""
+        crew = self._crew
         self._wait_for_description()
+        lost = self._wait_for_others()
         for member in crew.members:
             member.end()
         if crew.own.mpi is not None and crew.own.mpi.said():
             self._listener.notice(f"mpirun said: {crew.own.mpi.said()}")
         if self._server.refused:
             self._listener.notice(f"{self._server.refused} foreign messages were refused")
-        return Outcome(EXIT_OK, phases_s=self._finished[0].phases_s)
+        phases_s = self._finished[0].phases_s
+        if lost:
+            return Outcome(EXIT_DIED, f"all is measured, but {lost}", phases_s)
+        return Outcome(EXIT_OK, phases_s=phases_s)
+
+    def _wait_for_others(self) -> str:
+        """Hears of each process once more after its ranks have finished: a launcher waits for those
+        that do not end. Says which of them is lost, empty where none is.
+        """
+        since_s = time.monotonic()
+        silent = self._crew.remote
+        while silent and not self._lost(_STOPPED_S):
+            silent = [
+                member
+                for member in silent
+                if member.heard_s <= since_s
+                and not (member.seen and all(it.exit_status is not None for it in member.seen))
+            ]
+            if silent:
+                self._hear(_POLL_S)
+            if launcher_is_gone():
+                raise KeyboardInterrupt("what launched this process is gone")
+        return self._lost(_STOPPED_S) if silent else ""
+
+    def _lost(self, patience_s: float = SILENCE_S) -> str:
+        """Which process is gone, or stands still, and why; empty where all are there.
+
+        ``patience_s``: with one of this host that is stopped.
+        """
+        crew = self._crew
+        for member in crew.remote:
+            silent = time.monotonic() > member.heard_s + patience_s
+            here = crew.host_of[member.process] == crew.host_of[0]
+            if silent and here and is_stopped(crew.joins[member.process].pid):
+                return f"{member.name} is stopped (SIGSTOP or a debugger)"
+        return crew.lost()
 
     def _process_of_rank(self) -> list[int]:
         """The process of each rank; one process may hold all devices as one rank."""
@@ -228,8 +271,8 @@ class Attempt:
         launched = crew.placement is not None and crew.placement.by_mpi
         if on_host and crowded:
             self._listener.notice(
-                f"{self._size} ranks share {self._processor_count()} processors: they take turns, "
-                "and their times say little"
+                f"{self._size} ranks share {self._processors_in_words()}: they take turns, and "
+                "their times say little"
             )
         return [
             Job(
@@ -260,11 +303,12 @@ class Attempt:
             for rank, indices in enumerate(request.processes)
         ]
 
-    def _processor_count(self) -> int:
+    def _processors_in_words(self) -> str:
         """How many processors the ranks' processes may use, on all hosts together."""
         crew = self._crew
         pairs = zip(crew.joins, crew.host_of, strict=True)
-        return len({(host, one) for join, host in pairs for one in join.processors})
+        number = len({(host, one) for join, host in pairs for one in join.processors})
+        return "1 processor" if number == 1 else f"{number} processors"
 
     def _processors(self, hosts: Sequence[int]) -> tuple[list[list[int]], set[int]]:
         """A processor for each rank, none on hosts that have fewer than ranks: those are second."""
@@ -294,7 +338,7 @@ class Attempt:
                 self._hellos[message.rank] = message
                 mpi = self._crew.own.mpi
                 if mpi is not None:
-                    mpi.ranks[message.rank].number = message.devices[0].pid
+                    mpi.ranks[message.rank].found(message.devices[0].pid)
                     if len(self._hellos) == self._size:
                         mpi.watch()
             elif isinstance(message, Measured):
@@ -476,7 +520,7 @@ class Attempt:
             self._look(closely=False)
         self._wait_for_description()
         # One whose connection broke may be back by now: where others failed first, it is why.
-        lost = crew.lost()
+        lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
         message = diagnose(states, self._request.things) + self._said_by_ras()
@@ -496,6 +540,8 @@ class Attempt:
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._crew.hosts
         host_of = self._host_of_rank()
+        process_of = self._process_of_rank()
+        silent_s = {one.process: now_s - one.heard_s for one in self._crew.remote if one.lost()}
         heard = {rank: order for order, rank in enumerate(self._failures)}
         unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
@@ -523,6 +569,7 @@ class Attempt:
                     heard=heard.get(rank, 0),
                     in_phase_s=look.in_phase_s,
                     stack=look.stack,
+                    silent_s=silent_s.get(process_of[rank]),
                 )
             )
         return states

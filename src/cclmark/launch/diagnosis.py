@@ -23,7 +23,9 @@ class RankState:
     halted by a signal; ``failure`` is what the rank itself reported, as the ``heard``-th of all:
     where one fails, others soon do because of it. ``in_phase_s``: how long it has been in the
     phase that ``status`` names, by its own host's clock, None where nobody measured that.
-    ``stack``: where its main thread is, innermost first, a frame a line.
+    ``stack``: where its main thread is, innermost first, a frame a line. ``silent_s``: for how long
+    nothing was heard of the process that looks after it, where that one is lost: all of this may
+    be out of date.
     """
 
     rank: int
@@ -36,11 +38,15 @@ class RankState:
     heard: int = 0
     in_phase_s: float | None = None
     stack: Sequence[str] = ()
+    silent_s: float | None = None
 
 
 def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
     """Names what went wrong first, where, and what the others were doing."""
     culprit = culprit_of(states)
+    lost = any(state.silent_s is not None for state in states)
+    if lost and _may_hang(culprit) and not culprit.stopped:
+        return _whereabouts(states, cases)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
@@ -58,6 +64,24 @@ def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
             place = ", ".join([_where(state, cases), *progress])
             lines.append(f"  {_name(state)}: {place}{_remark(state)}")
             lines += _stack(state, stacks)
+    return "\n".join(lines)
+
+
+def _whereabouts(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
+    """Where all ranks are, as far as that is known. What is out of date compares with nothing."""
+    stacks: dict[str, int] = {}
+    lines = []
+    for state in states:
+        failure = state.failure
+        if state.silent_s is None:
+            place = ", ".join([_where(state, cases), *_progress(state)])
+        elif failure is not None:
+            place = _place(failure.phase, failure.case_index, cases)
+        else:
+            place = f"{_where(state, cases)} {state.silent_s:.0f} s ago, not heard of since"
+        lines.append(f"{_name(state)}: {place}{_remark(state)}")
+        if state.silent_s is None:
+            lines += [line[2:] for line in _stack(state, stacks)]
     return "\n".join(lines)
 
 
@@ -147,11 +171,11 @@ def _signal_name(number: int) -> str:
 
 
 def _where(state: RankState, cases: Sequence[Thing]) -> str:
-    status = state.status
-    place = status.phase
-    if 0 <= status.case_index < len(cases):
-        place += f" of {cases[status.case_index].describe()}"
-    return place
+    return _place(state.status.phase, state.status.case_index, cases)
+
+
+def _place(phase: str, case_index: int, cases: Sequence[Thing]) -> str:
+    return f"{phase} of {cases[case_index].describe()}" if 0 <= case_index < len(cases) else phase
 
 
 def _progress(state: RankState) -> list[str]:

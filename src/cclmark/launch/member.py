@@ -150,7 +150,7 @@ class LocalMember:
         Returns the processes that cannot be ended, as those that hang in a driver.
         """
         kill_ranks(self.ranks)
-        left = [rank.pid for rank in self.ranks if rank.exit_status() is None]
+        left = [rank.pid for rank in self.ranks if rank.remains()]
         self.ranks = []
         if self.mpi is not None:
             self.mpi.close()

@@ -47,6 +47,13 @@ class MpiRank(RankProcess):
 
     mpirun: MpiRanks
     number: int = 0
+    handle: int = -1  # a pidfd
+
+    def found(self, pid: int) -> None:
+        """Takes note of its process."""
+        self.number = pid
+        with contextlib.suppress(OSError):
+            self.handle = os.pidfd_open(pid)
 
     @property
     def pid(self) -> int:
@@ -56,6 +63,14 @@ class MpiRank(RankProcess):
     def exit_status(self) -> int | None:
         """How it ended, as the mpirun tells; None while the mpirun runs, and for the others."""
         return self.mpirun.status_of(self)
+
+    def remains(self) -> bool:
+        """Whether any of it still runs: not where it has ended and its parent has yet to notice."""
+        if self.handle < 0:
+            return self.number > 0 and _is_rank(self.number)
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return not poll.poll(0)
 
     def kill(self) -> None:
         """Ends all ranks: they come and go together."""
@@ -73,6 +88,7 @@ class MpiRanks:
             file.write(msgspec.msgpack.encode(jobs))
         self._segments: set[str] = set()
         self._ended = False
+        self._said_bytes: int | None = None
         self._first_gone: MpiRank | None = None
         own = os.getpid()
         self._process = subprocess.Popen(
@@ -90,9 +106,14 @@ class MpiRanks:
         self.ranks = [MpiRank(job.rank, self._process, self) for job in jobs]
 
     def said(self) -> str:
-        """What the mpirun and its processes have printed so far."""
-        begin = max(0, os.fstat(self._output).st_size - _MOST_TEXT)
-        text = os.pread(self._output, _MOST_TEXT, begin).decode(errors="replace")
+        """What the mpirun and its processes have printed so far, until this process ended them:
+        what an mpirun has to say of that is no news.
+        """
+        end = self._said_bytes
+        if end is None:
+            end = os.fstat(self._output).st_size
+        begin = max(0, end - _MOST_TEXT)
+        text = os.pread(self._output, end - begin, begin).decode(errors="replace")
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
     def watch(self) -> None:
@@ -107,7 +128,7 @@ class MpiRanks:
         by_descriptor: dict[int, MpiRank] = {}
         for rank in self.ranks:
             with contextlib.suppress(OSError):
-                descriptor = os.pidfd_open(rank.number)
+                descriptor = os.dup(rank.handle)
                 by_descriptor[descriptor] = rank
                 poll.register(descriptor, select.POLLIN)
         ready = poll.poll() if by_descriptor else []
@@ -142,6 +163,7 @@ class MpiRanks:
         if self._ended or self._process.poll() == 0:
             return
         self._ended = True
+        self._said_bytes = os.fstat(self._output).st_size
         self.note_segments()
         # It gets a moment: it knows best what its ranks have made.
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -163,6 +185,10 @@ class MpiRanks:
         """Frees what the run had."""
         os.close(self._jobs)
         os.close(self._output)
+        for rank in self.ranks:
+            if rank.handle >= 0:
+                os.close(rank.handle)
+                rank.handle = -1
 
 
 def _is_rank(pid: int) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from cclmark.rendezvous.messages import Job
 
 _GRACE_S = 2.0
+_POLL_S = 0.01
 
 
 @dataclass
@@ -34,18 +35,27 @@ class RankProcess:
         """The exit code, negative for a signal, None while it runs."""
         return self.process.poll()
 
+    def remains(self) -> bool:
+        """Whether any of it still runs, or hangs in the kernel."""
+        return self.exit_status() is None
+
     def is_stopped(self) -> bool:
         """Whether it is stopped, as by SIGSTOP or a debugger."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_text()
-        except OSError:
-            return False
-        return stat.rpartition(")")[2].split()[0] in ("T", "t")
+        return is_stopped(self.pid)
 
     def kill(self) -> None:
         """Ends it and whatever it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process of this host is stopped, as by SIGSTOP or a debugger."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("T", "t")
 
 
 def start_rank(job: Job, ranks: list[RankProcess]) -> None:
@@ -107,3 +117,6 @@ def kill_ranks(ranks: list[RankProcess]) -> None:
     for rank in ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
             rank.process.wait(max(0.0, deadline_s - time.monotonic()))
+    # Those that are not children of this process cannot be waited for.
+    while any(rank.remains() for rank in ranks) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)

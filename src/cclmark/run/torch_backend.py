@@ -112,9 +112,13 @@ def one_line(error: Exception) -> str:
 
 
 class ProcessGroup:
-    """The default process group of a run, which can be made anew when an operation broke it."""
+    """The default process group of a run, which can be made anew when an operation broke it.
 
-    def __init__(self, rank: Rank, torch: Any, backend: str, device: Any) -> None:
+    ``timeout_s``: after which an operation of torch gives up.
+    """
+
+    def __init__(self, rank: Rank, torch: Any, backend: str, device: Any, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
         self._rank = rank
         self._torch = torch
         self._dist = torch.distributed
@@ -126,11 +130,6 @@ class ProcessGroup:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         # NCCL's backend warns of each send that does not stand in a batch; what it costs is known.
         os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
-
-    @property
-    def timeout_s(self) -> float:
-        """After which an operation of torch gives up: before the ranks themselves do."""
-        return self._rank.job.settings.timeout_s / 2
 
     def make(self) -> None:
         """Joins all ranks, a collective call. Raises what torch raises."""

@@ -26,6 +26,7 @@ from cclmark.run.torch_backend import (
 
 _DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
 _REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
+_PATIENCE_S = 60.0  # of torch, after our own time is over
 _IN_PLACE_ONLY = "torch.distributed has {0} in place only: --placement in-place"
 _ROUTES = {
     "all_gather": "all_gather_into_tensor",
@@ -56,7 +57,9 @@ class TorchLibrary:
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """The default process group over all ranks. Raises MissingError with torch's words."""
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
-        group = ProcessGroup(rank, self._torch, self._backend, place)
+        # Where a rank keeps others waiting, the launcher is to find all of them where they are.
+        timeout_s = rank.job.settings.timeout_s + _PATIENCE_S
+        group = ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
         try:
             group.make()
         except Exception as error:  # whatever a backend raises, it is not there

@@ -26,7 +26,9 @@ class TorchChecker:
         self._checks: Sequence[Check] = job.checks
         backend = job.checks[0].backend
         device = tensor_device(torch, runtime, index)
-        self._group = ProcessGroup(rank, torch, backend, device)
+        # A check that hangs is one that fails: torch gives up before the ranks themselves do.
+        timeout_s = rank.job.settings.timeout_s / 2
+        self._group = ProcessGroup(rank, torch, backend, device, timeout_s)
         faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
         corrupt = [
             int(fault.value)

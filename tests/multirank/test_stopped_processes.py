@@ -1,0 +1,61 @@
+"""A process of a run, none of its ranks, stands still: as by SIGSTOP or a debugger."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from pods import pods_in
+
+from conftest import wait_until
+
+SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
+SOON_S = 20.0
+SILENCE_S = 20.0  # until the first process takes one that says nothing for lost
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.fixture
+def pods(tag, tmp_path):
+    with pods_in(tmp_path, tag) as made:
+        yield made
+
+
+def stopped(pods, *arguments):
+    """Two processes; the second is stopped once there are results."""
+    first, second = (pods.start(rank, 2, *SWEEP, *arguments) for rank in (0, 1))
+    wait_until(lambda: pods.results() > 2, "there are results")
+    second.send_signal(signal.SIGSTOP)
+    return first, second
+
+
+def goes_on(pods, process):
+    """Once it runs again it is told, or notices, how the run ended."""
+    process.send_signal(signal.SIGCONT)
+    code, _, _ = pods.end(process)
+    assert code == 4
+
+
+def test_it_is_named_when_all_is_measured(pods):
+    """Its rank does not need it; a launcher would wait for it for ever."""
+    first, second = stopped(pods, "-e", "1K", "--inject", "delay:rank=0,ms=50")
+    code, out, err = pods.end(first, SOON_S)
+    assert code == 4
+    assert "10 of 10 cases checked, 0 wrong" in out
+    assert f"cclmark: all is measured, but process 1 (pid {second.pid} on " in err
+    assert "is stopped (SIGSTOP or a debugger)" in err
+    goes_on(pods, second)
+
+
+def test_its_rank_is_not_blamed_for_it(pods):
+    first, second = stopped(pods, "-e", "64", "-N", "0")
+    code, _, err = pods.end(first, SILENCE_S + SOON_S)
+    assert code == 4
+    assert err.startswith(f"cclmark: process 1 (pid {second.pid} on "), err
+    assert "is stopped (SIGSTOP or a debugger)" in err.splitlines()[0]
+    assert "\n  rank 0 (host:0, pid " in err
+    assert "\n  rank 1 (host:0, pid " in err
+    assert "did not get any further than" not in err
+    assert "is stopped" not in err.partition("\n")[2]
+    goes_on(pods, second)
