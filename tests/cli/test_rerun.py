@@ -1,6 +1,7 @@
 """A command once more: the same options, what differs is said, nothing is written over."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,17 @@ def test_variables_that_no_journal_keeps_are_not_taken_from_one(cclmark, altered
     path = altered(environment={"LD_PRELOAD": "x.so", "PYTHONPATH": "x", "NCCL_ALGO": "Ring"})
     again = cclmark("rerun", path)
     assert again.journal.header.environment == {"NCCL_ALGO": "Ring"}
+
+
+def test_what_a_launcher_said_of_its_job_is_not_said_again(cclmark, altered):
+    captured = Path(__file__).parents[1] / "launchers" / "environments.json"
+    told = json.loads(captured.read_text())["openmpi-4"]["tasks"][0]["environment"]
+    # A journal from when all of it was kept.
+    path = altered(environment={**told, "OMPI_MCA_pml": "ob1"})
+    again = cclmark("rerun", path)
+    assert again.journal.header.environment == {"OMPI_MCA_pml": "ob1"}
+    assert "OMPI_MCA_pml=ob1 is set, as it was" in again.out
+    assert again.out.count("OMPI_MCA_") == 1
 
 
 def test_what_differs_is_said(cclmark, altered):
