@@ -108,7 +108,24 @@ def test_what_is_no_journal(cclmark, tmp_path, content):
         path.write_bytes(content)
     refused = complete_badly(cclmark, path)
     assert "x.jsonl" in refused.message
+    assert "b'" not in refused.message
     assert "\x1b" not in refused.err
+
+
+@pytest.mark.parametrize("length", [30, 500])
+def test_a_header_that_was_cut_off(cclmark, tmp_path, length):
+    whole = cclmark("barrier", *SWEEP)
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(whole.journal_path.read_bytes()[:length])
+    suite = '[[command]]\nrun = "barrier"\n[[command.threshold]]\ntime_at_most = "1 of baseline"'
+    (tmp_path / "s.toml").write_text(suite)
+    for refused in (
+        complete_badly(cclmark, path),
+        cclmark("rerun", path, code=2),
+        cclmark("run", "s.toml", "--baseline", f"barrier={path}", code=2),
+    ):
+        assert f"its first line, the header, is incomplete: cut off after {length}" in refused.err
+        assert "b'" not in refused.err
 
 
 def complete_badly(cclmark, path):

@@ -101,8 +101,8 @@ class Recorder:
             news += self._repetition.notices
             news += surroundings_changed(self._repetition.header, header)
         header.notices += news
-        self._introduced = True
         self._journal.write(header)
+        self._introduced = True
         beginning = self._exporter.begin(header)
         self._print(beginning)
         for text in news:
