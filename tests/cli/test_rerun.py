@@ -117,6 +117,24 @@ def test_what_a_launcher_said_of_its_job_is_not_said_again(cclmark, altered):
     assert again.out.count("OMPI_MCA_") == 1
 
 
+def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
+    launched = {"launcher": "srun", "launched": 4}
+    path = altered(**launched)
+    said = f"start cclmark rerun {path} under srun with 4 processes"
+    assert said in cclmark("rerun", path).err
+    task = {"LOCAL_RANK": "0", "RANK": "0", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
+    assert said not in cclmark("rerun", path, "--", "-T", "1", env=task, code=4).err
+    assert "as many processes as then" in cclmark("rerun", altered(launcher="srun")).err
+
+
+def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
+    refused = cclmark("rerun", altered(), "--ccl", "shm", code=2)
+    assert "No such option '--ccl': put -- in front of options of the journal's" in refused.err
+    assert "cclmark rerun JOURNAL -- --ccl shm" in refused.err
+    refused = cclmark("rerun", "a.jsonl", "--keep-environments", code=2)
+    assert "Did you mean '--keep-environment'?" in refused.err
+
+
 def test_what_differs_is_said(cclmark, altered):
     whole = json.loads(altered().read_text().splitlines()[0])
     whole["machine"] |= {"kernel": "1.0\x1b[2J", "hostname": "elsewhere"}

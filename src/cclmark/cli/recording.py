@@ -71,6 +71,7 @@ class Recorder:
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header, and what another run measured before."""
         request = self._request
+        placement = request.crew.placement if request.crew is not None else None
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
@@ -91,6 +92,7 @@ class Recorder:
             plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
             directory=readable(str(Path.cwd())),
             launcher=surroundings.launcher,
+            launched=placement.processes if placement is not None else 0,
             hosts=surroundings.hosts,
         )
         news: list[str] = []
