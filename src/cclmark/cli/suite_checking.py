@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from cclmark.cli import pairing
 from cclmark.cli.measuring import size_of
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import RUNTIMES, choose_devices
@@ -14,7 +15,7 @@ from cclmark.plan.suites import ACCELERATORS, Suite, SuiteCommand
 from cclmark.plan.thresholds import SizeRange, meant
 from cclmark.run.probe import count_devices
 
-_USUAL_FACTOR = 2.0  # the least that commands have: those with a larger one have some of its sizes
+_USUAL_FACTORS = {"collective": 2.0, "pairs": pairing.USUAL_FACTOR}
 
 
 def require_devices(suite: Suite) -> None:
@@ -62,7 +63,7 @@ def check_sizes(suite: Suite, group: click.Group) -> None:
 def _sizes_of(command: SuiteCommand, group: click.Group) -> Sequence[int]:
     """The sizes that the command's options ask for; none where they leave that open."""
     name, *words = command.arguments
-    if command.kind not in ("collective", "pairs") or {"-h", "--help"} & set(words):
+    if command.kind not in _USUAL_FACTORS or {"-h", "--help"} & set(words):
         return []
     try:
         values = group.commands[name].make_context(name, words).params
@@ -70,7 +71,7 @@ def _sizes_of(command: SuiteCommand, group: click.Group) -> Sequence[int]:
             return []
         step = size_of("-i", values["step"]) if values["step"] else 0
         begin, end = size_of("-b", values["begin"]), size_of("-e", values["end"])
-        return sweep(begin, end, step, values["factor"] or _USUAL_FACTOR)
+        return sweep(begin, end, step, values["factor"] or _USUAL_FACTORS[command.kind])
     except (click.ClickException, UsageError):
         return []  # the command itself says it best
 
