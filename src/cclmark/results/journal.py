@@ -57,7 +57,7 @@ class JournalWriter:
                 "Choose another place with --journal FILE."
             ) from None
         self.path = path
-        self._begun = False
+        self._has_results = False
 
     def write(self, line: Line) -> None:
         """Adds one line, with its checksum. Raises OutputError when the disk is full or gone."""
@@ -67,12 +67,12 @@ class JournalWriter:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            held = "It holds the results so far; choose" if self._begun else "Choose"
+            held = "It holds the results so far; choose" if self._has_results else "Choose"
             raise OutputError(
                 f"cannot write the journal {self.path}: {error.strerror}. {held} another place "
                 "with --journal FILE."
             ) from None
-        self._begun = True
+        self._has_results |= not isinstance(line, Header)
 
     def close(self, *, keep: bool) -> None:
         """Closes the file; ``keep`` False removes one that never got a header."""
