@@ -1,6 +1,7 @@
 """A command once more: the same options, what differs is said, nothing is written over."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,35 @@ def test_variables_that_no_journal_keeps_are_not_taken_from_one(cclmark, altered
     path = altered(environment={"LD_PRELOAD": "x.so", "PYTHONPATH": "x", "NCCL_ALGO": "Ring"})
     again = cclmark("rerun", path)
     assert again.journal.header.environment == {"NCCL_ALGO": "Ring"}
+
+
+def test_what_a_launcher_said_of_its_job_is_not_said_again(cclmark, altered):
+    captured = Path(__file__).parents[1] / "launchers" / "environments.json"
+    told = json.loads(captured.read_text())["openmpi-4"]["tasks"][0]["environment"]
+    # A journal from when all of it was kept.
+    path = altered(environment={**told, "OMPI_MCA_pml": "ob1"})
+    again = cclmark("rerun", path)
+    assert again.journal.header.environment == {"OMPI_MCA_pml": "ob1"}
+    assert "OMPI_MCA_pml=ob1 is set, as it was" in again.out
+    assert again.out.count("OMPI_MCA_") == 1
+
+
+def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
+    launched = {"launcher": "srun", "launched": 4}
+    path = altered(**launched)
+    said = f"start cclmark rerun {path} under srun with 4 processes"
+    assert said in cclmark("rerun", path).err
+    task = {"LOCAL_RANK": "0", "RANK": "0", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
+    assert said not in cclmark("rerun", path, "--", "-T", "1", env=task, code=4).err
+    assert "as many processes as then" in cclmark("rerun", altered(launcher="srun")).err
+
+
+def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
+    refused = cclmark("rerun", altered(), "--ccl", "shm", code=2)
+    assert "No such option '--ccl': put -- in front of options of the journal's" in refused.err
+    assert "cclmark rerun JOURNAL -- --ccl shm" in refused.err
+    refused = cclmark("rerun", "a.jsonl", "--keep-environments", code=2)
+    assert "Did you mean '--keep-environment'?" in refused.err
 
 
 def test_what_differs_is_said(cclmark, altered):

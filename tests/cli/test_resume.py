@@ -43,6 +43,28 @@ def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
     ]
 
 
+def rows(text):
+    """The rows of a table by their sizes, with how many of their cells are filled."""
+    found = [line.split() for line in text.splitlines() if " fp32 " in line]
+    return [(" ".join(words[:2]), len(words)) for words in found]
+
+
+def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, tmp_path):
+    command = ("all_reduce", "-b", "64", "-e", "1K", *SWEEP)
+    whole = cclmark(*command)
+    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join([*lines[:3], lines[3][:50] + b"?" + lines[3][51:], *lines[4:]]))
+    resumed = complete(cclmark, cut, *command)
+    assert "9 results of" in resumed.out
+    assert places(resumed.journal.results)[-1] == (0, 2)
+    assert rows(resumed.out) == rows(whole.out)
+    assert len(rows(whole.out)) == 5
+    # The journal of both, printed again.
+    again = complete(cclmark, resumed.journal_path, *command)
+    assert rows(again.out) == rows(whole.out)
+
+
 def test_a_run_that_lost_a_rank(cclmark, background, no_leaks):
     command = ("broadcast", "-b", "64", "-e", "4K", *SWEEP)
     run = background(*command)
@@ -108,7 +130,24 @@ def test_what_is_no_journal(cclmark, tmp_path, content):
         path.write_bytes(content)
     refused = complete_badly(cclmark, path)
     assert "x.jsonl" in refused.message
+    assert "b'" not in refused.message
     assert "\x1b" not in refused.err
+
+
+@pytest.mark.parametrize("length", [30, 500])
+def test_a_header_that_was_cut_off(cclmark, tmp_path, length):
+    whole = cclmark("barrier", *SWEEP)
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(whole.journal_path.read_bytes()[:length])
+    suite = '[[command]]\nrun = "barrier"\n[[command.threshold]]\ntime_at_most = "1 of baseline"'
+    (tmp_path / "s.toml").write_text(suite)
+    for refused in (
+        complete_badly(cclmark, path),
+        cclmark("rerun", path, code=2),
+        cclmark("run", "s.toml", "--baseline", f"barrier={path}", code=2),
+    ):
+        assert f"its first line, the header, is incomplete: cut off after {length}" in refused.err
+        assert "b'" not in refused.err
 
 
 def complete_badly(cclmark, path):

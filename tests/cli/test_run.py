@@ -157,6 +157,18 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
             suite_of((f'run = "all_reduce {TINY}"', 'busbw_at_least = "0.9 of baseline"')),
             "has no baseline",
         ),
+        (
+            suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"')),
+            "time at most 1 s: from 8 MiB: the command measures 1 KiB, so this could never fail",
+        ),
+        (
+            suite_of((f'run = "all_reduce {TINY} -b 8"', 'size = "-2"\ntime_at_most = "1 s"')),
+            "8 sizes (8 B, 16 B, … 1 KiB)",
+        ),
+        (
+            'needs = "cudas"\n' + suite_of((f'run = "all_reduce {TINY}"',)),
+            "there are no 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
+        ),
     ],
 )
 def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, suite, words):
@@ -169,13 +181,33 @@ def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, suite, 
 def test_what_only_running_shows_to_make_no_sense_is_code_2(run):
     suite = suite_of(
         ('name = "flag"\nrun = "all_reduce --devices host:2 -b 1X"', 'time_at_most = "1 s"'),
-        (f'name = "size"\nrun = "all_reduce {TINY}"', 'size = "1G"\ntime_at_most = "1 s"'),
+        (f'name = "size"\nrun = "all_reduce {TINY}"', 'dtype = "int8"\ntime_at_most = "1 s"'),
         ('name = "help"\nrun = "all_reduce --help"',),
     )
     out = run(suite, code=2).out
     assert "exit code 2: -b: cannot read the size '1X'" in out
     assert "has no case" in out
     assert "exit code 0 and no journal" in out
+
+
+@pytest.mark.parametrize("needs", ["cuda", "accelerators"])
+def test_a_suite_for_accelerators_measures_no_host(run, needs):
+    for name in ("nvidia[0-9]*", "davinci[0-9]*", "kfd"):
+        if any(Path("/dev").glob(name)):
+            pytest.skip("this machine has accelerators")
+    suite = f'needs = "{needs}"\n' + suite_of((f'run = "all_reduce {TINY}"',))
+    ended = run(suite, code=3)
+    assert "accelerators on this machine, which the suite mine needs" in ended.message
+    assert ended.out == ""
+    assert ended.written() == ["mine.toml"]
+
+
+def test_a_suite_that_needs_what_is_there_is_run(run, fake_cuda):
+    text = 'run = "all_reduce -b 1K -e 1K -n 1 -w 0"'
+    for needs in ("cuda", "accelerators"):
+        suite = f'needs = "{needs}"\n' + suite_of((f"{text}\nname = '{needs}'",))
+        ended = run(suite, "--journal-dir", needs, env=fake_cuda.env())
+        assert read_journal(ended.directory / needs / f"01-{needs}.jsonl").header.devices[0].runtime
 
 
 def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):

@@ -80,6 +80,10 @@ def launchers(hosts: Hosts) -> dict[str, Launcher]:
             (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)), _AS_ROOT
         ),
         "openmpi-4": Launcher(("mpirun.openmpi", "-np", "4", "--oversubscribe"), _AS_ROOT),
+        "openmpi-4-2-hosts": Launcher(
+            ("mpirun.openmpi", "-np", "4", *both, "-mca", "plm_rsh_agent", str(hosts.agent)),
+            _AS_ROOT,
+        ),
         "mpich": Launcher((mpich, "-np", "4")),
         "mpich-2-hosts": Launcher(
             (

@@ -85,7 +85,31 @@ def test_a_disk_that_is_full_from_the_start(tag, tmp_path, mounts):
     assert ended.returncode == 3
     assert f"cannot write the journal {disk / 'run.jsonl'}: No space left on device" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert not list(disk.glob("*.jsonl")) or (disk / "run.jsonl").stat().st_size == 0
+    assert "It holds" not in ended.stderr
+    assert not list(disk.glob("*.jsonl"))
+
+
+def test_a_header_that_does_not_fit(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", "size=8192", "none")
+    (disk / "filler").write_bytes(bytes(4096))
+    # Longer than the page that is left.
+    ended = run_to_its_end(
+        *(tag, tmp_path, *SWEEP, "--journal", disk / "run.jsonl"), env={"NCCL_X": "x." * 3000}
+    )
+    assert ended.returncode == 3
+    assert "No space left on device. Choose another place with --journal FILE" in ended.stderr
+    assert not list(disk.glob("*.jsonl"))
+
+
+def test_a_suite_on_a_disk_that_is_full_says_so(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
+    (disk / "filler").write_bytes(bytes(4096))
+    (tmp_path / "s.toml").write_text(f'[[command]]\nrun = "{" ".join(SWEEP)}"\n')
+    ended = run_to_its_end(tag, tmp_path, "run", "s.toml", "--journal-dir", disk)
+    assert ended.returncode == 3, ended.stdout
+    assert "No space left on device. Choose another place with --journal-dir DIR" in ended.stdout
+    assert "no journal" not in ended.stdout
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["--journal", "cclmark-runs"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
+from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, HostDescription, Machine
 
 MACHINE = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30, vendor_driver="580.1")
@@ -52,8 +55,22 @@ def test_a_difference_is_told_once(difference):
 
 
 def test_what_each_host_has_for_itself_is_no_difference():
-    own = {**HOST.environment, "CUDA_VISIBLE_DEVICES": "1", "OMPI_MCA_ess_base_vpid": "3"}
+    own = {**HOST.environment, "CUDA_VISIBLE_DEVICES": "1", "CCLMARK_INTERFACE": "eth1"}
     assert differences_between([HOST, other(environment=own)]) == []
+
+
+@pytest.mark.parametrize("name", ["openmpi-4-2-hosts", "openmpi-2-hosts", "mpich-2-hosts"])
+def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
+    captured = Path(__file__).parents[1] / "launchers" / "environments.json"
+    tasks = json.loads(captured.read_text())[name]["tasks"]
+    one, another = (
+        next(task["environment"] for task in tasks if task["hostname"] == host)
+        for host in ("alpha", "beta")
+    )
+    here = msgspec.structs.replace(HOST, environment=kept_environment(one))
+    assert differences_between([here, other(environment=kept_environment(another))]) == []
+    mixed = kept_environment({**another, "OMPI_MCA_pml": "ob1"})
+    assert len(differences_between([here, other(environment=mixed)])) == 1
 
 
 def test_many_hosts_are_told_by_number():

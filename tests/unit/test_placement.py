@@ -41,6 +41,7 @@ ON_TWO = {
     "salloc-openmpi": "Open MPI's mpirun",
     "salloc-mpich": "Hydra's mpirun",
     "openmpi-2-hosts": "Open MPI's mpirun",
+    "openmpi-4-2-hosts": "Open MPI's mpirun",
     "mpich-2-hosts": "Hydra's mpirun",
     "srun-torchrun": "torchrun",
 }

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,8 @@ from cclmark.results.machine import (
 )
 from cclmark.results.secrets import names_secret, without_secrets
 
+CAPTURED = json.loads((Path(__file__).parents[1] / "launchers" / "environments.json").read_text())
+
 
 def test_only_variables_that_matter_are_kept_and_never_secrets():
     kept = kept_environment(
@@ -26,6 +31,32 @@ def test_only_variables_that_matter_are_kept_and_never_secrets():
         }
     )
     assert kept == {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_what_launchers_say_of_their_job_is_not_kept(name):
+    for task in CAPTURED[name]["tasks"]:
+        # torchrun sets these as a user would, for every process alike.
+        of_torchrun = {"OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}
+        assert kept_environment(task["environment"]).keys() <= of_torchrun
+
+
+def test_what_users_give_an_mpirun_is_kept():
+    theirs = {
+        "FI_PROVIDER": "tcp",
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        "OMPI_MCA_btl": "self,vader",
+        "OMPI_MCA_btl_tcp_if_include": "eth0",
+        "OMPI_MCA_coll_hcoll_enable": "0",
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "core",
+        "OMPI_MCA_mpi_leave_pinned": "1",
+        "OMPI_MCA_osc": "ucx",
+        "OMPI_MCA_pml": "ob1",
+        "UCX_TLS": "tcp",
+    }
+    told = CAPTURED["openmpi-4-2-hosts"]["tasks"][-1]["environment"]
+    assert kept_environment({**told, **theirs, "CCLMARK_STEP": "2"}) == theirs
 
 
 @pytest.mark.parametrize(

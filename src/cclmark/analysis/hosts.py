@@ -8,11 +8,6 @@ from cclmark.plan.ranges import in_ranges
 from cclmark.results.schema import DeviceDescription, HostDescription
 
 _MOST_SKEW_S = 2.0
-# What launchers tell each process or host by itself.
-_OWN = (
-    *("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir"),
-    *("OMPI_MCA_num_procs", "OMPI_MCA_cpu_type", "OMPI_MCA_mpi_", "PRTE_MCA_", "CCLMARK_"),
-)
 _MOST_NAMED = 4
 _OF_DEVICES: dict[str, Callable[[DeviceDescription], str]] = {
     "names": lambda device: device.name,
@@ -34,7 +29,7 @@ def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
     ]
     names = sorted({name for host in hosts for name in host.environment})
     for name in names:
-        if name.startswith(_OWN) or name.endswith("VISIBLE_DEVICES"):
+        if name.startswith("CCLMARK_") or name.endswith("VISIBLE_DEVICES"):
             continue
         values = [host.environment.get(name, "unset") for host in hosts]
         found += _split(f"values of {name}", hosts, values)

@@ -60,14 +60,14 @@ class Children:
         """Runs ``cclmark`` with ``arguments`` to its end, and calls ``watch`` now and then.
 
         What it prints goes to the file ``printed``, or to standard error where that is None; what
-        it says on its standard error to ``said``. Under a launcher, children of the same ``step``
-        find each other. Raises OutputError where they cannot be written,
+        it says on its standard error to ``said``, as far as there is room. Under a launcher,
+        children of the same ``step`` find each other. Raises OutputError where they cannot be made,
         MissingError where no process can be started.
         """
         began_s = time.monotonic()
         command = [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments]
         with contextlib.ExitStack() as stack:
-            errors = stack.enter_context(_created(said))
+            spoken = stack.enter_context(contextlib.closing(_Spoken(said)))
             output = sys.stderr if printed is None else stack.enter_context(_created(printed))
             sys.stderr.flush()
             try:
@@ -75,16 +75,20 @@ class Children:
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
-                    stderr=errors,
+                    stderr=spoken.descriptor,
                     # Ctrl-C at a terminal would reach it twice: from there, and from here.
                     start_new_session=True,
                     env={**os.environ, "CCLMARK_STEP": str(step)},
                 )
             except OSError as error:
                 raise MissingError(f"cannot start a process: {error.strerror}") from None
-            timed_out = self._wait(process, began_s + timeout_s, watch)
-            errors.seek(0)
-            words = errors.read().decode(errors="replace")
+
+            def look() -> None:
+                spoken.keep()
+                watch()
+
+            timed_out = self._wait(process, began_s + timeout_s, look)
+            words = spoken.keep()
         code = -signal.SIGKILL if process.returncode is None else process.returncode
         return Ended(code, words, timed_out)
 
@@ -113,9 +117,32 @@ class Children:
             watch()
 
 
+class _Spoken:
+    """What a command says: in memory, so that it can say that a disk is full, and in a file."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OutputError where the file cannot be made."""
+        self._file = _created(path)
+        self.descriptor = os.memfd_create("cclmark-said")
+        self._kept = 0
+
+    def keep(self) -> str:
+        """All of it. What is new goes to the file, too, if that takes it."""
+        words = os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0)
+        with contextlib.suppress(OSError):
+            self._file.write(words[self._kept :])
+        self._kept = len(words)
+        return words.decode(errors="replace")
+
+    def close(self) -> None:
+        """Closes both."""
+        self._file.close()
+        os.close(self.descriptor)
+
+
 def _created(path: Path) -> IO[bytes]:
     """Raises OutputError where there is such a file, or none can be made."""
     try:
-        return path.open("x+b")
+        return path.open("xb", buffering=0)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None

@@ -16,7 +16,7 @@ from cclmark import __version__
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.cli.rerunning import Repetition
-from cclmark.cli.resuming import Resumed
+from cclmark.cli.resuming import InPlan, Resumed
 from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Outcome, Request, Surroundings
@@ -55,6 +55,7 @@ class Recorder:
         self._output = output
         self._request = request
         self._resumed = resumed
+        self._carried = resumed.in_plan() if resumed is not None else InPlan([], 1)
         self._exporter = exporter
         self._began_s = began_s
         self._started_at = _now()
@@ -70,6 +71,7 @@ class Recorder:
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header, and what another run measured before."""
         request = self._request
+        placement = request.crew.placement if request.crew is not None else None
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
@@ -90,6 +92,7 @@ class Recorder:
             plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
             directory=readable(str(Path.cwd())),
             launcher=surroundings.launcher,
+            launched=placement.processes if placement is not None else 0,
             hosts=surroundings.hosts,
         )
         news: list[str] = []
@@ -101,18 +104,26 @@ class Recorder:
             news += self._repetition.notices
             news += surroundings_changed(self._repetition.header, header)
         header.notices += news
-        self._introduced = True
         self._journal.write(header)
+        self._introduced = True
         beginning = self._exporter.begin(header)
         self._print(beginning)
         for text in news:
             if plain(text) not in beginning:  # not every format shows them
                 self.notice(text)
-        for result in self._resumed.remainder.carried if self._resumed is not None else []:
-            self.result(result)
+        if self._resumed is not None:
+            for result in self._resumed.remainder.carried:
+                self._keep(result)
+            for result in self._carried.before_place(self._resumed.remainder.pending[0]):
+                self._show(result)
 
     def result(self, result: Result) -> None:
-        """Writes one result."""
+        """Writes one result, and shows it behind those that the plan has before it."""
+        self._keep(result)
+        for one in [*self._carried.before(result), result]:
+            self._show(one)
+
+    def _keep(self, result: Result) -> None:
         self._journal.write(result)
         self._progress.advance()
         self._wrong |= result.status in ("wrong", "failed")
@@ -122,6 +133,8 @@ class Recorder:
             self._measured = True
         else:
             self._reasons[result.reason] = None
+
+    def _show(self, result: Result) -> None:
         self._print(self._exporter.add(result))
 
     def condition(self, condition: Condition) -> None:
@@ -161,6 +174,8 @@ class Recorder:
         self._progress.clear()
         if self._introduced:
             self._journal.write(footer)
+            for result in self._carried.rest():
+                self._show(result)
             self._print(self._exporter.end(footer))
         messages = [outcome.message, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self._measured:
@@ -232,7 +247,7 @@ def record(
 def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
     """A journal that lacks nothing is shown as it is, and no other one is written."""
     output.write(exporter.begin(resumed.header))
-    for result in resumed.remainder.carried:
+    for result in resumed.in_plan().rest():
         output.write(exporter.add(result))
     output.write(exporter.end(resumed.footer))
     print(f"cclmark: {resumed.path} lacks nothing: nothing was measured", file=sys.stderr)

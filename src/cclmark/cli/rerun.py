@@ -12,7 +12,7 @@ from cclmark.cli.options import SaysHelp
 
 def rerun_command() -> click.Command:
     """The command."""
-    return SaysHelp(
+    return _Rerun(
         "rerun",
         params=[
             click.Argument(["journal"], type=click.Path(path_type=Path)),
@@ -28,6 +28,22 @@ def rerun_command() -> click.Command:
         "OPTIONS replace those of the journal's command.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+
+
+class _Rerun(SaysHelp):
+    """Says where options of the command that is run again go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "--keep-environment" in (error.possibilities or ()):
+                raise
+            raise click.UsageError(
+                f"No such option {error.option_name!r}: put -- in front of options of the "
+                "journal's command, as in: cclmark rerun JOURNAL -- --ccl shm",
+                ctx,
+            ) from None
 
 
 def _rerun(journal: Path, options: tuple[str, ...], keep_environment: bool) -> None:

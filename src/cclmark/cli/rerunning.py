@@ -19,7 +19,7 @@ import click
 
 from cclmark.analysis.repeat import repeats
 from cclmark.errors import EXIT_DIED, UsageError
-from cclmark.launch.placement import speaks
+from cclmark.launch.placement import find_placement, speaks
 from cclmark.report.repeat import repeat_lines
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -79,6 +79,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
     _say(
         f"again, as on {then.header.started_at}{typed}: cclmark {shlex.join([*names, *arguments])}"
     )
+    if then.header.launcher and find_placement(os.environ) is None:
+        _say(_alone(then.header, path))
     if not keep_environment:
         repetition.notices = _set_variables(then.header.environment)
     context = click.get_current_context()
@@ -94,6 +96,16 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
         on_screen = given.get("format", "table") == "table" and "output" not in given
         _compare(then, repetition, sys.stdout if on_screen else sys.stderr)
     return code
+
+
+def _alone(header: Header, path: Path) -> str:
+    """What to do for a run like that of a launcher, said to who has started this one without."""
+    number = header.launched
+    processes = f"{number} processes" if number else "as many processes as then"
+    return (
+        f"{header.launcher} started that run, and not this one: to measure the same, start "
+        f"cclmark rerun {shlex.quote(str(path))} under {header.launcher} with {processes}"
+    )
 
 
 def _say(text: str) -> None:

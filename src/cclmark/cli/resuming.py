@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,8 +11,37 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
 from cclmark.results.journal import read_journal
-from cclmark.results.resume import Remainder, remainder_of
-from cclmark.results.schema import CheckResult, Footer, Header, Predecessor
+from cclmark.results.resume import Remainder, place_of, remainder_of
+from cclmark.results.schema import CheckResult, Footer, Header, Predecessor, Result
+
+
+class InPlan:
+    """Results of another run, to be shown in their places of the plan among those measured now."""
+
+    def __init__(self, results: Sequence[Result], number: int) -> None:
+        """``number``: how many things the plan has."""
+        self._number = number
+        self._waiting = deque(sorted(results, key=self._place))
+
+    def before(self, result: Result) -> list[Result]:
+        """Those that are to be shown before ``result``."""
+        return self.before_place(self._place(result))
+
+    def before_place(self, place: int) -> list[Result]:
+        """As ``before``, of the result of that place."""
+        shown = []
+        while self._waiting and self._place(self._waiting[0]) < place:
+            shown.append(self._waiting.popleft())
+        return shown
+
+    def rest(self) -> list[Result]:
+        """Those that were not shown yet."""
+        shown = [*self._waiting]
+        self._waiting.clear()
+        return shown
+
+    def _place(self, result: Result) -> int:
+        return place_of(result, self._number)
 
 
 @dataclass(frozen=True)
@@ -22,6 +53,7 @@ class Resumed:
     path: Path
     damaged_lines: int
     remainder: Remainder
+    planned: int
 
     @classmethod
     def read(cls, path: Path, request: Request) -> Resumed:
@@ -29,7 +61,12 @@ class Resumed:
         journal = read_journal(path)
         outline = outline_of(request.things, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.things)
-        return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder)
+        planned = len(request.things)
+        return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder, planned)
+
+    def in_plan(self) -> InPlan:
+        """Its results that stand, to be shown."""
+        return InPlan(self.remainder.carried, self.planned)
 
     def left_of(self, request: Request) -> Request:
         """The same request without what was measured already."""
@@ -47,7 +84,7 @@ class Resumed:
         unfit = self.remainder.misplaced + self.damaged_lines
         found = [
             f"{carried} result{'s' * (carried != 1)} of {self.path}, begun {self.header.started_at}"
-            f", come first; {len(self.remainder.pending)} still had to be measured"
+            f", are kept; {len(self.remainder.pending)} still had to be measured"
         ]
         if unfit:
             found.append(f"{unfit} line{'s' * (unfit != 1)} of {self.path} cannot be used")

@@ -11,6 +11,8 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+import click
+
 from cclmark.analysis.thresholds import (
     Attempt,
     CommandVerdict,
@@ -20,6 +22,7 @@ from cclmark.analysis.thresholds import (
 )
 from cclmark.cli.children import Children, Ended
 from cclmark.cli.output import Output, say
+from cclmark.cli.suite_checking import check_sizes, require_devices
 from cclmark.cli.suite_files import SuiteDirectory, read_suite, shipped_suites
 from cclmark.cli.suite_options import SuiteFlags
 from cclmark.cli.suite_progress import SuiteProgress
@@ -60,6 +63,8 @@ def run_suite(flags: SuiteFlags) -> int:
     if flags.listed:
         say(describe_suite(suite))
         return EXIT_OK
+    check_sizes(suite, _commands())
+    require_devices(suite)
     if not speaks(os.environ):
         return _follow_suite(suite)
     suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
@@ -84,6 +89,13 @@ def run_suite(flags: SuiteFlags) -> int:
             print(f"cclmark: {output.failure}", file=sys.stderr)
             code = code or EXIT_MISSING
     return code
+
+
+def _commands() -> click.Group:
+    """Those of cclmark."""
+    root = click.get_current_context().find_root().command
+    assert isinstance(root, click.Group)
+    return root
 
 
 def _follow_suite(suite: Suite) -> int:
@@ -241,7 +253,7 @@ def _message(ended: Ended, journal: Journal | None) -> str:
     words = " ".join(told[begins[-1] :] if begins else told[-1:])
     for prefix in _PREFIXES:
         words = words.removeprefix(prefix)
-    return words
+    return words.replace("--journal FILE", "--journal-dir DIR")  # what a suite has for it
 
 
 def _named_baseline(text: str) -> tuple[str, Path]:

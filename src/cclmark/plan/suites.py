@@ -23,6 +23,7 @@ from cclmark.plan.thresholds import (
     parse_threshold,
 )
 
+ACCELERATORS = "accelerators"  # of whatever maker
 _MOST_REPEATS = 1000
 _USUAL_TIMEOUT_S = 3600.0
 _KINDS = {
@@ -56,6 +57,7 @@ class _WrittenSuite(msgspec.Struct, forbid_unknown_fields=True):
     command: list[_WrittenCommand]
     title: str = ""
     description: str = ""
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,13 @@ class SuiteCommand:
 
 @dataclass(frozen=True)
 class Suite:
-    """What a file says."""
+    """What a file says. ``needs``: the devices without which nothing is run, empty for none."""
 
     name: str
     title: str
     description: str
     commands: tuple[SuiteCommand, ...]
+    needs: str = ""
 
     def step_of(self, command: SuiteCommand, run: int) -> int:
         """Which of all runs of the suite, from 1, run ``run`` of ``command`` is (from 0).
@@ -121,7 +124,9 @@ def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
                 "its own"
             )
         commands.append(command)
-    return Suite(Path(file).stem, written.title, written.description, tuple(commands))
+    return Suite(
+        Path(file).stem, written.title, written.description, tuple(commands), written.needs
+    )
 
 
 def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> Suite:

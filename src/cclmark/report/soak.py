@@ -19,6 +19,7 @@ from cclmark.results.schema import CaseResult, Condition, Footer, Header
 
 _FIRST_SUMMARY_S = 10.0
 _MOST_BETWEEN_S = 600.0
+_MOST_UNKNOWN = 8  # cases of too few cycles that have a line each
 _HEADS = f"{'cycles':>8}{'first µs':>11}{'last µs':>11}{'ratio':>8}  worst"
 
 
@@ -155,6 +156,11 @@ class SoakTable:
         drifts = {case: drift_of(times.times_s) for case, times in self._times.items()}
         if not drifts:
             return []
+        unknown = sum(drift.apart is None for drift in drifts.values())
+        if unknown > _MOST_UNKNOWN:
+            drifts = {case: drift for case, drift in drifts.items() if drift.apart is not None}
+        if not drifts:
+            return ["", f"  drift: {unknown} cases, all with too few cycles to say"]
         labels = {case: self._label(case) for case in drifts}
         width = max(map(len, labels.values()))
         title = f"  drift: the {_parts(list(drifts.values()))}, medians"
@@ -172,7 +178,6 @@ class SoakTable:
             lines.append(line)
         apart = [drift for drift in drifts.values() if drift.apart]
         slower = sum(drift.ratio > 1 for drift in apart)
-        unknown = sum(drift.apart is None for drift in drifts.values())
         text = f"  {slower} slower and {len(apart) - slower} faster beyond their 95 % intervals"
         lines.append(text + (f", {unknown} with too few cycles to say" if unknown else ""))
         return lines

@@ -21,6 +21,7 @@ def describe_suites(suites: Iterable[Suite]) -> str:
 def describe_suite(suite: Suite) -> str:
     """Every command with its tags and repeats, and below it what its figures must reach."""
     lines = [f"{plain(suite.name)}: {plain(suite.title)}" if suite.title else plain(suite.name)]
+    lines += [f"needs {plain(suite.needs)}"] if suite.needs else []
     for command in suite.commands:
         notes = [f"tags {', '.join(command.tags)}"] if command.tags else []
         notes += [f"{command.repeats} runs"] if command.repeats > 1 else []

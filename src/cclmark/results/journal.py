@@ -40,6 +40,7 @@ _LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19}|\d[eE]\+?\d\d")
 # The last field of a line: of the line without it. One from which it was taken out, as by whoever
 # edits a journal, counts as it stands.
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
+_HEADER = b'{"type":"header"'
 _MOST = 1e100  # of anything; its square is still a number
 
 
@@ -56,6 +57,7 @@ class JournalWriter:
                 "Choose another place with --journal FILE."
             ) from None
         self.path = path
+        self._has_results = False
 
     def write(self, line: Line) -> None:
         """Adds one line, with its checksum. Raises OutputError when the disk is full or gone."""
@@ -65,10 +67,12 @@ class JournalWriter:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
+            held = "It holds the results so far; choose" if self._has_results else "Choose"
             raise OutputError(
-                f"cannot write the journal {self.path}: {error.strerror}. It holds the results so "
-                "far; choose another place with --journal FILE."
+                f"cannot write the journal {self.path}: {error.strerror}. {held} another place "
+                "with --journal FILE."
             ) from None
+        self._has_results |= not isinstance(line, Header)
 
     def close(self, *, keep: bool) -> None:
         """Closes the file; ``keep`` False removes one that never got a header."""
@@ -193,4 +197,13 @@ def _refuse_newer(line: bytes, name: str) -> None:
 
 
 def _refuse(line: bytes, name: str) -> NoReturn:
-    raise UsageError(f"{name} is not a journal of cclmark: it begins with {line[:40]!r}")
+    """Raises UsageError for a first line that is no header."""
+    if not line.startswith(_HEADER):
+        begins = line[:40].decode(errors="backslashreplace")
+        raise UsageError(f"{name} is not a journal of cclmark: it begins with {begins!r}")
+    whole = line.rstrip().endswith(b"}")
+    raise UsageError(
+        f"{name}: its first line, the header, is "
+        + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
+        + ". Without it nothing of the journal can be used"
+    )

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cclmark.results.launchers import is_of_one_start
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
 
@@ -20,7 +21,7 @@ _KEPT_PREFIXES = (
     *("MCCL_", "ECCL_", "PCCL_", "HIP_", "ROCR_", "HSA_", "MACA_", "MUSA_", "TOPS_"),
     *("CNCL_", "CNRT_", "MLU_", "BKCL_", "XPU_", "CCL_", "FI_", "I_MPI_"),
     *("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "ASCEND_"),
-    *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "MPICH_"),
+    *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_"),
 )
 _KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
@@ -36,11 +37,15 @@ def readable(text: str) -> str:
 
 
 def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of ``environment`` that a journal may hold, without what looks like a secret."""
+    """The part of ``environment`` that a journal may hold: settings of the user, not what a
+    launcher says of its job, and nothing that looks like a secret.
+    """
     return {
         readable(name): without_secrets(readable(value))
         for name, value in sorted(environment.items())
-        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES) and not names_secret(name)
+        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
+        and not is_of_one_start(name)
+        and not names_secret(name)
     }
 
 

@@ -87,7 +87,7 @@ def remainder_of(
         raise UsageError(
             f"{name} is of another plan, give this command its options: {'; '.join(found)}"
         )
-    done = {_place(result, len(things)) for result in carried}
+    done = {place_of(result, len(things)) for result in carried}
     everything = range(len(things) * settings.cycles)
     return Remainder(carried, [place for place in everything if place not in done], len(misplaced))
 
@@ -135,5 +135,6 @@ def _cycle(result: Result) -> int:
     return result.cycle if isinstance(result, CaseResult) else 0
 
 
-def _place(result: Result, number: int) -> int:
+def place_of(result: Result, number: int) -> int:
+    """Where a plan of ``number`` things has a result: see Remainder."""
     return result.index + number * _cycle(result)

@@ -164,7 +164,8 @@ class Predecessor(msgspec.Struct, omit_defaults=True):
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
     """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
 
-    ``launcher``: what started the processes, empty where cclmark did. ``hosts``: all of them, none
+    ``launcher``: what started the processes, empty where cclmark did, and ``launched`` how many, 0
+    where nobody noted it. ``hosts``: all of them, none
     where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
     ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
     completes, ``repeats`` the one that it is to be compared with.
@@ -190,6 +191,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     directory: str = ""
     continues: Predecessor | None = None
     repeats: Predecessor | None = None
+    launched: int = 0
 
 
 class Samples(msgspec.Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, Header, LibraryDescription
 
 _OF_MACHINE = {
@@ -29,7 +30,8 @@ def surroundings_changed(there: Header, here: Header) -> list[str]:
         _changed("devices", _kinds(there.devices), _kinds(here.devices)),
         _changed("runtime", _runtimes(there.devices), _runtimes(here.devices)),
         *_libraries(there.libraries, here.libraries),
-        *environment_changed(there.environment, here.environment),
+        # Older journals hold more of it.
+        *environment_changed(kept_environment(there.environment), here.environment),
     ]
     if _kinds(there.devices) == _kinds(here.devices):
         found.append(_changed("chosen devices", _which(there.devices), _which(here.devices)))
