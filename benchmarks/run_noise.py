@@ -4,8 +4,8 @@
 
 Takes journals of one command, run again and again on one machine; compares every so many of them
 with every so many others, and prints the share of cases that were called faster or slower: false
-alarms, of which 5 % are to be expected at most. Then how much each case's median differs from run to
-run, beside what compare assumes where it has too few runs to know.
+alarms, of which 5 % are to be expected at most. Then how much each case's median differs from run
+to run, beside what compare assumes where it has too few runs to know.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statistics import median, stdev
 from cclmark.analysis.compare import RUN_NOISE_S, RUN_NOISE_SHARE, Side, compare
 from cclmark.results.journal import Journal, read_journal
 
-MOST_PAIRS = 60
+MOST_PAIRS = 300
 
 
 def false_alarms(runs: list[Journal], each: int) -> tuple[int, int]:
