@@ -2,7 +2,7 @@
 
 Runs of one command differ by more than their samples do: a process keeps the level of launches that
 it began with, memory lies elsewhere. So the interval of a ratio holds what differs from run to run
-too: measured, where there are enough runs of each, else assumed (``RUN_NOISE_S``,
+too: measured, where there are three runs of each, else assumed (``RUN_NOISE_S``,
 ``RUN_NOISE_SHARE``).
 """
 
@@ -29,7 +29,7 @@ Verdict = Literal["faster", "slower", "no difference", "not comparable"]
 # levels for a run (benchmarks/run_noise.py); seen there were at most 0.73 us and 0.3 %.
 RUN_NOISE_S = 0.75e-6
 RUN_NOISE_SHARE = 0.003
-_LEAST_FREEDOM = 2  # runs beyond one of each side, from which noise is measured and not assumed
+LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
 
 _NORMAL_975 = 1.959964
 # Student's t, 97.5 %, by degrees of freedom from 1 on; beyond the table by Cornish and Fisher.
@@ -134,17 +134,17 @@ def ratio_interval(
     where its samples do not tell. The last value: whether noise from run to run is assumed. None
     where nothing tells how sure a median is.
 
-    With two runs more than sides, the variance of the runs' logarithms is pooled and Student's t
-    taken (a two-sample test of logarithms, which are nearer to normal than times); it is not taken
-    for less than what the samples say of each run. Else the assumed variance of a run is added to
-    that of its samples.
+    With three runs of each, the variance of the runs' logarithms is pooled and Student's t taken (a
+    two-sample test of logarithms, which are nearer to normal than times); it is not taken for less
+    than what the samples say of each run. Else the assumed variance of a run is added to that of
+    its samples: two runs that happen to be alike would pass for runs without noise, and all cases
+    of a run share its luck.
     """
     sides = [[math.log(time_s) for time_s, _ in side] for side in (before, after)]
     means = [math.fsum(logs) / len(logs) for logs in sides]
     difference = means[1] - means[0]
-    freedom = len(before) + len(after) - 2
     inner = [variance for side in (before, after) for _, variance in side if variance is not None]
-    assumed = freedom < _LEAST_FREEDOM
+    assumed = min(len(before), len(after)) < LEAST_RUNS
     if assumed:
         if len(inner) < len(before) + len(after):
             return None
@@ -154,6 +154,7 @@ def ratio_interval(
             error += math.fsum(runs) / len(side) ** 2
         reach = _NORMAL_975 * math.sqrt(error)
     else:
+        freedom = len(before) + len(after) - 2
         squares = math.fsum(
             (value - mean) ** 2 for logs, mean in zip(sides, means, strict=True) for value in logs
         )

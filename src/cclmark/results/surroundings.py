@@ -31,7 +31,9 @@ def surroundings_changed(there: Header, here: Header) -> list[str]:
         _changed("runtime", _runtimes(there.devices), _runtimes(here.devices)),
         *_libraries(there.libraries, here.libraries),
         # Older journals hold more of it.
-        *environment_changed(kept_environment(there.environment), here.environment),
+        *environment_changed(
+            kept_environment(there.environment), kept_environment(here.environment)
+        ),
     ]
     if _kinds(there.devices) == _kinds(here.devices):
         found.append(_changed("chosen devices", _which(there.devices), _which(here.devices)))

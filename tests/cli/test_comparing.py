@@ -1,0 +1,137 @@
+"""``cclmark compare``: on the terminal, for a pull request, for CI."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+
+
+def run(name):
+    return str(RUNS / f"{name}.jsonl")
+
+
+def several(*names):
+    return ",".join(map(run, names))
+
+
+def test_a_difference_is_told_with_its_reason_and_its_interval(cclmark):
+    told = cclmark("compare", run("default-1"), run("ctas8"))
+    assert "NCCL_MAX_CTAS was not set, is 8" in told.out
+    assert "128 MiB      613.70      1074.5   1.751  1.735 - 1.767  slower" in told.out
+    assert "26 cases: 10 slower, 16 no difference" in told.out
+    assert "three runs of each would tell" in told.out
+    assert told.out.count("all_reduce float32 sum in-place") == 1
+    assert told.err == ""
+
+
+def test_no_difference_is_told_as_none(cclmark):
+    told = cclmark("compare", several("default-1", "default-2", "default-3"), run("buff8"))
+    assert "26 cases: 26 no difference" in told.out
+    assert "assumed to be" in told.out
+    three = several("default-4", "default-5", "default-6")
+    told = cclmark("compare", several("default-1", "default-2", "default-3"), three)
+    assert "assumed to be" not in told.out
+
+
+def test_ci_fails_where_something_is_slower_by_so_much(cclmark):
+    told = cclmark("compare", run("default-1"), run("ctas8"), "--fail-if-slower", "5%", code=1)
+    assert "10 slower by 5 % or more, the worst all_reduce 2 MiB" in told.err
+    assert cclmark("compare", run("ctas8"), run("default-1"), "--fail-if-slower", "5").err == ""
+    assert cclmark("compare", run("default-1"), run("ctas8"), "--fail-if-slower", "200%").err == ""
+
+
+def test_several_are_compared_with_the_first(cclmark):
+    told = cclmark("compare", run("default-1"), run("buff8"), run("ctas8"), "--format", "json")
+    first, second = json.loads(told.out)
+    assert first["after"].endswith("buff8.jsonl")
+    assert {case["verdict"] for case in first["cases"]} == {"no difference"}
+    slower = [case for case in second["cases"] if case["verdict"] == "slower"]
+    assert len(slower) == 10
+    for case in slower:
+        assert case["low"] <= case["ratio"] <= case["high"]
+        assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
+    assert second["differences"][-1] == "NCCL_MAX_CTAS was not set, is 8"
+
+
+def test_for_a_pull_request_the_rest_is_folded_away(cclmark, tmp_path):
+    file = tmp_path / "comment.md"
+    told = cclmark(
+        *("compare", run("default-1"), run("ctas8"), "--format", "markdown", "-O", str(file))
+    )
+    assert told.out == ""
+    text = file.read_text()
+    shown, _, folded = text.partition("<details>")
+    assert shown.count("| slower |") == 10
+    assert folded.count("nccl, 4 ranks") == 26
+    assert "no difference |" not in shown
+
+
+def test_hostile_names_do_nothing(cclmark, tmp_path):
+    """A journal may come from anywhere."""
+    text = (
+        Path(run("ctas8"))
+        .read_text()
+        .replace('"NCCL_MAX_CTAS":"8"', '"NCCL_MAX_CTAS":"\\u001b[2J<script>|"')
+    )
+    hostile = tmp_path / "x.jsonl"
+    hostile.write_text(text)
+    assert "\x1b" not in cclmark("compare", run("default-1"), str(hostile)).out
+    told = cclmark("compare", run("default-1"), str(hostile), "--format", "markdown").out
+    assert "<script>" not in told
+    assert "\x1b" not in told
+
+
+class TestWrongInput:
+    def refused(self, cclmark, *arguments):
+        return cclmark("compare", *arguments, code=2).message
+
+    def test_what_is_no_journal(self, cclmark, tmp_path):
+        assert "nothing.jsonl" in self.refused(cclmark, run("ctas8"), "nothing.jsonl")
+        foreign = tmp_path / "foreign"
+        foreign.write_text("# nThread 1 nGpus 4\n")
+        assert "is not a journal" in self.refused(cclmark, run("ctas8"), str(foreign))
+        empty = tmp_path / "empty"
+        empty.touch()
+        self.refused(cclmark, str(empty), run("ctas8"))
+
+    def test_a_run_that_measured_nothing(self, cclmark, tmp_path):
+        early = tmp_path / "early.jsonl"
+        early.write_text(Path(run("ctas8")).read_text().splitlines()[0] + "\n")
+        message = self.refused(cclmark, run("ctas8"), str(early))
+        assert "holds no results, and no times that could be compared" in message
+
+    def test_runs_that_share_no_case(self, cclmark):
+        there = RUNS.parent / "p2p.jsonl"
+        message = self.refused(cclmark, run("ctas8"), str(there))
+        assert "have no case in common that both measured" in message
+
+    def test_runs_of_one_side_with_different_settings(self, cclmark, tmp_path):
+        text = Path(run("ctas8")).read_text().replace('"timing":"throughput"', '"timing":"graph"')
+        other = tmp_path / "other.jsonl"
+        other.write_text(text)
+        both = f"{run('default-1')},{other}"
+        message = self.refused(cclmark, both, run("ctas8"))
+        assert "are not runs of one configuration" in message
+        assert "--timing" in message
+
+    def test_a_run_that_is_counted_twice(self, cclmark):
+        message = self.refused(cclmark, several("default-1", "default-1"), run("ctas8"))
+        assert "names a journal twice" in message
+
+    def test_a_share_that_is_none(self, cclmark):
+        for text in ("much", "-5%", "5%%", ""):
+            message = self.refused(cclmark, run("ctas8"), run("buff8"), "--fail-if-slower", text)
+            assert "write a share such as 5%" in message
+
+    def test_a_file_that_cannot_be_written(self, cclmark):
+        message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")
+        assert "cannot write /nowhere/x" in message
+
+
+def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
+    odd = tmp_path / "a,b.jsonl"
+    shutil.copy(run("ctas8"), odd)
+    assert "26 no difference" in cclmark("compare", str(odd), run("ctas8")).out

@@ -1,0 +1,202 @@
+"""Which differences between runs are called differences, and which are noise."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.compare import (
+    RUN_NOISE_S,
+    Side,
+    bands,
+    compare,
+    ratio_interval,
+    student_975,
+)
+from cclmark.analysis.statistics import median_half_width
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import CaseResult
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+TIMES = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-9, 1e-2)), min_size=1, max_size=6)
+
+
+def side(*names):
+    return Side(names[0], [read_journal(RUNS / f"{name}.jsonl") for name in names])
+
+
+def default(*numbers):
+    return side(*(f"default-{number}" for number in numbers))
+
+
+def verdicts(found):
+    return {one.verdict for one in found}
+
+
+@pytest.mark.parametrize(
+    ("freedom", "known"),
+    [(1, 12.706), (2, 4.303), (10, 2.228), (20, 2.086), (21, 2.0796), (30, 2.042), (120, 1.980)],
+)
+def test_students_t_against_known_values(freedom, known):
+    assert student_975(freedom) == pytest.approx(known, abs=6e-4)
+
+
+def test_there_is_no_t_without_freedom():
+    with pytest.raises(ValueError, match="no degrees"):
+        student_975(0)
+
+
+@given(TIMES, TIMES)
+def test_the_other_way_round_everything_is_inverted(before, after):
+    ratio, low, high, assumed = ratio_interval(before, after)
+    inverse, least, most, same = ratio_interval(after, before)
+    assert low <= ratio <= high
+    assert inverse == pytest.approx(1 / ratio)
+    # Where the reach leaves the numbers there are, both ends are 0 or inf.
+    if low > 0 and high < math.inf:
+        assert (least, most) == (pytest.approx(1 / high), pytest.approx(1 / low))
+    assert assumed == same == (min(len(before), len(after)) < 3)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5, 8])
+def test_repeated_runs_are_rarely_called_different(runs):
+    """Runs that differ by a level of their own, with samples that scatter within it."""
+    draw = random.Random(runs)
+
+    def a_run():
+        level_s = 20e-6 * math.exp(draw.gauss(0, 0.03))
+        times_s = [level_s * math.exp(draw.gauss(0, 0.05)) for _ in range(25)]
+        half_width = median_half_width(times_s)
+        return sorted(times_s)[12], (half_width / 1.96) ** 2
+
+    trials = 1500
+    alarms = 0
+    for _ in range(trials):
+        _, low, high, _ = ratio_interval(
+            [a_run() for _ in range(runs)], [a_run() for _ in range(runs)]
+        )
+        alarms += low > 1 or high < 1
+    # 5 % and three standard deviations of such a count.
+    assert alarms / trials < 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
+
+
+def test_a_real_difference_is_found_with_five_runs_and_not_with_one():
+    draw = random.Random(1)
+
+    def a_run(scale):
+        return 10e-6 * scale * math.exp(draw.gauss(0, 0.02)), 1e-5
+
+    one = ratio_interval([a_run(1)], [a_run(1.12)])
+    assert one[1] < 1 < one[2]
+    five = ratio_interval([a_run(1) for _ in range(5)], [a_run(1.12) for _ in range(5)])
+    assert five[1] > 1
+
+
+def test_without_an_interval_of_either_nothing_is_said():
+    assert ratio_interval([(1e-5, None)], [(1e-5, 1e-6)]) is None
+    # Enough runs tell without it.
+    assert ratio_interval([(1e-5, None)] * 3, [(2e-5, None)] * 3)[1] > 1
+
+
+def test_little_time_is_surer_to_be_noise():
+    short, long = (
+        ratio_interval([(time_s, 1e-8)], [(1.05 * time_s, 1e-8)])
+        for time_s in (4 * RUN_NOISE_S, 4000 * RUN_NOISE_S)
+    )
+    assert short[1] < 1 < short[2]
+    assert long[1] > 1
+
+
+class TestRunsOfFourGpus:
+    """All-reduces of one machine: eight with the same settings, one each with others."""
+
+    @pytest.mark.parametrize("first", [(1,), (2,), (1, 2), (1, 2, 3), (5, 6, 7, 8)])
+    def test_repeated_runs_show_no_difference(self, first):
+        others = [number for number in range(1, 9) if number not in first][: len(first)]
+        found = compare(default(*first), default(*others))
+        assert len(found) == 26
+        # Where noise is measured one in twenty may be called different.
+        called = [one for one in found if one.verdict != "no difference"]
+        assert len(called) <= (0 if len(first) < 3 else 2)
+
+    def test_a_setting_that_changes_nothing_is_called_nothing(self):
+        for before in (default(1), default(1, 2, 3)):
+            assert verdicts(compare(before, side("buff8"))) == {"no difference"}
+
+    def test_a_setting_that_costs_is_found_where_it_does(self):
+        found = compare(default(1), side("ctas8"))
+        slower = {one.size_bytes for one in found if one.verdict == "slower"}
+        assert slower == {1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 27}
+        assert verdicts(found) == {"slower", "no difference"}
+        large = next(band for band in bands(found) if band.name == "above 1 MiB")
+        assert large.ratio == pytest.approx(1.83, abs=0.01)
+        assert large.count == 8
+
+
+def changed(journal, change):
+    journal.results = [change(result) for result in journal.results]
+    return journal
+
+
+def test_what_was_not_measured_is_not_compared():
+    before, after = default(1), default(2)
+    run = after.runs[0]
+    wrong, gone, hung = run.results[:3]
+    wrong.status = "wrong"
+    hung.status, hung.reason, hung.summary = "timeout", "rank 1 hangs", None
+    run.results.remove(gone)
+    found = {one.thing: one for one in compare(before, after)}
+    assert found[wrong.case].reason == "wrong data in the second"
+    assert found[gone.case].reason == "not in the second"
+    assert found[hung.case].reason == "timeout: rank 1 hangs in the second"
+    refused = [one for one in found.values() if one.verdict == "not comparable"]
+    assert len(refused) == 3
+    assert all(one.ratio is None for one in refused)
+
+
+def test_times_of_two_clocks_are_not_compared():
+    before, after = default(1), default(2)
+    after.runs[0].results[0].summary.clock = "host"
+    found = compare(before, after)
+    assert found[0].verdict == "not comparable"
+    assert found[0].reason == "the device's clock in the first, the host's in the second"
+
+
+def of_library(journal, ccl):
+    for result in journal.results:
+        result.case = type(result.case)(**{**_fields(result.case), "ccl": ccl})
+    return journal
+
+
+def _fields(case):
+    return {name: getattr(case, name) for name in case.__struct_fields__}
+
+
+def test_one_library_is_compared_with_another():
+    after = Side("rccl", [of_library(read_journal(RUNS / "default-2.jsonl"), "rccl")])
+    found = compare(default(1), after)
+    assert len(found) == 26
+    assert verdicts(found) == {"no difference"}
+
+
+def test_of_several_libraries_each_is_compared_with_itself():
+    both = read_journal(RUNS / "default-1.jsonl")
+    both.results += of_library(read_journal(RUNS / "default-2.jsonl"), "rccl").results
+    found = compare(default(3), Side("both", [both]))
+    assert [one.verdict for one in found].count("no difference") == 26
+    assert {one.reason for one in found if one.thing.ccl == "rccl"} == {"not in the first"}
+
+
+def test_cycles_of_a_run_are_one_run():
+    twice = read_journal(RUNS / "default-1.jsonl")
+    twice.results += [
+        CaseResult(**{**_fields(result), "cycle": 1})
+        for result in read_journal(RUNS / "default-1.jsonl").results
+    ]
+    once = compare(default(1), default(2))
+    again = compare(Side("twice", [twice]), default(2))
+    assert [one.ratio for one in again] == pytest.approx([one.ratio for one in once])
+    assert all(one.assumed for one in again)
