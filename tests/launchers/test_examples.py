@@ -90,7 +90,7 @@ class TestSlurm:
     @pytest.mark.usefixtures("torch")
     def test_without_devices_and_without_mpi(self, slurm_on_hosts, installed, tmp_path):
         journal = tmp_path / "run.jsonl"
-        env = {**installed, "GLOO_SOCKET_IFNAME": DEVICE}
+        env = installed
         submit(
             *(slurm_on_hosts, "sweep.sbatch", tmp_path, env),
             *("--ntasks-per-node=2", "--", *SWEEP, "--journal", str(journal)),
@@ -128,7 +128,7 @@ class TestSlurm:
     @pytest.mark.usefixtures("torch")
     def test_a_torchrun_for_each_node(self, slurm_on_hosts, installed, tmp_path):
         journal = tmp_path / "run.jsonl"
-        env = {**installed, "PROCESSES_PER_NODE": "2", "GLOO_SOCKET_IFNAME": DEVICE}
+        env = {**installed, "PROCESSES_PER_NODE": "2"}
         text = submit(
             *(slurm_on_hosts, "torchrun.sbatch", tmp_path, env, "--nodes=2"),
             *("--", *SWEEP, "--ccl", "torch:gloo", "--journal", str(journal)),
@@ -256,7 +256,7 @@ def test_the_pods_of_a_pytorchjob(hosts, named, installed, tmp_path):
             "PET_NPROC_PER_NODE": "auto",
             "PET_NNODES": "2",
         }
-        home = {"HOME": str(tmp_path / f"home{rank}"), "GLOO_SOCKET_IFNAME": DEVICE}
+        home = {"HOME": str(tmp_path / f"home{rank}")}
         started.append(
             subprocess.Popen(
                 [*host.at(tmp_path), *pod.command, *small, "--journal", str(journal)],

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from hosts import DEVICE, program_of, wait_until
+from hosts import program_of, wait_until
 
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
@@ -74,13 +74,11 @@ def on_two(request, hosts, tmp_path):
     srun = [*here, "srun", "-N", "2"]
     if name == "srun-torchrun":
         request.getfixturevalue("torch")
-        env["GLOO_SOCKET_IFNAME"] = DEVICE
         options = ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"{hosts.first.address}:6000")
         torchrun = [*TORCHRUN, "--nnodes", "2", "--nproc_per_node", "2", *options, "--no-python"]
         return Start(name, [*srun, "--ntasks-per-node=1", *torchrun], "torch:gloo", "torchrun", env)
     if name == "srun-none":
         request.getfixturevalue("torch")
-        env["GLOO_SOCKET_IFNAME"] = DEVICE
         return Start(name, [*srun, "--ntasks-per-node=2"], "torch:gloo", "srun", env)
     if name == "srun-pmi2":
         env["CCLMARK_MPI_LIBRARY"] = str(request.getfixturevalue("mpich_wheel").library)

@@ -9,14 +9,12 @@ with it or from the launcher.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import ipaddress
 import os
 import secrets
 import socket
 import stat
-import struct
 import tempfile
 import time
 from collections.abc import Mapping
@@ -28,6 +26,7 @@ import zmq
 
 from cclmark.errors import MissingError, RankError, UsageError
 from cclmark.launch.placement import HYDRA, Placement, launcher_is_gone, launching_program
+from cclmark.rendezvous.interfaces import address_of, is_own
 from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
 from cclmark.rendezvous.server import Server
 
@@ -41,7 +40,6 @@ _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
 _LOOK_UP_S = 0.5
 _MOST_NOTE_BYTES = 4096
-_SIOCGIFADDR = 0x8915
 _NOWHERE = "192.0.2.1"  # for documentation only (RFC 5737): nothing is sent there
 
 
@@ -199,7 +197,7 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
     """The address of this host that others can reach. Raises UsageError, MissingError."""
     chosen = env.get(INTERFACE_VARIABLE, "").strip()
     if chosen:
-        address = _address_of(chosen)
+        address = address_of(chosen)
         if address is None:
             names = ", ".join(name for _, name in socket.if_nameindex())
             raise UsageError(f"{INTERFACE_VARIABLE}={chosen}: choose from {names}, or an address")
@@ -211,40 +209,17 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((_NOWHERE, 9))
         candidates.append(str(probe.getsockname()[0]))
-    candidates += [_address_of(name) or "" for _, name in socket.if_nameindex()]
+    candidates += [address_of(name) or "" for _, name in socket.if_nameindex()]
     for address in candidates:
-        if address and _reachable(address) and _is_own(address):
+        if address and _reachable(address) and is_own(address):
             return address
     raise MissingError(f"no interface that other hosts could reach: see {INTERFACE_VARIABLE}")
-
-
-def _address_of(interface: str) -> str | None:
-    """The IPv4 address of an interface of that name, or the address itself if it is one of ours."""
-    if _is_own(interface):
-        return interface
-    with (
-        contextlib.suppress(OSError),
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control,
-    ):
-        asked = struct.pack("256s", interface.encode(errors="replace")[:15])
-        return socket.inet_ntoa(fcntl.ioctl(control, _SIOCGIFADDR, asked)[20:24])
-    return None
 
 
 def _reachable(address: str) -> bool:
     """Whether it is one that other hosts could reach."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     return not (parsed.is_loopback or parsed.is_link_local)
-
-
-def _is_own(address: str) -> bool:
-    try:
-        family = socket.AF_INET if ipaddress.ip_address(address).version == 4 else socket.AF_INET6
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.bind((address, 0))
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _name(placement: Placement) -> str:

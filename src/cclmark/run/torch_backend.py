@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark import _engine as engine
+from cclmark.rendezvous.interfaces import interface_towards
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.rank import Rank
 
@@ -89,6 +90,11 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
     return LibraryDescription(f"torch:{backend}", version, path)
 
 
+def _host_of(endpoint: str) -> str:
+    """The address in ``tcp://ADDRESS:PORT``."""
+    return endpoint.partition("//")[2].rpartition(":")[0].strip("[]")
+
+
 def tensor_device(torch: Any, runtime: str, index: int) -> Any:
     """Torch's name for a device of the engine's, made current."""
     if runtime == "cuda":
@@ -126,8 +132,10 @@ class ProcessGroup:
         self._device = device
         self._made = 0
         self._store: Any = None
-        # Gloo asks the resolver for this host's name, which containers often do not know.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        # Gloo asks the resolver for this host's name, which containers often do not know, and which
+        # is a loopback address on others.
+        if interface := self._interface():
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
         # NCCL's backend warns of each send that does not stand in a batch; what it costs is known.
         os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
 
@@ -158,13 +166,18 @@ class ProcessGroup:
         """Leaves the group."""
         self._dist.destroy_process_group()
 
+    def _interface(self) -> str | None:
+        """The one that other ranks can reach: between hosts that of the control plane."""
+        job = self._rank.job
+        return interface_towards(_host_of(job.access.endpoint)) if job.hosts else "lo"
+
     def _meeting_place(self, timeout: datetime.timedelta) -> Any:
         """Torch's own store on the interface of the control plane, at a port that the system chose.
 
         Torch knows no secrets: between hosts, whoever can reach that port can disturb the run.
         """
         job, key = self._rank.job, "port of torch's store"
-        address = job.access.endpoint.partition("//")[2].rpartition(":")[0].strip("[]")
+        address = _host_of(job.access.endpoint)
         if job.rank == 0:
             # A socket of ours, for torch would listen on every interface.
             listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
