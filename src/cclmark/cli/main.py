@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import time
 
 import click
 
@@ -33,6 +34,7 @@ from cclmark.signals import interrupt, on_ending_signals
 
 # What the kernel says when this user may have no more files, processes, threads or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_FIRST_WORD_S = 1.0
 
 
 class _InOrder(SaysHelp, click.Group):
@@ -133,6 +135,14 @@ def main() -> None:
         sys.exit(EXIT_MISSING)
 
 
+def _let_the_first_speak(exit_code: int) -> None:
+    """Waits a moment before this process ends: an mpirun ends all with the first that fails, and
+    the one that says why may not have come so far.
+    """
+    on_ending_signals(lambda number, frame: os._exit(exit_code))
+    time.sleep(_FIRST_WORD_S)
+
+
 def _check_arguments() -> None:
     """Raises UsageError for one that could be written neither to a journal nor to a rank."""
     for text in sys.argv[1:]:
@@ -152,6 +162,8 @@ def _run() -> None:
     except click.ClickException as error:
         if speaks(os.environ):
             error.show()
+        else:
+            _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except CclmarkError as error:
         from cclmark.report.text import plain_lines
@@ -159,6 +171,8 @@ def _run() -> None:
         # What is wrong with the command all processes find out, and one says.
         if isinstance(error, RankError) or speaks(os.environ):
             print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
+        else:
+            _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         if speaks(os.environ):
