@@ -348,11 +348,13 @@ void Bridge::pin(HostBlock& block) {
   }
 }
 
-/// Whether all ranks' streams wait for flags and set them.
+/// Whether streams wait for flags and set them: those of all ranks that have some, so that ranks of
+/// one kind are measured alike.
 void Bridge::prove_streams() {
-  bool proven = try_streams();
-  std::vector<double> all = team_.gather(std::array<double, 1>{proven ? 1.0 : 0.0});
-  on_streams_ = std::ranges::count(all, 0.0) == 0;
+  bool without = device_.synchronous();
+  bool proven = !without && try_streams();
+  std::vector<double> all = team_.gather(std::array<double, 1>{without || proven ? 1.0 : 0.0});
+  on_streams_ = proven && std::ranges::count(all, 0.0) == 0;
 }
 
 /// The same of this rank's, tried on a flag that nobody else uses.
@@ -360,7 +362,7 @@ bool Bridge::try_streams() {
   auto usable = [&](const HostBlock& block) {
     return block.base == nullptr || block.pinned_by != nullptr;
   };
-  if (device_.synchronous() || !std::ranges::all_of(hosts_, usable)) return false;
+  if (!std::ranges::all_of(hosts_, usable)) return false;
   Stream stream(device_);
   Event event(device_);
   auto flag = reinterpret_cast<uint32_t*>(host(rank_).for_device + SlotLayout::taken(rank_, 0));
