@@ -1,11 +1,12 @@
 """Does the engine add anything to MPI's times? The same library, called by a loop in plain C.
 
-    python benchmarks/mpi/compare.py --prefix DIR [--rounds 5] [--out FILE.json]
+    python benchmarks/mpi/compare.py --prefix DIR [--rounds 5] [--cache cold|warm] [--out FILE.json]
 
 DIR holds an MPI as a wheel installs it: bin/mpirun, include/mpi.h, lib/libmpi.so.*. Each round
 runs, for each operation, the C program and cclmark with two ranks on the same sizes. What counts is
 the ratio of the medians over the rounds, ours over the loop's, per size; beside it that of the
-fastest batches, which a busy machine disturbs less.
+fastest batches, which a busy machine disturbs less. With ``--cache warm`` both reuse one pair of
+buffers, as MPI's own benchmarks do; else both walk through as much memory.
 """
 
 from __future__ import annotations
@@ -55,13 +56,15 @@ def build(prefix: Path, directory: str) -> Path:
     return program
 
 
-def spare_bytes() -> int:
+def spare_bytes(cache: str) -> int:
     """How much memory cclmark walks through with two ranks of a host: see docs/methodology.md."""
+    if cache == "warm":
+        return 0
     cache_bytes = engine.open_device("host", 0).info.cache_bytes
     return min(3 * cache_bytes, 256 << 20) // 4 // 512 * 512
 
 
-def of_loop(program: Path, prefix: Path, operation: str) -> dict[int, tuple[float, float]]:
+def of_loop(program: Path, prefix: Path, operation: str, cache: str) -> dict[int, tuple[float, float]]:
     """Microseconds of the median and of the fastest batch by size in bytes.
 
     Each rank on the processor that cclmark takes for it: which caches two ranks share decides more
@@ -71,13 +74,13 @@ def of_loop(program: Path, prefix: Path, operation: str) -> dict[int, tuple[floa
     for rank, processor in enumerate(spread_over_cores(os.sched_getaffinity(0))[:2]):
         command += [":"] if rank else []
         command += ["-n", "1", "taskset", "-c", str(processor), str(program)]
-        command += [operation, str(spare_bytes()), *map(str, SIZES)]
+        command += [operation, str(spare_bytes(cache)), *map(str, SIZES)]
     text = run(command, prefix)
     rows = [line.split() for line in text.splitlines()]
     return {int(size): (float(middle), float(least)) for size, middle, least in rows}
 
 
-def of_cclmark(prefix: Path, operation: str) -> dict[int, tuple[float, float]]:
+def of_cclmark(prefix: Path, operation: str, cache: str) -> dict[int, tuple[float, float]]:
     """The same of ours."""
     placement = "in-place" if operation == "broadcast" else "out-of-place"
     with tempfile.TemporaryDirectory() as directory:
@@ -94,6 +97,7 @@ def of_cclmark(prefix: Path, operation: str) -> dict[int, tuple[float, float]]:
                     "host:2",
                 ),
                 *("-b", str(SIZES[0]), "-e", str(SIZES[-1]), "-f", "4", "--placement", placement),
+                *("--cache", cache),
                 *("-c", "0", "--format", "json", "--journal", f"{directory}/run.jsonl"),
             ],
             prefix,
@@ -112,6 +116,7 @@ def main() -> None:
     parser.add_argument("--prefix", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--cache", choices=("cold", "warm"), default="cold")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     entries = []
@@ -119,7 +124,10 @@ def main() -> None:
         program = build(args.prefix, directory)
         for operation in args.operations.split(","):
             rounds = [
-                (of_cclmark(args.prefix, operation), of_loop(program, args.prefix, operation))
+                (
+                    of_cclmark(args.prefix, operation, args.cache),
+                    of_loop(program, args.prefix, operation, args.cache),
+                )
                 for _ in range(args.rounds)
             ]
             for size in SIZES:

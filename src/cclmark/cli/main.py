@@ -18,6 +18,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.report import report_command
 from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
@@ -101,6 +102,7 @@ for _command in (
     torch_commands(),
     suite_command(),
     rerun_command(),
+    report_command(),
     compare_command(),
     info_command(),
 ):

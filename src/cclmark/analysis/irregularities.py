@@ -1,0 +1,112 @@
+"""What is odd in a sweep: bandwidth that falls as messages grow, noisy cases, costly placements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.results.schema import CaseResult, Summary
+
+_LEAST_DIP = 0.15  # of the bandwidth of a smaller message
+_LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
+_NOISY_CV = 0.10
+_LEAST_PLACEMENT = 0.10
+_LEAST_PLACEMENT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Dip:
+    """A message that gets less bus bandwidth than the best of the smaller ones.
+
+    ``share`` is how much less, of ``best``'s.
+    """
+
+    at: CaseResult
+    best: CaseResult
+    share: float
+
+
+@dataclass(frozen=True)
+class PlacementGap:
+    """The size at which in-place and out-of-place differ most; ``ratio`` is in-place's time over
+    out-of-place's.
+    """
+
+    in_place: CaseResult
+    ratio: float
+
+
+def dips(results: Sequence[CaseResult]) -> list[Dip]:
+    """The deepest of each curve, where bandwidth falls by 15 % or more from 256 KiB on."""
+    found = []
+    for curve in _curves(results).values():
+        deepest: Dip | None = None
+        best: tuple[float, CaseResult] | None = None
+        for result, summary in curve:
+            rate = summary.busbw_bytes_per_s
+            if best is not None and result.case.size_bytes >= _LEAST_DIP_BYTES:
+                share = 1 - rate / best[0]
+                if share >= _LEAST_DIP and (deepest is None or share > deepest.share):
+                    deepest = Dip(result, best[1], share)
+            if rate > 0 and (best is None or rate > best[0]):
+                best = rate, result
+        if deepest is not None:
+            found.append(deepest)
+    return found
+
+
+def noisy(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Those whose samples vary by more than a tenth, the worst first."""
+    known = [
+        (summary.cv, result)
+        for result, summary in _measured(results)
+        if summary.samples > 1 and summary.cv > _NOISY_CV
+    ]
+    return [result for _, result in sorted(known, key=lambda pair: -pair[0])]
+
+
+def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
+    """For each operation whose placements differ by 10 % or more from 1 MiB on: where most."""
+    by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
+    for result, summary in _measured(results):
+        case = result.case
+        if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
+            by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
+    worst: dict[tuple[str, str], PlacementGap] = {}
+    for case, placed in by_case.items():
+        if len(placed) < 2:
+            continue
+        ratio = placed[True][1].time_s / placed[False][1].time_s
+        gap = PlacementGap(placed[True][0], ratio)
+        key = case.operation, case.ccl
+        if max(ratio, 1 / ratio) >= 1 + _LEAST_PLACEMENT and (
+            key not in worst or _size_of(gap) > _size_of(worst[key])
+        ):
+            worst[key] = gap
+    return list(worst.values())
+
+
+def _size_of(gap: PlacementGap) -> float:
+    return max(gap.ratio, 1 / gap.ratio)
+
+
+def _measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
+    return [
+        (result, result.summary)
+        for result in results
+        if result.summary is not None and result.status == "ok"
+    ]
+
+
+def _curves(results: Sequence[CaseResult]) -> dict[Case, list[tuple[CaseResult, Summary]]]:
+    """By all but the size, in rising sizes; of several cycles the first."""
+    curves: dict[Case, dict[int, tuple[CaseResult, Summary]]] = defaultdict(dict)
+    for result, summary in _measured(results):
+        case = result.case
+        key = msgspec.structs.replace(case, size_bytes=0, count=0, matrix=())
+        curves[key].setdefault(case.size_bytes, (result, summary))
+    return {key: [by_size[size] for size in sorted(by_size)] for key, by_size in curves.items()}

@@ -1,0 +1,94 @@
+"""Reads journals and writes what people look at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.cli.replacing import replace_file
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.report.charts.naming import Run
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import chart_sections, page_of
+from cclmark.report.text import plain
+from cclmark.results.journal import read_journal
+
+
+def report_journals(
+    journals: Sequence[str],
+    output: Path | None,
+    title: str | None,
+    png: Path | None,
+    svg: Path | None,
+) -> int:
+    """Writes the page, or pictures, or both, says where, and returns the exit code.
+
+    Raises UsageError for journals that cannot be read or hold nothing, and for places that cannot
+    be written; MissingError where what draws is not installed.
+    """
+    runs = _runs(journals)
+    if output is not None or (png is None and svg is None):
+        path = output or Path(f"{Path(_path_of(journals[0])).stem}.html")
+        replace_file(path, render(page_of(runs, title or "")).encode())
+        print(f"cclmark: report {path}", file=sys.stderr)
+    for directory, format in ((png, "png"), (svg, "svg")):
+        if directory is not None:
+            _draw(runs, directory, format)
+    return EXIT_OK
+
+
+def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
+    from cclmark.report.charts.pictures import picture
+
+    charts = [chart for section in chart_sections(runs) for chart in section.charts]
+    if not charts:
+        raise UsageError("there is nothing to draw: no case was measured")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {directory}: {error.strerror}") from None
+    for chart in charts:
+        replace_file(directory / f"{_file_name(chart.key)}.{format}", picture(chart, format))
+    print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
+
+
+def _file_name(key: str) -> str:
+    """Without anything that means something in a path."""
+    return "".join(one if one.isalnum() or one in "-_" else "-" for one in key)
+
+
+def _runs(journals: Sequence[str]) -> list[Run]:
+    """Raises UsageError."""
+    paths = [_path_of(text) for text in journals]
+    if len(set(paths)) < len(paths):
+        raise UsageError("a journal is named twice")
+    names = _names(journals)
+    runs = []
+    for name, path in zip(names, paths, strict=True):
+        journal = read_journal(Path(path))
+        if not (journal.results or journal.transfers or journal.checks):
+            raise UsageError(f"{path} holds no results: there is nothing to report")
+        runs.append(Run(plain(name), journal))
+    return runs
+
+
+def _path_of(text: str) -> str:
+    """Of NAME=JOURNAL or JOURNAL."""
+    name, sign, path = text.partition("=")
+    return path if sign and name and not Path(text).exists() else text
+
+
+def _names(journals: Sequence[str]) -> list[str]:
+    """What to call each run: as asked for, else its file, with its directory where that helps."""
+    given = ["" if _path_of(text) == text else text.partition("=")[0] for text in journals]
+    files = [Path(_path_of(text)) for text in journals]
+    stems = [file.stem for file in files]
+    names = [
+        name or (stem if stems.count(stem) == 1 else str(file))
+        for name, stem, file in zip(given, stems, files, strict=True)
+    ]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two journals are called {twice}: say NAME=JOURNAL")
+    return names

@@ -1,0 +1,43 @@
+"""What heat maps of devices have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.report.matrix import figure, labels
+from cclmark.results.schema import Header
+
+_LEAST_SPAN = 0.20  # of the median: a smaller range would make a pattern out of noise
+
+
+def device_names(header: Header) -> list[str]:
+    """Of the rows and columns."""
+    several = len({device.host for device in header.devices}) > 1
+    return labels(header.devices, hosts=several)
+
+
+def _known(values: Sequence[Sequence[float | None]]) -> list[float]:
+    return sorted(value for line in values for value in line if value is not None)
+
+
+def least_span(values: Sequence[Sequence[float | None]]) -> float:
+    """Of the colours of a matrix."""
+    known = _known(values)
+    return known[len(known) // 2] * _LEAST_SPAN if known else 0.0
+
+
+def extremes(
+    values: Sequence[Sequence[float | None]],
+    unit: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> str:
+    """In words, with their places. There is one value at least."""
+    cells = [
+        (value, f"{rows[row]}, {columns[column]}")
+        for row, line in enumerate(values)
+        for column, value in enumerate(line)
+        if value is not None
+    ]
+    low, high = min(cells), max(cells)
+    return f"From {figure(low[0])} ({low[1]}) to {figure(high[0])} {unit} ({high[1]})."

@@ -1,0 +1,325 @@
+"""Collectives of all ranks: bandwidth and time against size, spread of samples, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.limits import link_limit
+from cclmark.analysis.statistics import median, quantile
+from cclmark.analysis.summary import chosen_times, combine
+from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
+from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.results.schema import CaseResult, Summary
+
+_MOST_RANK_ROWS = 48
+_LEAST_RANK_SPAN = 10.0  # percent, on either side
+
+
+def collective_charts(group: Group, title: str, runs: Sequence[Run]) -> list[Chart]:
+    """All that there is to draw of one operation; none where nothing was measured."""
+    points = {}
+    for curve, by_size in group.curves.items():
+        found = [_point(results) for _, results in sorted(by_size.items())]
+        if kept := [point for point in found if point is not None]:
+            points[curve] = kept
+    if not points:
+        return []
+    draft = _Draft(group, title, runs, points)
+    if group.operation == "barrier":
+        return [chart for chart in (draft.spread(), draft.ranks()) if chart is not None]
+    charts = [draft.bandwidth(), draft.time(), draft.spread(), draft.ranks()]
+    return [chart for chart in charts if chart is not None]
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One case, all its cycles together."""
+
+    size_bytes: int
+    results: Sequence[CaseResult]
+    summary: Summary
+    low_s: float
+    high_s: float
+
+
+def _point(results: Sequence[CaseResult]) -> _Point | None:
+    """None where nothing was measured, or only wrong data."""
+    good = [one for one in results if one.summary is not None and one.status == "ok"]
+    found = sorted(
+        (one.summary for one in good if one.summary is not None and one.summary.time_s > 0),
+        key=lambda one: one.time_s,
+    )
+    if not found:
+        return None
+    return _Point(
+        size_bytes=results[0].case.size_bytes,
+        results=good,
+        summary=found[len(found) // 2],
+        low_s=min(one.min_s for one in found),
+        high_s=max(one.p95_s for one in found),
+    )
+
+
+class _Draft:
+    """The charts of one group."""
+
+    def __init__(
+        self,
+        group: Group,
+        title: str,
+        runs: Sequence[Run],
+        points: dict[Curve, list[_Point]],
+    ) -> None:
+        self._group = group
+        self._title = title
+        self._runs = runs
+        self._points = points
+        self._names = curve_names(points, runs)
+        self._colours = colours(points)
+
+    def bandwidth(self) -> Lines:
+        """Bus bandwidth by size, its limit drawn."""
+        series = []
+        for curve, points in self._points.items():
+            rates = [point.summary.busbw_bytes_per_s / BYTES_PER_GB for point in points]
+            bounds = [
+                (
+                    rate * point.summary.time_s / point.high_s,
+                    rate * point.summary.time_s / point.low_s if point.low_s > 0 else rate,
+                )
+                for rate, point in zip(rates, points, strict=True)
+            ]
+            series.append(
+                self._series(curve, points, rates, [b[0] for b in bounds], [b[1] for b in bounds])
+            )
+        limits = {
+            limit
+            for number in {curve[0] for curve in self._points}
+            if (limit := self._limit(number)) is not None
+        }
+        levels = [Level(f"link limit {value / 1e9:.0f} GB/s", value / 1e9) for value in limits]
+        best = max(
+            (value, one.name, size)
+            for one in series
+            for size, value in zip(one.x, one.y, strict=True)
+        )
+        return Lines(
+            key=f"{self._group.key}-bandwidth",
+            title=f"{self._title}: bus bandwidth",
+            says=f"Bus bandwidth of {self._title} against message size. The highest is "
+            f"{best[0]:.2f} GB/s at {format_size(int(best[2]))} ({best[1]})."
+            + "".join(f" The {level.name} is drawn." for level in levels),
+            x_title="message size",
+            y_title="bus bandwidth [GB/s]",
+            series=series,
+            levels=levels,
+        )
+
+    def time(self) -> Lines:
+        """Time by size, both axes logarithmic."""
+        series = [
+            self._series(
+                curve,
+                points,
+                [point.summary.time_s * US_PER_S for point in points],
+                [point.low_s * US_PER_S for point in points],
+                [point.high_s * US_PER_S for point in points],
+            )
+            for curve, points in self._points.items()
+        ]
+        first = min((one.y[0], one.name, one.x[0]) for one in series)
+        return Lines(
+            key=f"{self._group.key}-time",
+            title=f"{self._title}: time",
+            says=f"Time of one {self._title} against message size, both on logarithmic axes. The "
+            f"shortest at the smallest size is {first[0]:.2f} µs at {format_size(int(first[2]))} "
+            f"({first[1]}).",
+            x_title="message size",
+            y_title="time [µs]",
+            series=series,
+            y_log=True,
+        )
+
+    def _series(
+        self,
+        curve: Curve,
+        points: Sequence[_Point],
+        y: list[float],
+        low: list[float],
+        high: list[float],
+    ) -> Series:
+        colour, dashed = self._colours[curve]
+        return Series(
+            name=self._names[curve],
+            x=[point.size_bytes for point in points],
+            y=y,
+            low=low,
+            high=high,
+            colour=colour,
+            dashed=dashed,
+            hover=[_words(point) for point in points],
+        )
+
+    def spread(self) -> Boxes | None:
+        """How far samples are from their median, by size; None without raw samples."""
+        sizes = sorted({point.size_bytes for points in self._points.values() for point in points})
+        series = []
+        for curve, points in self._points.items():
+            by_size = {point.size_bytes: _box(point, self._across(curve)) for point in points}
+            if any(box is not None for box in by_size.values()):
+                colour, dashed = self._colours[curve]
+                boxes = [by_size.get(size) for size in sizes]
+                series.append(BoxSeries(self._names[curve], boxes, colour, dashed))
+        if not series:
+            return None
+        widest, where = max(
+            (box[4], f"{one.name}, {_size(self._group, size)}")
+            for one in series
+            for size, box in zip(sizes, one.boxes, strict=True)
+            if box is not None
+        )
+        return Boxes(
+            key=f"{self._group.key}-spread",
+            title=f"{self._title}: spread of samples",
+            says=f"How far the samples of {self._title} are from their median, by message size: "
+            "boxes from the first to the third quartile, whiskers from the fastest sample to the "
+            f"95th percentile, which is {widest:+.1f} % at most ({where}).",
+            x_title="message size",
+            y_title="sample against median [%]",
+            columns=[_size(self._group, size) for size in sizes],
+            series=series,
+        )
+
+    def ranks(self) -> Heat | None:
+        """Each rank's time against the ranks' median; None without raw samples of several."""
+        sizes = sorted({point.size_bytes for points in self._points.values() for point in points})
+        rows: list[tuple[str, dict[int, tuple[float, float]]]] = []
+        for curve, points in self._points.items():
+            by_size = {point.size_bytes: _by_rank(point) for point in points}
+            ranks = max((len(times) for times in by_size.values()), default=0)
+            for rank in range(ranks if ranks > 1 else 0):
+                cells = {}
+                for size, times in by_size.items():
+                    middle = median(times) if times else 0.0
+                    if rank < len(times) and middle > 0:
+                        cells[size] = (times[rank] / middle - 1) * 100, times[rank]
+                several = len(self._points) > 1
+                name = f"{self._names[curve]} · rank {rank}" if several else f"rank {rank}"
+                rows.append((name, cells))
+        notes = []
+        if len(rows) > _MOST_RANK_ROWS:
+            notes.append(
+                f"{len(rows)} rows are too many: shown are the {_MOST_RANK_ROWS} that are furthest "
+                "from the others"
+            )
+            far = sorted(rows, key=_distance, reverse=True)[:_MOST_RANK_ROWS]
+            kept = {name for name, _ in far}
+            rows = [row for row in rows if row[0] in kept]
+        if not any(cells for _, cells in rows):
+            return None
+        return Heat(
+            key=f"{self._group.key}-ranks",
+            title=f"{self._title}: ranks",
+            says=f"Each rank's own time in {self._title} against the median of the ranks. "
+            + _standing_out(rows, self._group),
+            row_title="",
+            column_title="message size",
+            unit="%",
+            rows=[name for name, _ in rows],
+            columns=[_size(self._group, size) for size in sizes],
+            values=[[_first(cells.get(size)) for size in sizes] for _, cells in rows],
+            texts=[[_percent(cells.get(size)) for size in sizes] for _, cells in rows],
+            hover=[[_rank_words(cells.get(size)) for size in sizes] for _, cells in rows],
+            higher_is_better=False,
+            centred=True,
+            least_span=_LEAST_RANK_SPAN,
+            notes=notes,
+        )
+
+    def _limit(self, number: int) -> float | None:
+        header = self._runs[number].journal.header
+        return link_limit(header.links, header.hosts)
+
+    def _across(self, curve: Curve) -> str:
+        return self._runs[curve[0]].journal.header.settings.across_ranks
+
+
+def _size(group: Group, size_bytes: int) -> str:
+    return "barrier" if group.operation == "barrier" else format_size(size_bytes)
+
+
+def _words(point: _Point) -> str:
+    summary = point.summary
+    words = [
+        f"{format_time_us(summary.time_s)} µs",
+        f"algbw {summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}, "
+        f"busbw {summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s",
+        f"{summary.samples} samples, fastest {format_time_us(point.low_s)}, "
+        f"95th percentile {format_time_us(point.high_s)} µs",
+    ]
+    route = point.results[0].route
+    words += [plain(route)] if route != "native" else []
+    if summary.slowest_rank is not None:
+        words.append(f"rank {summary.slowest_rank} is the slowest")
+    if summary.late_rank is not None:
+        words.append(f"rank {summary.late_rank} comes late")
+    return "; ".join(words)
+
+
+def _rows(point: _Point) -> list[list[float]]:
+    """The times of the clock that the figures are from, as [sample][rank]."""
+    rows: list[list[float]] = []
+    halved = OPERATIONS[point.results[0].case.operation].round_trip
+    for result in point.results:
+        if result.samples is not None and result.summary is not None:
+            times = chosen_times(result.samples, result.summary.clock)
+            rows += [[time / 2 for time in row] for row in times] if halved else times
+    return rows
+
+
+def _box(point: _Point, across_ranks: str) -> tuple[float, float, float, float, float] | None:
+    times = sorted(combine([row for row in _rows(point) if row], across_ranks))
+    if len(times) < 2:
+        return None
+    middle = quantile(times, 0.5)
+    if middle <= 0:
+        return None
+    values = [times[0], *(quantile(times, share) for share in (0.25, 0.5, 0.75, 0.95))]
+    low, first, usual, third, high = ((value / middle - 1) * 100 for value in values)
+    return low, first, usual, third, high
+
+
+def _by_rank(point: _Point) -> list[float]:
+    """The median of each rank."""
+    rows = _rows(point)
+    if not rows or len({len(row) for row in rows}) != 1:
+        return []
+    return [median(times) for times in zip(*rows, strict=True)]
+
+
+def _distance(row: tuple[str, dict[int, tuple[float, float]]]) -> float:
+    shares = [abs(share) for share, _ in row[1].values()]
+    return median(shares) if shares else 0.0
+
+
+def _standing_out(rows: Sequence[tuple[str, dict[int, tuple[float, float]]]], group: Group) -> str:
+    share, name, size = max(
+        (abs(share), name, size) for name, cells in rows for size, (share, _) in cells.items()
+    )
+    return f"The furthest away is {name} with {share:.1f} % at {_size(group, size)}."
+
+
+def _first(cell: tuple[float, float] | None) -> float | None:
+    return None if cell is None else cell[0]
+
+
+def _percent(cell: tuple[float, float] | None) -> str:
+    return "" if cell is None else f"{cell[0]:+.0f}" if abs(cell[0]) >= 0.5 else "0"
+
+
+def _rank_words(cell: tuple[float, float] | None) -> str:
+    return "" if cell is None else f"{cell[0]:+.2f} %, {format_time_us(cell[1])} µs"

@@ -1,0 +1,96 @@
+"""Runs that are drawn together, and what to call their curves: only what tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark.report.text import plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult
+
+# Of a curve: the number of its run, its library, whether it is in place.
+Curve = tuple[int, str, bool]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A journal and what to call it among others."""
+
+    name: str
+    journal: Journal
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one pair of axes can hold: the results of one operation, type, reduction and root.
+
+    ``curves``: the results of each by size, in the order of the runs.
+    """
+
+    operation: str
+    dtype: str
+    reduction: str | None
+    root: int | None
+    curves: dict[Curve, dict[int, list[CaseResult]]]
+
+    @property
+    def key(self) -> str:
+        """For names of files."""
+        words = [self.operation, self.dtype if self.operation != "barrier" else ""]
+        words += [self.reduction or "", "" if self.root is None else f"root{self.root}"]
+        return "-".join(filter(None, words))
+
+
+def groups_of(runs: Sequence[Run]) -> list[Group]:
+    """All collectives of all ranks, in the order in which they were first measured."""
+    found: dict[tuple[str, str, str | None, int | None], Group] = {}
+    for number, run in enumerate(runs):
+        for result in run.journal.results:
+            case = result.case
+            if case.pair is None:
+                key = case.operation, case.dtype, case.reduction, case.root
+                curves = found.setdefault(key, Group(*key, {})).curves
+                curve = curves.setdefault((number, case.ccl, case.in_place), {})
+                curve.setdefault(case.size_bytes, []).append(result)
+    return list(found.values())
+
+
+def group_titles(groups: Sequence[Group]) -> list[str]:
+    """The operation of each, and what tells it from others of the same operation."""
+    titles = []
+    for group in groups:
+        alike = [one for one in groups if one.operation == group.operation]
+        words = [group.operation]
+        if len({one.dtype for one in alike}) > 1:
+            words.append(group.dtype)
+        if len({one.reduction for one in alike}) > 1:
+            words.append(group.reduction or "")
+        if len({one.root for one in alike}) > 1:
+            words.append(f"root {group.root}")
+        titles.append(plain(" ".join(filter(None, words))))
+    return titles
+
+
+def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str]:
+    """What to call each: its run where there are several, its library, its placement."""
+    all_curves = list(curves)
+    several = [len({curve[part] for curve in all_curves}) > 1 for part in range(3)]
+    names = {}
+    for curve in all_curves:
+        number, ccl, in_place = curve
+        words = [runs[number].name if several[0] else "", ccl if several[1] else ""]
+        words.append(("in-place" if in_place else "out-of-place") if several[2] else "")
+        names[curve] = plain(" ".join(filter(None, words)) or ccl)
+    return names
+
+
+def colours(curves: Iterable[Curve]) -> dict[Curve, tuple[int, bool]]:
+    """The number of each curve's colour, and whether it is dashed: placements share a colour."""
+    all_curves = list(curves)
+    kinds = list(dict.fromkeys((number, ccl) for number, ccl, _ in all_curves))
+    both = len({in_place for *_, in_place in all_curves}) > 1
+    return {
+        (number, ccl, in_place): (kinds.index((number, ccl)), both and in_place)
+        for number, ccl, in_place in all_curves
+    }

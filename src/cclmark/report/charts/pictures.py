@@ -1,0 +1,208 @@
+"""Charts as pictures for papers and chats, by matplotlib."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+from cclmark.errors import MissingError
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.model import Boxes, Chart, Heat, Lines
+
+# As on the page: Okabe and Ito's, which people with any colour vision tell apart.
+_COLOURS = (
+    *("#0072b2", "#d55e00", "#009e73", "#b0468c"),
+    *("#a07400", "#3b8fc4", "#444444", "#7a4fb5"),
+)
+_WIDTH, _HEIGHT = 7.0, 4.4  # inches
+_DPI = 160
+_MOST_TICKS = 9
+_MOST_CELLS_WITH_TEXT = (32, 16)
+
+
+def picture(chart: Chart, format: str) -> bytes:
+    """The chart as ``png`` or ``svg``; the same chart gives the same bytes.
+
+    Raises MissingError where matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingError(
+            "pictures need matplotlib: pip install 'cclmark[pictures]', or pip install matplotlib"
+        ) from None
+    height = _HEIGHT
+    if isinstance(chart, Heat):
+        height = min(14.0, max(3.0, 1.6 + 0.32 * len(chart.rows)))
+    settings: Any = {"svg.hashsalt": "cclmark", "font.size": 9, "svg.fonttype": "none"}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A font without some sign draws a box for it, which is said once for each sign.
+        warnings.simplefilter("ignore", UserWarning)
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        axes = figure.subplots()
+        if isinstance(chart, Lines):
+            _lines(axes, chart)
+        elif isinstance(chart, Boxes):
+            _boxes(axes, chart)
+        else:
+            assert isinstance(chart, Heat)
+            _heat(figure, axes, chart)
+        axes.set_title(_literal(chart.title), fontsize=10, loc="left")
+        content = io.BytesIO()
+        metadata = {"Date": None} if format == "svg" else {"Software": None}
+        figure.savefig(content, format=format, dpi=_DPI, metadata=metadata)
+    return content.getvalue()
+
+
+def _literal(text: str) -> str:
+    """What matplotlib would take for a formula is text."""
+    return text.replace("$", r"\$")
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _lines(axes: Any, chart: Lines) -> None:
+    for one in chart.series:
+        colour = _colour(one.colour)
+        style = "--" if one.dashed else "-"
+        if one.low and one.high:
+            axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(
+            one.x,
+            one.y,
+            style,
+            color=colour,
+            marker="o",
+            markersize=3.5,
+            markerfacecolor="white" if one.dashed else colour,
+            linewidth=1.6,
+            label=_literal(one.name),
+        )
+    if chart.x_kind == "bytes":
+        axes.set_xscale("log", base=2)
+        ticks = _byte_ticks([size for one in chart.series for size in one.x])
+        axes.set_xticks(ticks, [format_size(tick) for tick in ticks])
+        axes.minorticks_off()
+    if chart.y_log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    for level in chart.levels:
+        axes.axhline(level.value, color="#56606e", linestyle=":", linewidth=1.2)
+        axes.annotate(
+            _literal(level.name),
+            (0.01, level.value),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            color="#56606e",
+        )
+    _dress(axes, chart.x_title, chart.y_title)
+    if len(chart.series) > 1:
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _byte_ticks(sizes: list[float]) -> list[int]:
+    low = int(min(sizes)).bit_length() - 1
+    high = (int(max(sizes)) - 1).bit_length()
+    step = max(1, -(-(high - low) // (_MOST_TICKS - 1)))
+    return [1 << power for power in range(low, high + 1, step)]
+
+
+def _boxes(axes: Any, chart: Boxes) -> None:
+    number = len(chart.series)
+    width = 0.8 / number
+    for place, one in enumerate(chart.series):
+        stats, positions = [], []
+        for column, box in enumerate(one.boxes):
+            if box is not None:
+                low, first, middle, third, high = box
+                stats.append(
+                    {"whislo": low, "q1": first, "med": middle, "q3": third, "whishi": high}
+                )
+                positions.append(column + (place - (number - 1) / 2) * width)
+        colour = _colour(one.colour)
+        axes.bxp(
+            stats,
+            positions=positions,
+            widths=width * 0.85,
+            showfliers=False,
+            patch_artist=True,
+            boxprops={
+                "facecolor": "white" if one.dashed else colour,
+                "edgecolor": colour,
+                "alpha": 0.75,
+            },
+            medianprops={"color": "black", "linewidth": 1},
+            whiskerprops={"color": colour},
+            capprops={"color": colour},
+        )
+        axes.plot([], [], color=colour, linestyle="--" if one.dashed else "-", label=one.name)
+    step = max(1, -(-len(chart.columns) // _MOST_TICKS))
+    places = list(range(0, len(chart.columns), step))
+    axes.set_xticks(places, [_literal(chart.columns[place]) for place in places])
+    _dress(axes, chart.x_title, chart.y_title)
+    if number > 1:
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _heat(figure: Any, axes: Any, chart: Heat) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    known = [value for row in chart.values for value in row if value is not None]
+    low, high = min(known), max(known)
+    if chart.centred:
+        high = max(abs(low), abs(high), chart.least_span)
+        low = -high
+        colours = ["#0b5cad", "#f7f7f7", "#c2410c"]
+    else:
+        missing = chart.least_span - (high - low)
+        if missing > 0:
+            low, high = low - missing / 2, high + missing / 2
+        colours = ["#f4f7fb", "#0b5cad" if chart.higher_is_better else "#c2410c"]
+    values = [[float("nan") if value is None else value for value in row] for row in chart.values]
+    shown = axes.imshow(
+        values,
+        cmap=LinearSegmentedColormap.from_list("cclmark", colours),
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+    )
+    figure.colorbar(shown, ax=axes, label=_literal(chart.unit), shrink=0.8)
+    step = max(1, -(-len(chart.columns) // _MOST_TICKS))
+    places = list(range(0, len(chart.columns), step))
+    axes.set_xticks(places, [_literal(chart.columns[place]) for place in places])
+    axes.set_yticks(range(len(chart.rows)), [_literal(name) for name in chart.rows])
+    axes.tick_params(length=0)
+    axes.set_xlabel(_literal(chart.column_title))
+    for side in axes.spines.values():
+        side.set_visible(False)
+    if (
+        len(chart.rows) <= _MOST_CELLS_WITH_TEXT[0]
+        and len(chart.columns) <= _MOST_CELLS_WITH_TEXT[1]
+    ):
+        _cell_texts(axes, chart, low, high)
+
+
+def _cell_texts(axes: Any, chart: Heat, low: float, high: float) -> None:
+    for row, line in enumerate(chart.values):
+        for column, value in enumerate(line):
+            text = chart.texts[row][column] if chart.texts else f"{value:.3g}" if value else ""
+            share = 0.0 if value is None or high <= low else (value - low) / (high - low)
+            dark = abs(share - 0.5) > 0.35 if chart.centred else share > 0.55
+            colour = "white" if dark and value is not None else "#1c2430"
+            axes.text(
+                column, row, _literal(text), ha="center", va="center", color=colour, fontsize=7.5
+            )
+
+
+def _dress(axes: Any, x_title: str, y_title: str) -> None:
+    axes.set_xlabel(_literal(x_title))
+    axes.set_ylabel(_literal(y_title))
+    axes.grid(visible=True, color="#e3e7ec", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name in ("top", "right"):
+        axes.spines[name].set_visible(False)

@@ -1,0 +1,185 @@
+"""Copies between devices: how these are connected, a heat map for each matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from cclmark.analysis.statistics import median
+from cclmark.analysis.transfers import Deviation, deviations, figures
+from cclmark.plan.pairs import Pair
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.report.charts.cells import device_names, extremes, least_span
+from cclmark.report.charts.model import Chart, Heat, Lines, Series
+from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure
+from cclmark.report.text import BYTES_PER_GB, plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Header, Relation
+
+
+def connections(header: Header) -> Heat | None:
+    """What each pair of devices is connected by; None where nobody noted it."""
+    relations = [
+        one for one in header.relations if max(one.first, one.second) < len(header.devices)
+    ]
+    if not relations:
+        return None
+    names = device_names(header)
+    by_pair = {(one.first, one.second): one for one in relations}
+    numbers = range(len(names))
+    values: list[list[float | None]] = []
+    texts, hover = [], []
+    for row in numbers:
+        cells = [by_pair.get((row, column)) for column in numbers]
+        rates = [None if one is None else one.limit_bytes_per_s / BYTES_PER_GB for one in cells]
+        values.append([rate or None for rate in rates])
+        texts.append(["" if one is None else plain(one.kind) for one in cells])
+        hover.append(
+            [
+                ""
+                if one is None
+                else f"{plain(one.kind)}"
+                + (f", {one.hops} hops" if one.hops is not None else "")
+                + (f", at most {rate:.0f} GB/s one way" if rate else "")
+                for one, rate in zip(cells, rates, strict=True)
+            ]
+        )
+    kinds = sorted({plain(one.kind) for one in relations})
+    return Heat(
+        key="connections",
+        title="Connections and their limits",
+        says=f"How every two of the {len(names)} devices are connected: {', '.join(kinds)}.",
+        row_title="",
+        column_title="",
+        unit="GB/s",
+        rows=names,
+        columns=names,
+        values=values,
+        texts=texts,
+        hover=hover,
+        least_span=1.0,
+    )
+
+
+def transfer_charts(journal: Journal) -> list[Chart]:
+    """A heat map for each matrix of copies, and the course over sizes or blocks."""
+    collector = MatrixCollector(journal.header, shares=True)
+    matrices: list[Matrix] = []
+    for result in journal.transfers:
+        matrices += collector.add(result)
+    matrices += collector.finish()
+    courses = (
+        _course(journal, "size_bytes", "message size", lambda transfer: transfer.size_bytes),
+        _course(journal, "blocks", "thread blocks", lambda transfer: transfer.blocks),
+    )
+    charts: list[Chart] = [course for course in courses if course is not None]
+    kinds = {(one.first, one.second): one for one in journal.header.relations}
+    usual = {
+        (one.transfer.series(), one.pair): one
+        for one in deviations(journal.transfers, journal.header.relations)
+    }
+    for number, matrix in enumerate(matrices):
+        if any(cell.value is not None for cell in matrix.cells.values()):
+            charts.append(_transfer_heat(number, matrix, kinds, usual))
+    return charts
+
+
+def _transfer_heat(
+    number: int,
+    matrix: Matrix,
+    kinds: Mapping[Pair, Relation],
+    usual: Mapping[tuple[Transfer, Pair], Deviation],
+) -> Heat:
+    rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
+    columns = matrix.columns
+    cells = [[matrix.cells.get((row, column)) for column in columns] for row in rows]
+    values = [[None if cell is None else cell.value for cell in line] for line in cells]
+
+    def far(cell: Cell) -> Deviation | None:
+        if matrix.figure not in ("bandwidth", "latency"):
+            return None
+        return usual.get((cell.result.transfer.series(), cell.pair))
+
+    def text(cell: Cell | None) -> str:
+        if cell is None:
+            return ""
+        if cell.value is None:
+            return plain(cell.note) or "?"
+        found = far(cell)
+        mark = "" if found is None else " ▼" if found.worse else " ▲"
+        return figure(cell.value) + mark
+
+    def words(cell: Cell | None) -> str:
+        if cell is None or cell.value is None:
+            return text(cell)
+        link, found = kinds.get(cell.pair), far(cell)
+        said = [f"{figure(cell.value)} {matrix.unit}"]
+        said += [plain(link.kind)] if link is not None else []
+        if found is not None:
+            share = found.value / found.usual - 1
+            said.append(f"{share:+.0%} beside what is usual for {plain(found.kind)}")
+        return ", ".join(said)
+
+    title = f"{matrix.title[0].upper()}{matrix.title[1:]}"
+    return Heat(
+        key=f"p2p-{number:02}-{matrix.figure}",
+        title=title,
+        says=f"{title}. {extremes(values, matrix.unit, rows, columns)}",
+        row_title="",
+        column_title="",
+        unit=matrix.unit,
+        rows=rows,
+        columns=columns,
+        values=values,
+        texts=[[text(cell) for cell in line] for line in cells],
+        hover=[[words(cell) for cell in line] for line in cells],
+        higher_is_better=matrix.figure in ("bandwidth", "utilisation"),
+        least_span=least_span(values),
+        notes=[part for part in matrix.meaning.split("; ") if part],
+    )
+
+
+def _course(
+    journal: Journal, key: str, x_title: str, of: Callable[[Transfer], int]
+) -> Lines | None:
+    """The median over the pairs against what was swept; None where nothing was."""
+    found: dict[Transfer, dict[int, list[float]]] = {}
+    for result in journal.transfers:
+        transfer = result.transfer
+        if transfer.measure == "latency" or transfer.host_memory:
+            continue
+        alike = msgspec.structs.replace(transfer.series(), **{key: 0})
+        values = [value for _, value in figures(result)]
+        found.setdefault(alike, {}).setdefault(of(transfer), []).extend(values)
+    series: list[Series] = []
+    for alike, by_value in found.items():
+        known = {value: rates for value, rates in sorted(by_value.items()) if rates and value}
+        if len(known) > 1:
+            words = [alike.measure, "" if alike.scope == "pairs" else alike.scope]
+            words += [alike.direction, alike.means]
+            words.append(f"{alike.blocks} blocks" if alike.blocks else "")
+            words.append(format_size(alike.size_bytes) if alike.size_bytes else "")
+            series.append(
+                Series(
+                    name=" ".join(filter(None, words)),
+                    x=list(known),
+                    y=[median(rates) / BYTES_PER_GB for rates in known.values()],
+                    low=[min(rates) / BYTES_PER_GB for rates in known.values()],
+                    high=[max(rates) / BYTES_PER_GB for rates in known.values()],
+                    colour=len(series),
+                )
+            )
+    if not series:
+        return None
+    return Lines(
+        key=f"p2p-by-{key.replace('_', '-')}",
+        title=f"Copies against {x_title}: median over the pairs",
+        says=f"Bandwidth of copies between devices against {x_title}, the median over the pairs "
+        "with the slowest and the fastest pair as a band.",
+        x_title=x_title,
+        y_title="bandwidth [GB/s]",
+        series=series,
+        x_kind="bytes" if key == "size_bytes" else "number",
+    )

@@ -1,0 +1,77 @@
+"""Charts and tables as JSON for the page's script: short, and harmless inside of HTML."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+
+from cclmark.report.charts.model import Chart
+
+_DIGITS = 6
+
+Value = Mapping[str, "Value"] | Sequence["Value"] | str | int | float | bool | None
+
+# What could end a script element, begin a comment or one in it, or end a line of JavaScript.
+_HARMLESS = str.maketrans(
+    {
+        "<": "\\u003c",
+        ">": "\\u003e",
+        "&": "\\u0026",
+        "\u2028": "\\u2028",
+        "\u2029": "\\u2029",
+    }
+)
+
+
+class Encoder:
+    """Encodes parts of a page. Texts of points are kept once: charts of one sweep share them."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """Those that charts refer to by number."""
+        return list(self._places)
+
+    def chart(self, chart: Chart) -> Mapping[str, Value]:
+        """The chart's fields, with its class as ``kind``; texts on points as their numbers."""
+        spelled = self._spelled(chart)
+        assert isinstance(spelled, Mapping)
+        return {"kind": type(chart).__name__.lower(), **spelled}
+
+    def _spelled(self, value: object) -> Value:
+        if is_dataclass(value):
+            return {
+                field.name: self._numbers(own) if field.name == "hover" else self._spelled(own)
+                for field in fields(value)
+                if (own := getattr(value, field.name)) not in ((), [], "", None)
+            }
+        if isinstance(value, float):
+            return shortened(value)
+        if value is None or isinstance(value, str | int):
+            return value
+        assert isinstance(value, Sequence)
+        return [self._spelled(one) for one in value]
+
+    def _numbers(self, texts: object) -> Value:
+        if isinstance(texts, str):
+            return self._places.setdefault(texts, len(self._places))
+        assert isinstance(texts, Sequence)
+        return [self._numbers(one) for one in texts]
+
+
+def shortened(value: float) -> float | int | None:
+    """With as many digits as anyone can see; None for what JSON does not have."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short
+
+
+def for_script(value: Value) -> str:
+    """JSON that can stand in a script element whatever strings it holds."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace").decode().translate(_HARMLESS)

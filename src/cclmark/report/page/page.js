@@ -1,0 +1,438 @@
+"use strict";
+// Draws the charts of a page out of its data, and its table. All text from the data goes through
+// textContent, or through escaped() where Plotly reads a little HTML.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const charts = new Map((data.charts || []).map((chart) => [chart.key, chart]));
+  const root = document.documentElement;
+
+  // Okabe and Ito's colours, which people with any colour vision tell apart; lighter ones on black.
+  const THEMES = {
+    light: {
+      text: "#1c2430", soft: "#56606e", grid: "#e3e7ec", back: "rgba(0,0,0,0)",
+      colours: ["#0072b2", "#d55e00", "#009e73", "#b0468c", "#a07400", "#3b8fc4", "#444444", "#7a4fb5"],
+      good: "#0b5cad", poor: "#f4f7fb", bad: "#c2410c", middle: "#f7f7f7",
+    },
+    dark: {
+      text: "#e6eaf0", soft: "#a4afbd", grid: "#2e3743", back: "rgba(0,0,0,0)",
+      colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#c3a6f0"],
+      good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34",
+    },
+  };
+  const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+  const logged = new Set(); // charts whose reader changed the vertical axis
+
+  const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
+  const shown = (value) =>
+    value === null || value === undefined ? "" : Math.abs(value) >= 1000 ? value.toFixed(0)
+      : Math.abs(value) >= 1 ? value.toFixed(2) : Number(value.toPrecision(3)).toString();
+
+  function formatSize(bytes) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = 0;
+    while (bytes >= 1024 && power < 4) { bytes /= 1024; power += 1; }
+    return `${Number.isInteger(bytes) ? bytes : bytes.toPrecision(4)} ${units[power]}`;
+  }
+
+  function byteTicks(values) {
+    const low = Math.floor(Math.log2(Math.min(...values)));
+    const high = Math.ceil(Math.log2(Math.max(...values)));
+    const step = Math.max(1, Math.ceil((high - low) / 8));
+    const ticks = [];
+    for (let power = low; power <= high; power += step) ticks.push(2 ** power);
+    return { tickvals: ticks, ticktext: ticks.map(formatSize) };
+  }
+
+  function theme() { return THEMES[root.dataset.theme] || THEMES.light; }
+
+  function axis(colours, more) {
+    return Object.assign({
+      gridcolor: colours.grid, linecolor: colours.grid, zerolinecolor: colours.grid,
+      tickfont: { color: colours.soft, size: 12 }, automargin: true, fixedrange: false,
+    }, more);
+  }
+
+  function layout(colours, more) {
+    return Object.assign({
+      paper_bgcolor: colours.back, plot_bgcolor: colours.back, margin: { l: 56, r: 16, t: 8, b: 44 },
+      font: { family: FONT, color: colours.text, size: 13 }, showlegend: true,
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      hoverlabel: { align: "left", namelength: -1 }, hovermode: "closest",
+    }, more);
+  }
+
+  const withAlpha = (hex, alpha) => {
+    const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    return `rgba(${parts.join(",")},${alpha})`;
+  };
+
+  function drawnLines(chart, colours) {
+    const traces = [];
+    const isBytes = (chart.x_kind || "bytes") === "bytes";
+    const all = chart.series.flatMap((one) => one.x);
+    for (const one of chart.series) {
+      const colour = colours.colours[(one.colour || 0) % colours.colours.length];
+      const group = escaped(one.name);
+      if (one.low && one.high && one.x.length > 1) {
+        traces.push({
+          x: one.x.concat(one.x.slice().reverse()), y: one.high.concat(one.low.slice().reverse()),
+          type: "scatter", mode: "lines", fill: "toself", fillcolor: withAlpha(colour, 0.16),
+          line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: group,
+        });
+      }
+      traces.push({
+        x: one.x, y: one.y, type: "scatter", mode: "lines+markers", name: group, legendgroup: group,
+        line: { color: colour, width: 2, dash: one.dashed ? "dash" : "solid" },
+        marker: { size: 6, symbol: one.dashed ? "circle-open" : "circle" },
+        customdata: one.x.map((x, at) => {
+          const where = isBytes ? formatSize(x) : shown(x);
+          const more = one.hover ? escaped(text(one.hover[at])).replaceAll("; ", "<br>") : shown(one.y[at]);
+          return `<b>${group}</b>, ${where}<br>${more}`;
+        }),
+        hovertemplate: "%{customdata}<extra></extra>",
+      });
+    }
+    const log = logged.has(chart.key) ? !chart.y_log : Boolean(chart.y_log);
+    const x = isBytes ? Object.assign({ type: "log" }, byteTicks(all)) : {};
+    const y = log ? { type: "log", dtick: 1, minor: { showgrid: false } } : { rangemode: "tozero" };
+    const shapes = (chart.levels || []).map((level) => ({
+      type: "line", xref: "paper", x0: 0, x1: 1, y0: level.value, y1: level.value,
+      line: { color: colours.soft, width: 1.5, dash: "dot" },
+    }));
+    const annotations = (chart.levels || []).map((level) => ({
+      xref: "paper", x: 0.005, y: log ? Math.log10(level.value) : level.value, yanchor: "bottom", xanchor: "left",
+      text: escaped(level.name), showarrow: false, font: { color: colours.soft, size: 12 },
+    }));
+    return {
+      traces,
+      layout: layout(colours, {
+        xaxis: axis(colours, Object.assign({ title: { text: escaped(chart.x_title) } }, x)),
+        yaxis: axis(colours, Object.assign({ title: { text: escaped(chart.y_title) } }, y)),
+        shapes, annotations, showlegend: chart.series.length > 1,
+      }),
+    };
+  }
+
+  function drawnBoxes(chart, colours) {
+    const traces = chart.series.map((one) => {
+      const known = one.boxes.map((box, at) => (box ? at : -1)).filter((at) => at >= 0);
+      const colour = colours.colours[(one.colour || 0) % colours.colours.length];
+      const part = (number) => known.map((at) => one.boxes[at][number]);
+      return {
+        type: "box", name: escaped(one.name), x: known.map((at) => escaped(chart.columns[at])),
+        lowerfence: part(0), q1: part(1), median: part(2), q3: part(3), upperfence: part(4),
+        line: { color: colour, width: 1.25 }, fillcolor: withAlpha(colour, one.dashed ? 0.05 : 0.35),
+        whiskerwidth: 0.6, hoverinfo: "y+name",
+      };
+    });
+    return {
+      traces,
+      layout: layout(colours, {
+        boxmode: "group", showlegend: chart.series.length > 1,
+        xaxis: axis(colours, {
+          title: { text: escaped(chart.x_title) }, type: "category", categoryorder: "array",
+          categoryarray: chart.columns.map(escaped), nticks: 10,
+        }),
+        yaxis: axis(colours, { title: { text: escaped(chart.y_title) }, ticksuffix: " %" }),
+      }),
+    };
+  }
+
+  function drawnHeat(chart, colours) {
+    const values = chart.values;
+    const known = values.flat().filter((value) => value !== null);
+    let low = Math.min(...known), high = Math.max(...known);
+    const span = chart.least_span || 0;
+    let scale;
+    if (chart.centred) {
+      high = Math.max(Math.abs(low), Math.abs(high), span);
+      low = -high;
+      scale = [[0, colours.good], [0.5, colours.middle], [1, colours.bad]];
+    } else {
+      if (high - low < span) { const middle = (high + low) / 2; low = middle - span / 2; high = middle + span / 2; }
+      scale = chart.higher_is_better === false
+        ? [[0, colours.poor], [1, colours.bad]] : [[0, colours.poor], [1, colours.good]];
+    }
+    const cellText = chart.texts && chart.texts.length ? chart.texts : values.map((row) => row.map(shown));
+    const hover = values.map((row, r) => row.map((value, c) => {
+      const said = chart.hover ? text(chart.hover[r][c]) : "";
+      const what = said || (value === null ? "" : `${shown(value)} ${chart.unit}`);
+      return `<b>${escaped(chart.rows[r])}</b>, ${escaped(chart.columns[c])}<br>${escaped(what)}`;
+    }));
+    const fits = chart.columns.length <= 16 && chart.rows.length <= 32;
+    const trace = {
+      type: "heatmap", z: values, x: chart.columns.map((_, at) => at), y: chart.rows.map((_, at) => at),
+      zmin: low, zmax: high, colorscale: scale, xgap: 2, ygap: 2, customdata: hover,
+      hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false,
+      colorbar: { thickness: 10, outlinewidth: 0, title: { text: escaped(chart.unit), side: "top" }, tickfont: { color: colours.soft } },
+      text: cellText.map((row) => row.map(escaped)), texttemplate: fits ? "%{text}" : "", textfont: { size: 12 },
+    };
+    const step = Math.max(1, Math.ceil(chart.columns.length / 10));
+    const places = chart.columns.map((_, at) => at).filter((at) => at % step === 0);
+    // Cells without a value are not drawn: what there is to say of them stands there as a note.
+    const annotations = [];
+    if (fits) {
+      values.forEach((row, r) => row.forEach((value, c) => {
+        if (value === null && cellText[r][c]) {
+          annotations.push({ x: c, y: r, text: escaped(cellText[r][c]), showarrow: false, font: { color: colours.soft, size: 12 } });
+        }
+      }));
+    }
+    return {
+      traces: [trace],
+      layout: layout(colours, {
+        showlegend: false, annotations,
+        xaxis: axis(colours, {
+          title: { text: escaped(chart.column_title || "") }, tickvals: places,
+          ticktext: places.map((at) => escaped(chart.columns[at])), showgrid: false, zeroline: false,
+        }),
+        yaxis: axis(colours, {
+          autorange: "reversed", tickvals: chart.rows.map((_, at) => at), ticktext: chart.rows.map(escaped),
+          showgrid: false, zeroline: false,
+        }),
+      }),
+    };
+  }
+
+  const DRAWN = { lines: drawnLines, boxes: drawnBoxes, heat: drawnHeat };
+
+  function draw(figure) {
+    const chart = charts.get(figure.dataset.chart);
+    const plot = figure.querySelector(".plot");
+    if (chart.kind === "heat") plot.style.height = `${Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length))}rem`;
+    const made = DRAWN[chart.kind](chart, theme());
+    figure.dataset.drawn = "yes";
+    return Plotly.react(plot, made.traces, made.layout, { displayModeBar: false, responsive: true, scrollZoom: false });
+  }
+
+  function button(label, act) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = label;
+    made.addEventListener("click", act);
+    return made;
+  }
+
+  function cell(row, name, content) {
+    const made = document.createElement(name);
+    made.textContent = content;
+    if (name === "th") made.scope = row.parentNode && row.parentNode.tagName === "THEAD" ? "col" : "row";
+    row.append(made);
+    return made;
+  }
+
+  // The figures of a chart as a table: for those who do not see it, and to copy from.
+  function valuesOf(chart) {
+    if (chart.kind === "heat") {
+      return { head: ["", ...chart.columns], rows: chart.rows.map((name, r) => [name, ...chart.values[r].map((value, c) => {
+        const said = chart.texts && chart.texts.length ? chart.texts[r][c] : "";
+        return said || shown(value);
+      })]) };
+    }
+    if (chart.kind === "boxes") {
+      return { head: ["", ...chart.series.map((one) => one.name)], rows: chart.columns.map((name, at) => [
+        name, ...chart.series.map((one) => (one.boxes[at] ? one.boxes[at].map(shown).join(" / ") : "")),
+      ]) };
+    }
+    const places = [...new Set(chart.series.flatMap((one) => one.x))].sort((a, b) => a - b);
+    const isBytes = (chart.x_kind || "bytes") === "bytes";
+    return { head: [chart.x_title, ...chart.series.map((one) => one.name)], rows: places.map((x) => [
+      isBytes ? formatSize(x) : shown(x), ...chart.series.map((one) => shown(one.y[one.x.indexOf(x)])),
+    ]) };
+  }
+
+  function addTools(figure) {
+    const chart = charts.get(figure.dataset.chart);
+    const tools = figure.querySelector(".tools");
+    const plot = figure.querySelector(".plot");
+    const save = (format) => Plotly.downloadImage(plot, { format, filename: chart.key, width: 1000, height: 620, scale: format === "png" ? 2 : 1 });
+    tools.append(button("PNG", () => save("png")), button("SVG", () => save("svg")));
+    for (const [index, format] of ["PNG", "SVG"].entries()) {
+      tools.children[index].setAttribute("aria-label", `Save ${chart.title} as ${format}`);
+    }
+    if (chart.kind === "lines") {
+      const log = button("", () => {
+        if (!logged.delete(chart.key)) logged.add(chart.key);
+        label();
+        draw(figure);
+      });
+      const label = () => {
+        const isLog = logged.has(chart.key) ? !chart.y_log : Boolean(chart.y_log);
+        log.textContent = isLog ? "Linear axis" : "Logarithmic axis";
+      };
+      label();
+      tools.append(log);
+    }
+    const details = document.createElement("details");
+    const summary = document.createElement("summary");
+    summary.textContent = "Values";
+    details.append(summary);
+    details.addEventListener("toggle", () => {
+      if (details.children.length > 1) return;
+      const box = document.createElement("div");
+      box.className = "scroll";
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", `Values of ${chart.title}`);
+      const table = document.createElement("table");
+      const { head, rows } = valuesOf(chart);
+      const headRow = table.createTHead().insertRow();
+      for (const name of head) cell(headRow, name === "" ? "td" : "th", name);
+      const body = table.createTBody();
+      for (const row of rows) {
+        const line = body.insertRow();
+        row.forEach((content, at) => cell(line, at === 0 ? "th" : "td", content));
+      }
+      box.append(table);
+      details.append(box);
+    }, { passive: true });
+    tools.append(details);
+  }
+
+  // ---- the table of all cases
+  const FIRST_ROWS = 100;
+  const table = { sort: -1, down: false, all: false, words: [] };
+
+  function matching() {
+    const rows = table.words.length
+      ? data.rows.filter((row) => table.words.every((word) => row.some((one) => one !== null && String(one).toLowerCase().includes(word))))
+      : data.rows.slice();
+    if (table.sort >= 0) {
+      const sign = table.down ? -1 : 1;
+      const key = (row) => row[table.sort];
+      rows.sort((a, b) => {
+        const one = key(a), other = key(b);
+        if (one === null || other === null) return (one === null) - (other === null);
+        if (typeof one === "number" && typeof other === "number") return sign * (one - other);
+        return sign * String(one).localeCompare(String(other));
+      });
+    }
+    return rows;
+  }
+
+  function fillTable() {
+    const rows = matching();
+    const some = table.all ? rows : rows.slice(0, FIRST_ROWS);
+    const body = document.createElement("tbody");
+    for (const row of some) {
+      const line = body.insertRow();
+      row.forEach((content) => {
+        const made = line.insertCell();
+        if (typeof content === "number") made.className = "number";
+        made.textContent = content === null ? "" : content;
+      });
+    }
+    document.querySelector("#cases tbody").replaceWith(body);
+    document.getElementById("count").textContent =
+      rows.length === data.rows.length ? `${rows.length} rows` : `${rows.length} of ${data.rows.length} rows`;
+    const more = document.getElementById("more");
+    more.hidden = some.length === rows.length;
+    more.textContent = `Show all ${rows.length}`;
+    document.querySelectorAll("#cases thead th").forEach((head, at) => {
+      head.setAttribute("aria-sort", at !== table.sort ? "none" : table.down ? "descending" : "ascending");
+    });
+  }
+
+  function csv() {
+    // What a spreadsheet would take for a formula is disarmed.
+    const quoted = (value) => {
+      if (value === null) return "";
+      if (typeof value === "number") return String(value);
+      const safe = /^\s*[=+\-@]/.test(value) ? `'${value}` : value;
+      return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    };
+    const lines = [data.columns, ...matching()].map((row) => row.map(quoted).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    link.download = data.fileName;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  function setUpTable() {
+    const head = document.querySelector("#cases thead");
+    if (!head) return;
+    const row = head.insertRow();
+    data.columns.forEach((name, at) => {
+      const made = document.createElement("th");
+      made.scope = "col";
+      made.append(button(name.replaceAll("_", " "), () => {
+        table.down = table.sort === at ? !table.down : false;
+        table.sort = at;
+        fillTable();
+      }));
+      row.append(made);
+    });
+    document.getElementById("filter").addEventListener("input", (event) => {
+      table.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      table.all = false;
+      fillTable();
+    });
+    document.getElementById("more").addEventListener("click", () => { table.all = true; fillTable(); });
+    document.getElementById("csv").addEventListener("click", csv);
+    fillTable();
+  }
+
+  // ---- theme
+  const stored = () => { try { return localStorage.getItem("cclmark-theme"); } catch { return null; } };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const figures = [...document.querySelectorAll("figure[data-chart]")];
+
+  function applyTheme(name) {
+    root.dataset.theme = name;
+    const toggle = document.getElementById("theme");
+    toggle.hidden = false;
+    toggle.textContent = name === "dark" ? "Light" : "Dark";
+    toggle.setAttribute("aria-label", `Switch to ${toggle.textContent.toLowerCase()} colours`);
+    for (const figure of figures) if (figure.dataset.drawn) draw(figure);
+  }
+
+  // Plotly is large: it is run once the page has been shown. Its hash is in the page's policy.
+  function runPlotly() {
+    const source = document.getElementById("plotly");
+    if (!source || window.Plotly) return;
+    const script = document.createElement("script");
+    script.textContent = source.textContent;
+    document.head.append(script);
+    source.remove();
+  }
+
+  applyTheme(stored() || (dark.matches ? "dark" : "light"));
+  document.getElementById("theme").addEventListener("click", () => {
+    const name = root.dataset.theme === "dark" ? "light" : "dark";
+    try { localStorage.setItem("cclmark-theme", name); } catch { /* a page from a file may have none */ }
+    applyTheme(name);
+  });
+  dark.addEventListener("change", () => { if (!stored()) applyTheme(dark.matches ? "dark" : "light"); });
+
+  // Charts are drawn when they come near: a page of hundreds opens as fast as one of two.
+  const watch = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        watch.unobserve(entry.target);
+        draw(entry.target);
+      }
+    }
+  }, { rootMargin: "400px" });
+
+  // On paper all charts are drawn, in light colours, and all rows are there.
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    table.all = true;
+    if (document.querySelector("#cases")) fillTable();
+    runPlotly();
+    for (const figure of figures) draw(figure);
+  });
+  addEventListener("afterprint", () => { if (before) applyTheme(before); });
+
+  setUpTable();
+  for (const figure of figures) addTools(figure);
+  root.dataset.ready = "yes";
+  requestAnimationFrame(() => setTimeout(() => {
+    runPlotly();
+    for (const figure of figures) watch.observe(figure);
+  }));
+})();

@@ -1,0 +1,141 @@
+"""Puts a page together: the template, its style, its script, Plotly's, and the data.
+
+The page may do nothing but run the two scripts, whose hashes stand in its Content-Security-Policy:
+nothing in the data can become one, and nothing is fetched. Styles may stand on elements, because
+Plotly puts them there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+
+from cclmark.errors import MissingError
+from cclmark.report.charts.model import Chart
+from cclmark.report.insights import Insight
+from cclmark.report.page.encode import Encoder, Value, for_script
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A list of names and what there is to say of each, under a title."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table. ``numeric``: how many columns from the right are numbers."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: int = 0
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part with a heading, texts and charts. ``key`` is its place in the page."""
+
+    key: str
+    title: str
+    words: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+    facts: Sequence[Facts] = ()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The raw table: a cell for each of ``columns``, strings, numbers or None."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | int | float | None]]
+    file_name: str = "cclmark.csv"
+
+
+@dataclass(frozen=True)
+class Page:
+    """All of it. ``insights`` are grouped by the name of their run, empty for the only one."""
+
+    title: str
+    subtitle: str
+    lead: Sequence[str]
+    insights: Sequence[tuple[str, Sequence[Insight]]]
+    sections: Sequence[Section]
+    rows: Rows
+    peaks: Table | None = None
+    made_by: str = ""
+    links: Sequence[tuple[str, str]] = field(default=())
+
+
+def render(page: Page) -> str:
+    """The page as HTML. Raises MissingError where Plotly's script is not installed."""
+    encoder = Encoder()
+    charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
+    data: dict[str, Value] = {
+        "charts": charts,
+        "columns": list(page.rows.columns),
+        "rows": [list(row) for row in page.rows.rows],
+        "fileName": page.rows.file_name,
+        "texts": encoder.texts,
+    }
+    script = _asset("page.js")
+    plotly = plotly_script() if charts else ""
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        style=_asset("page.css"),
+        script=script,
+        plotly=plotly,
+        policy=_policy([one for one in (plotly, script) if one]),
+        data=for_script(data),
+    )
+
+
+@cache
+def plotly_script() -> str:
+    """Plotly's script. Raises MissingError."""
+    try:
+        script = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    except (ModuleNotFoundError, OSError):
+        raise MissingError(
+            "charts need Plotly's script: install it with pip install 'plotly>=6'"
+        ) from None
+    if "</script" in script.lower():
+        raise MissingError("this Plotly cannot stand inside of a page: pip install 'plotly>=6'")
+    return script
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(__package__) / name).read_text("utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'"
+        for one in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )

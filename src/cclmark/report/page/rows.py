@@ -1,0 +1,81 @@
+"""The table of all cases, as the page shows and hands it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.report.charts.naming import Run
+from cclmark.report.csv_format import COLUMNS, Cell, case_cells
+from cclmark.report.page.encode import shortened
+from cclmark.report.page.page import Rows
+from cclmark.report.text import plain
+from cclmark.results.schema import CheckResult, TransferResult
+
+_TRANSFER_COLUMNS = (
+    *("measure", "scope", "means", "direction", "flows", "size_bytes", "status", "reason"),
+    *("time_us", "min_us", "max_us", "samples", "bandwidth_gbps", "wrong"),
+)
+_CHECK_COLUMNS = ("check", "status", "reason", "duration_s")
+
+
+def rows_of(runs: Sequence[Run]) -> Rows:
+    """All cases of all runs; columns that are empty everywhere are left out."""
+    lines: list[dict[str, Cell]] = []
+    for run in runs:
+        first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
+        for result in run.journal.results:
+            cells = dict(zip(COLUMNS, case_cells(result), strict=True))
+            if result.case.pair is not None:
+                cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"
+            lines.append(first | cells)
+        lines += [first | _of_transfer(one) for one in run.journal.transfers]
+        lines += [first | _of_check(one) for one in run.journal.checks]
+    order = dict.fromkeys(
+        ("run", *COLUMNS[:3], "pair", *COLUMNS[3:], *_TRANSFER_COLUMNS, *_CHECK_COLUMNS)
+    )
+    used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
+    used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
+    return Rows(used, [[_clean(line.get(name)) for name in used] for line in lines])
+
+
+def _clean(cell: Cell) -> Cell:
+    if isinstance(cell, float):
+        return shortened(cell)
+    return plain(cell) if isinstance(cell, str) else cell
+
+
+def _of_transfer(result: TransferResult) -> dict[str, Cell]:
+    transfer, summary = result.transfer, result.summary
+    flows = ", ".join(f"{start}→{end}" for start, end in transfer.flows[:8])
+    if transfer.host_memory:
+        way = "→" if transfer.to_host else "←"
+        flows = f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
+    cells: dict[str, Cell] = {
+        "measure": transfer.measure,
+        "scope": transfer.scope,
+        "means": transfer.means,
+        "direction": transfer.direction,
+        "flows": flows + (" …" if len(transfer.flows) > 8 else ""),
+        "size_bytes": transfer.size_bytes,
+        "status": result.status,
+        "reason": result.reason,
+        "wrong": None if result.verification is None else result.verification.wrong,
+    }
+    if summary is not None:
+        cells |= {
+            "time_us": summary.time_s * 1e6,
+            "min_us": summary.min_s * 1e6,
+            "max_us": summary.max_s * 1e6,
+            "samples": summary.samples,
+            "bandwidth_gbps": summary.bytes_per_s / 1e9 or None,
+        }
+    return cells
+
+
+def _of_check(result: CheckResult) -> dict[str, Cell]:
+    return {
+        "check": result.check.name,
+        "status": result.status,
+        "reason": result.reason,
+        "duration_s": result.duration_s,
+    }

@@ -1,0 +1,217 @@
+"""The report of journals: one, or several beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cclmark import __version__
+from cclmark.analysis.findings import findings
+from cclmark.analysis.limits import link_limit
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.collectives import collective_charts
+from cclmark.report.charts.model import Chart
+from cclmark.report.charts.naming import Run, group_titles, groups_of
+from cclmark.report.charts.pairs import pair_charts
+from cclmark.report.charts.transfers import connections, transfer_charts
+from cclmark.report.head import device_lines, link_lines, method_of
+from cclmark.report.insights import insights, measured_words
+from cclmark.report.page.page import Facts, Page, Section, Table
+from cclmark.report.page.rows import rows_of
+from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+
+_SLUG = str.maketrans({" ": "-", ".": "-"})
+
+
+def page_of(runs: Sequence[Run], title: str = "") -> Page:
+    """Everything that ``runs`` hold. There is at least one."""
+    several = len(runs) > 1
+    return Page(
+        title=title or _title(runs),
+        subtitle=_subtitle(runs),
+        lead=[
+            (f"{run.name}: " if several else "Measured: ") + measured_words(run.journal)
+            for run in runs
+        ],
+        insights=[(run.name if several else "", insights(run.journal)) for run in runs],
+        sections=[*chart_sections(runs), *_machine_sections(runs)],
+        rows=rows_of(runs),
+        peaks=_peaks(runs),
+        made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
+        "rank unless the method says otherwise; GB/s are 10⁹ bytes per second.",
+    )
+
+
+def chart_sections(runs: Sequence[Run]) -> list[Section]:
+    """The parts with charts."""
+    groups = groups_of(runs)
+    sections = []
+    for group, title in zip(groups, group_titles(groups), strict=True):
+        charts = collective_charts(group, title, runs)
+        if charts:
+            sections.append(Section(group.key.translate(_SLUG), title, charts=charts))
+    for number, run in enumerate(runs):
+        name = f" ({run.name})" if len(runs) > 1 else ""
+        mark = f"-{number}" if len(runs) > 1 else ""
+        pairs = pair_charts(run.journal)
+        if pairs:
+            sections.append(Section(f"pairs{mark}", f"Pairs{name}", charts=_marked(pairs, mark)))
+        copies = transfer_charts(run.journal)
+        if copies:
+            wiring = connections(run.journal.header)
+            charts = [*([wiring] if wiring is not None else []), *copies]
+            sections.append(Section(f"p2p{mark}", f"Copies{name}", charts=_marked(charts, mark)))
+    return sections
+
+
+def _marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
+    """With keys that no other run's have."""
+    return [replace(chart, key=f"{chart.key}{mark}") for chart in charts]
+
+
+def _title(runs: Sequence[Run]) -> str:
+    header = runs[0].journal.header
+    operations = list(
+        dict.fromkeys(result.case.operation for run in runs for result in run.journal.results)
+    )
+    what = ", ".join(operations[:3]) + (
+        f" and {len(operations) - 3} more" if len(operations) > 3 else ""
+    )
+    if not what:
+        what = "copies between devices" if runs[0].journal.transfers else "checks"
+    names = list(dict.fromkeys(plain(device.name) for device in header.devices))
+    on = (
+        f"{len(header.devices)} × {names[0]}"
+        if len(names) == 1
+        else f"{len(header.devices)} devices"
+    )
+    return f"{plain(what)} on {on}"
+
+
+def _subtitle(runs: Sequence[Run]) -> str:
+    if len(runs) > 1:
+        return f"{len(runs)} runs: " + ", ".join(run.name for run in runs)
+    header = runs[0].journal.header
+    started = plain(header.started_at).replace("T", " ")[:16]
+    return (
+        f"{plain(header.machine.hostname)}, {started} UTC, cclmark {plain(header.cclmark_version)}"
+    )
+
+
+def _peaks(runs: Sequence[Run]) -> Table | None:
+    """The best bandwidth and the smallest message's time of each operation."""
+    rows = []
+    shares = False
+    for run in runs:
+        header = run.journal.header
+        limit = link_limit(header.links, header.hosts)
+        for found in findings([one for one in run.journal.results if one.case.pair is None]):
+            peak, latency = found.peak.summary, found.latency.summary
+            if peak is None or latency is None:
+                continue
+            name = plain(found.name)
+            cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
+            if found.operation == "barrier":
+                cells += ["", "", "", format_time_us(latency.time_s), ""]
+            else:
+                share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
+                shares |= bool(share)
+                cells += [
+                    f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
+                    f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}",
+                    share,
+                    format_time_us(latency.time_s),
+                    format_size(found.latency.case.size_bytes),
+                ]
+            rows.append(cells)
+    if not rows:
+        return None
+    head = ["operation", "peak busbw GB/s", "at", "of link limit", "shortest time µs", "at"]
+    if not shares:
+        head.pop(3)
+        for row in rows:
+            row.pop(3)
+    return Table("Peak bus bandwidth and time of the smallest message", head, rows, len(head) - 1)
+
+
+def _machine_sections(runs: Sequence[Run]) -> list[Section]:
+    facts, environment, method = [], [], []
+    for run in runs:
+        name = f" of {run.name}" if len(runs) > 1 else ""
+        header = run.journal.header
+        machine = header.machine
+        rows = [
+            ("host", plain(machine.hostname)),
+            ("system", f"{plain(machine.system)}, kernel {plain(machine.kernel)}"),
+            (
+                "processor",
+                f"{plain(machine.processor)}, {machine.processors} processors, "
+                f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}",
+            ),
+            ("memory", format_size(machine.memory_bytes)),
+        ]
+        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
+        rows += [("links", line) for line in link_lines(header.links) if line]
+        rows += [
+            (f"library {plain(one.name)}", f"{plain(one.version)}  {plain(one.path)}")
+            for one in header.libraries
+        ]
+        rows += [
+            (
+                "another host",
+                f"{plain(one.machine.hostname)}, {plain(one.machine.system)}, kernel "
+                f"{plain(one.machine.kernel)}",
+            )
+            for one in header.hosts[1:]
+        ]
+        rows += [("notice", plain(text)) for text in header.notices]
+        facts.append(Facts(f"Machine and libraries{name}", rows))
+        if header.environment:
+            environment.append(
+                Facts(
+                    f"Environment{name}",
+                    [
+                        (plain(key), plain(value))
+                        for key, value in sorted(header.environment.items())
+                    ],
+                )
+            )
+        method.append(Facts(f"Method{name}", _method_rows(run)))
+    sections = [Section("machine", "Machine", facts=facts)]
+    if environment:
+        sections.append(Section("environment", "Environment", facts=environment))
+    sections.append(Section("method", "Method", words=_METHOD_WORDS, facts=method))
+    return sections
+
+
+_METHOD_WORDS = (
+    "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
+    "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
+    "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
+    "whatever the number of ranks (as in nccl-tests).",
+)
+
+
+def _method_rows(run: Run) -> list[tuple[str, str]]:
+    journal = run.journal
+    header, settings = journal.header, journal.header.settings
+    rows = [
+        ("command", plain(" ".join(header.command))),
+        ("started", plain(header.started_at)),
+        ("in words", method_of(settings)),
+        ("timing", plain(settings.timing)),
+        ("across ranks", plain(settings.across_ranks)),
+        (
+            "precision",
+            f"±{settings.precision:.3g} of the median, at most {settings.max_time_s:g} s",
+        ),
+        ("seed", str(settings.seed)),
+        ("run", plain(header.run_id)),
+    ]
+    if header.launcher:
+        rows.append(("started by", plain(header.launcher)))
+    if journal.footer is not None:
+        rows.append(
+            ("took", f"{journal.footer.duration_s:.1f} s, exit code {journal.footer.exit_code}")
+        )
+    return rows
