@@ -19,9 +19,9 @@ def compare_command() -> click.Command:
             click.Argument(["after"], nargs=-1, required=True, metavar="AFTER..."),
             click.Option(
                 ["--format"],
-                type=click.Choice(["table", "markdown", "json"]),
+                type=click.Choice(["table", "markdown", "json", "html"]),
                 default="table",
-                help="How to print it [table].",
+                help="How to print it [table]; html draws both on the same axes.",
             ),
             click.Option(
                 ["-O", "--output"],

@@ -36,6 +36,8 @@ def compare_journals(
     first = _side(before)
     comparisons = [_comparison(first, _side(text)) for text in after]
     written = Output(output)
+    if format == "html" and written.is_terminal:
+        raise UsageError("--format html is a page: say where to with -O FILE.html")
     try:
         written.write(_printed(comparisons, format, colours=written.takes_colours))
     finally:
@@ -115,6 +117,11 @@ def _comparison(before: Side, after: Side) -> Comparison:
 def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:
     if format == "json":
         return comparison_json(comparisons)
+    if format == "html":
+        from cclmark.report.page.comparison_page import comparison_page
+        from cclmark.report.page.page import render
+
+        return render(comparison_page(comparisons))
     if format == "markdown":
         return "\n".join(comparison_markdown(one) for one in comparisons)
     paint = ansi if colours else unpainted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,9 @@ def report_journals(
     Raises UsageError for journals that cannot be read or hold nothing, and for places that cannot
     be written; MissingError where what draws is not installed.
     """
+    # Millions of small lists are made and all are kept: looking for circles among them would take a
+    # fifth of the time of this short command.
+    gc.disable()
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
         path = output or Path(f"{Path(_path_of(journals[0])).stem}.html")

@@ -47,7 +47,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     if not comparison.differences:
         lines.append("  differs    nothing that the journals tell")
     if any(one.assumed for one in comparison.found):
-        lines.append(f"  noise      {_assumption()}")
+        lines.append(f"  noise      {assumption()}")
     shown = _in_groups(comparison.found)
     group = ""
     for one in shown:
@@ -61,7 +61,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     means = ", ".join(f"{band.name} {band.ratio:.3f} ({band.count})" for band in bands(shown))
     if means:
         lines.append(f"  time after over time before, geometric means: {means}")
-    lines.append(f"  {_tally(comparison.found)}")
+    lines.append(f"  {tally(comparison.found)}")
     lines += [f"  {text}" for text in _reasons(comparison.found)]
     return lines
 
@@ -71,7 +71,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     differences = [f"- {escape(text)}" for text in comparison.differences]
     shown = _in_groups(comparison.found)
     apart = [one for one in shown if one.verdict in ("slower", "faster")]
-    parts = [f"**{escape(_title(comparison))}**: {escape(_tally(comparison.found))}."]
+    parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
     if differences:
         parts.append("\n".join(differences))
     if means := bands(shown):
@@ -85,7 +85,7 @@ def comparison_markdown(comparison: Comparison) -> str:
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
     if any(one.assumed for one in comparison.found):
-        parts.append(escape(f"Noise: {_assumption()}."))
+        parts.append(escape(f"Noise: {assumption()}."))
     return "\n\n".join(parts) + "\n"
 
 
@@ -131,7 +131,8 @@ def _title(comparison: Comparison) -> str:
     return f"{sides[1]} against {sides[0]}"
 
 
-def _assumption() -> str:
+def assumption() -> str:
+    """How large the noise from run to run is taken to be."""
     return (
         f"assumed to be {RUN_NOISE_S * 1e6:g} µs and {RUN_NOISE_SHARE:.1%} from run to run: three "
         "runs of each would tell (FILE,FILE,FILE)"
@@ -207,7 +208,8 @@ def _markdown_table(found: Sequence[Compared]) -> str:
     return "\n".join(lines)
 
 
-def _tally(found: Sequence[Compared]) -> str:
+def tally(found: Sequence[Compared]) -> str:
+    """How many of each verdict."""
     counts = Counter(one.verdict for one in found)
     words = [f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict]]
     return f"{len(found)} cases: {', '.join(words)}"

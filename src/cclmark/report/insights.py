@@ -1,4 +1,4 @@
-"""What a run says, in plain words: what was measured, what stands out, what to do about it.
+"""What a run says in plain words: what was measured, what stands out, what to do about it.
 
 Safe to print: see report.text.
 """
@@ -66,6 +66,50 @@ def measured_words(journal: Journal) -> str:
     return f"{_listed(parts) or 'Nothing yet'} on {devices or 'no device'} of {where}{by}."
 
 
+def headline(journal: Journal) -> str:
+    """The figure to remember, in a sentence; empty where nothing was measured."""
+    limit = link_limit(journal.header.links, journal.header.hosts)
+    found = [one for one in findings(_of_all_ranks(journal)) if one.operation != "barrier"]
+    best = max(found, key=lambda one: _busbw(one.peak.summary), default=None)
+    if best is not None and best.peak.summary is not None and best.latency.summary is not None:
+        rate = _busbw(best.peak.summary)
+        share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
+        size = format_size(best.peak.case.size_bytes)
+        quick = min(found, key=lambda one: _time_s(one.latency.summary))
+        assert quick.latency.summary is not None
+        return (
+            f"{plain(best.name)} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at {size}"
+            f"{share}. The shortest time is {format_time_us(quick.latency.summary.time_s)} µs: "
+            f"{plain(quick.name)} of {format_size(quick.latency.case.size_bytes)}."
+        )
+    rates = sorted(
+        (one.summary.flow_bytes_per_s[0], one.transfer)
+        for one in journal.transfers
+        if one.summary is not None
+        and one.summary.flow_bytes_per_s
+        and one.status == "ok"
+        and (one.transfer.scope, one.transfer.measure) == ("pairs", "unidirectional")
+    )
+    if not rates:
+        return ""
+    (low, _), (high, fastest) = rates[0], rates[-1]
+    most = max((one.limit_bytes_per_s for one in journal.header.relations), default=0.0)
+    share = f", {high / most:.0%} of the {most / 1e9:.0f} GB/s that its links carry" if most else ""
+    return (
+        f"The fastest copy between two devices runs at {high / BYTES_PER_GB:.1f} GB/s ("
+        f"{plain(fastest.means)}, {plain(fastest.direction)}{share}), the slowest at "
+        f"{low / BYTES_PER_GB:.1f}."
+    )
+
+
+def _busbw(summary: Summary | None) -> float:
+    return 0.0 if summary is None else summary.busbw_bytes_per_s
+
+
+def _time_s(summary: Summary | None) -> float:
+    return float("inf") if summary is None else summary.time_s
+
+
 def insights(journal: Journal) -> list[Insight]:
     """The gravest first, then what is in order, then what is only worth knowing."""
     found = [
@@ -78,6 +122,8 @@ def insights(journal: Journal) -> list[Insight]:
         *_courses(journal),
         *_noise(journal),
     ]
+    if not any(one.kind in ("bad", "look") for one in found):
+        found.append(Insight("good", "Nothing stands out that would need a look."))
     order: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
     return sorted(found, key=lambda one: order[one.kind])
 

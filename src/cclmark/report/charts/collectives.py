@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median, quantile
@@ -44,6 +45,17 @@ class _Point:
     summary: Summary
     low_s: float
     high_s: float
+
+    @cached_property
+    def rows(self) -> list[list[float]]:
+        """The times of the clock that the figures are from, as [sample][rank]."""
+        rows: list[list[float]] = []
+        halved = OPERATIONS[self.results[0].case.operation].round_trip
+        for result in self.results:
+            if result.samples is not None and result.summary is not None:
+                times = chosen_times(result.samples, result.summary.clock)
+                rows += [[time / 2 for time in row] for row in times] if halved else times
+        return rows
 
 
 def _point(results: Sequence[CaseResult]) -> _Point | None:
@@ -270,19 +282,8 @@ def _words(point: _Point) -> str:
     return "; ".join(words)
 
 
-def _rows(point: _Point) -> list[list[float]]:
-    """The times of the clock that the figures are from, as [sample][rank]."""
-    rows: list[list[float]] = []
-    halved = OPERATIONS[point.results[0].case.operation].round_trip
-    for result in point.results:
-        if result.samples is not None and result.summary is not None:
-            times = chosen_times(result.samples, result.summary.clock)
-            rows += [[time / 2 for time in row] for row in times] if halved else times
-    return rows
-
-
 def _box(point: _Point, across_ranks: str) -> tuple[float, float, float, float, float] | None:
-    times = sorted(combine([row for row in _rows(point) if row], across_ranks))
+    times = sorted(combine([row for row in point.rows if row], across_ranks))
     if len(times) < 2:
         return None
     middle = quantile(times, 0.5)
@@ -295,7 +296,7 @@ def _box(point: _Point, across_ranks: str) -> tuple[float, float, float, float, 
 
 def _by_rank(point: _Point) -> list[float]:
     """The median of each rank."""
-    rows = _rows(point)
+    rows = point.rows
     if not rows or len({len(row) for row in rows}) != 1:
         return []
     return [median(times) for times in zip(*rows, strict=True)]

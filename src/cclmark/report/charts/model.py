@@ -47,7 +47,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Lines(Chart):
-    """Curves over one axis. ``x_kind``: bytes (logarithmic), time or number."""
+    """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
+
+    ``zero_based``: whether a linear axis of values begins at 0.
+    """
 
     x_title: str
     y_title: str
@@ -55,6 +58,7 @@ class Lines(Chart):
     x_kind: str = "bytes"
     y_log: bool = False
     levels: Sequence[Level] = ()
+    zero_based: bool = True
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _lines(axes: Any, chart: Lines) -> None:
         axes.minorticks_off()
     if chart.y_log:
         axes.set_yscale("log")
-    else:
+    elif chart.zero_based:
         axes.set_ylim(bottom=0)
     for level in chart.levels:
         axes.axhline(level.value, color="#56606e", linestyle=":", linewidth=1.2)

@@ -95,7 +95,7 @@
     }
     const log = logged.has(chart.key) ? !chart.y_log : Boolean(chart.y_log);
     const x = isBytes ? Object.assign({ type: "log" }, byteTicks(all)) : {};
-    const y = log ? { type: "log", dtick: 1, minor: { showgrid: false } } : { rangemode: "tozero" };
+    const y = log ? { type: "log", dtick: 1, minor: { showgrid: false } } : { rangemode: chart.zero_based ? "tozero" : "normal" };
     const shapes = (chart.levels || []).map((level) => ({
       type: "line", xref: "paper", x0: 0, x1: 1, y0: level.value, y1: level.value,
       line: { color: colours.soft, width: 1.5, dash: "dot" },
@@ -202,8 +202,11 @@
     const plot = figure.querySelector(".plot");
     if (chart.kind === "heat") plot.style.height = `${Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length))}rem`;
     const made = DRAWN[chart.kind](chart, theme());
-    figure.dataset.drawn = "yes";
-    return Plotly.react(plot, made.traces, made.layout, { displayModeBar: false, responsive: true, scrollZoom: false });
+    const options = { displayModeBar: false, responsive: true };
+    return Plotly.react(plot, made.traces, made.layout, options).then(() => {
+      if (!figure.dataset.drawn) performance.mark("cclmark-drawn");
+      figure.dataset.drawn = "yes";
+    });
   }
 
   function button(label, act) {
@@ -431,6 +434,7 @@
   setUpTable();
   for (const figure of figures) addTools(figure);
   root.dataset.ready = "yes";
+  performance.mark("cclmark-ready");
   requestAnimationFrame(() => setTimeout(() => {
     runPlotly();
     for (const figure of figures) watch.observe(figure);

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cclmark import __version__
 from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
+from cclmark.analysis.statistics import median
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.collectives import collective_charts
 from cclmark.report.charts.model import Chart
@@ -15,7 +16,8 @@ from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.transfers import connections, transfer_charts
 from cclmark.report.head import device_lines, link_lines, method_of
-from cclmark.report.insights import insights, measured_words
+from cclmark.report.insights import headline, insights, measured_words
+from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.page import Facts, Page, Section, Table
 from cclmark.report.page.rows import rows_of
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
@@ -30,7 +32,8 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         title=title or _title(runs),
         subtitle=_subtitle(runs),
         lead=[
-            (f"{run.name}: " if several else "Measured: ") + measured_words(run.journal)
+            (f"{run.name}: " if several else "Measured: ")
+            + f"{measured_words(run.journal)} {headline(run.journal)}"
             for run in runs
         ],
         insights=[(run.name if several else "", insights(run.journal)) for run in runs],
@@ -60,7 +63,10 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
         if copies:
             wiring = connections(run.journal.header)
             charts = [*([wiring] if wiring is not None else []), *copies]
-            sections.append(Section(f"p2p{mark}", f"Copies{name}", charts=_marked(charts, mark)))
+            tables = [course] if (course := _copies(run)) is not None else []
+            sections.append(
+                Section(f"p2p{mark}", f"Copies{name}", charts=_marked(charts, mark), tables=tables)
+            )
     return sections
 
 
@@ -132,6 +138,35 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
         for row in rows:
             row.pop(3)
     return Table("Peak bus bandwidth and time of the smallest message", head, rows, len(head) - 1)
+
+
+def _copies(run: Run) -> Table | None:
+    """Each matrix of copies in a line."""
+    collector = MatrixCollector(run.journal.header, shares=False)
+    matrices = []
+    for result in run.journal.transfers:
+        matrices += collector.add(result)
+    matrices += collector.finish()
+    rows = []
+    for matrix in matrices:
+        values = sorted(
+            (cell.value, place) for place, cell in matrix.cells.items() if cell.value is not None
+        )
+        if values and matrix.figure != "call":
+            middle = median([value for value, _ in values])
+            (low, slow), (high, fast) = values[0], values[-1]
+            rows.append(
+                [
+                    matrix.title[0].upper() + matrix.title[1:],
+                    f"{figure(middle)} {matrix.unit}",
+                    f"{figure(low)} ({slow[0]}, {slow[1]})",
+                    f"{figure(high)} ({fast[0]}, {fast[1]})",
+                ]
+            )
+    if not rows:
+        return None
+    head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
+    return Table("All matrices in a line each", head, rows, len(head) - 1)
 
 
 def _machine_sections(runs: Sequence[Run]) -> list[Section]:

@@ -1,0 +1,158 @@
+"""Configurations beside each other as a page: what differs, and curves on the same axes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark import __version__
+from cclmark.analysis.compare import Compared, Side, bands
+from cclmark.plan.cases import Case
+from cclmark.report.charts.collectives import collective_charts
+from cclmark.report.charts.comparison import ratio_charts
+from cclmark.report.charts.model import Chart
+from cclmark.report.charts.naming import Run, group_titles, groups_of
+from cclmark.report.comparison import Comparison, assumption, tally
+from cclmark.report.insights import Insight, Kind
+from cclmark.report.page.encode import shortened
+from cclmark.report.page.page import Page, Rows, Section, Table
+from cclmark.report.text import plain
+
+_COLUMNS = (
+    *("comparison", "case", "ccl", "size_bytes", "before_us", "after_us"),
+    *("ratio", "low", "high", "verdict", "reason"),
+)
+
+
+def comparison_page(comparisons: Sequence[Comparison]) -> Page:
+    """All comparisons with one first side. There is at least one."""
+    several = len(comparisons) > 1
+    sides = [comparisons[0].before, *(one.after for one in comparisons)]
+    names = _names(sides)
+    runs = [Run(name, side.runs[0]) for name, side in zip(names, sides, strict=True)]
+    sections = []
+    for number, (one, name) in enumerate(zip(comparisons, names[1:], strict=True)):
+        mark = f"-{number}" if several else ""
+        title = f"{name} against {names[0]}"
+        sections.append(
+            Section(
+                f"ratios{mark}",
+                title if several else "Ratios",
+                words=_words(one),
+                charts=ratio_charts(one, mark),
+                tables=_means(one),
+            )
+        )
+    sections += _overlays(runs)
+    return Page(
+        title=f"{', '.join(names[1:])} against {names[0]}",
+        subtitle=f"{plain(runs[0].journal.header.machine.hostname)}; runs: "
+        + ", ".join(f"{name} {len(side.runs)}" for name, side in zip(names, sides, strict=True)),
+        lead=[
+            (f"{name}: " if several else "") + tally(one.found) + "."
+            for one, name in zip(comparisons, names[1:], strict=True)
+        ],
+        insights=[
+            (name if several else "", _insights(one))
+            for one, name in zip(comparisons, names[1:], strict=True)
+        ],
+        sections=sections,
+        rows=_rows(comparisons, names[1:]),
+        made_by=f"Made by cclmark {__version__}. A ratio is the time after over the time before.",
+    )
+
+
+def _names(sides: Sequence[Side]) -> list[str]:
+    """The files' names without their ends, where that tells them apart."""
+    stems = []
+    for side in sides:
+        first, more = side.name, ""
+        if len(side.runs) > 1:
+            first, _, number = side.name.rpartition(" and ")
+            more = f" and {number}"
+        stems.append(plain(Path(first).stem + more))
+    if len(set(stems)) == len(stems):
+        return stems
+    return [plain(side.name) for side in sides]
+
+
+def _insights(comparison: Comparison) -> list[Insight]:
+    slower = [one for one in comparison.found if one.verdict == "slower" and one.ratio]
+    faster = [one for one in comparison.found if one.verdict == "faster" and one.ratio]
+    kinds: tuple[tuple[Kind, str, list[Compared]], ...] = (
+        ("look", "slower", slower),
+        ("good", "faster", faster),
+    )
+    found = []
+    for kind, word, ones in kinds:
+        if ones:
+            far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
+            text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
+            found.append(Insight(kind, f"{text}: {far.ratio:.3f} times as long."))
+    if not slower and not faster:
+        found.append(Insight("good", "Nothing differs by more than runs differ by anyway."))
+    differences = [plain(text) for text in comparison.differences]
+    said = "; ".join(differences) or "nothing that the journals tell"
+    found.append(Insight("note", f"What differs between them: {said}."))
+    reasons = Counter(one.reason for one in comparison.found if one.verdict == "not comparable")
+    for reason, count in reasons.most_common(3):
+        found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
+    if any(one.assumed for one in comparison.found):
+        found.append(Insight("note", f"Noise is {assumption()}."))
+    return found
+
+
+def _words(comparison: Comparison) -> list[str]:
+    if not any(one.ratio is not None for one in comparison.found):
+        return []
+    return [
+        "Above 1 the second is slower. Where the band holds 1, the two do not differ beyond noise, "
+        "whatever the curve looks like."
+    ]
+
+
+def _means(comparison: Comparison) -> list[Table]:
+    means = bands(comparison.found)
+    if not means:
+        return []
+    rows = [[band.name, f"{band.ratio:.3f}", str(band.count)] for band in means]
+    head = ["sizes", "time after / before", "cases"]
+    return [Table("Geometric means", head, rows, 2)]
+
+
+def _overlays(runs: Sequence[Run]) -> list[Section]:
+    """The first run of each side on the same axes."""
+    groups = groups_of(runs)
+    sections = []
+    for group, title in zip(groups, group_titles(groups), strict=True):
+        charts: list[Chart] = collective_charts(group, title, runs)
+        if charts:
+            key = group.key.replace(" ", "-").replace(".", "-")
+            sections.append(Section(key, title, charts=charts))
+    return sections
+
+
+def _what(one: Compared) -> str:
+    return plain(one.thing.describe())
+
+
+def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
+    several = len(comparisons) > 1
+    lines = []
+    for comparison, name in zip(comparisons, names, strict=True):
+        for one in comparison.found:
+            times = [None if time is None else time * 1e6 for time in (one.before_s, one.after_s)]
+            figures = [*times, one.ratio, one.low, one.high]
+            lines.append(
+                [
+                    *([name] if several else []),
+                    _what(one),
+                    plain(one.thing.ccl) if isinstance(one.thing, Case) else "",
+                    one.size_bytes,
+                    *(None if value is None else shortened(value) for value in figures),
+                    one.verdict,
+                    plain(one.reason),
+                ]
+            )
+    return Rows(_COLUMNS if several else _COLUMNS[1:], lines, "comparison.csv")
