@@ -89,7 +89,8 @@ class Journal:
     """A journal as read. ``footer`` is None when the run did not end by itself.
 
     ``damaged_lines`` counts lines that could not be read, such as the one in flight at a crash, and
-    those that belong to no run or to another one: behind a footer or a second header.
+    those that belong to no run or to another one: behind a footer or a second header, of devices
+    that the header does not name.
     """
 
     header: Header
@@ -130,7 +131,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
                 _refuse(line, name)
             journal = Journal(header)
             damaged += entry is None
-        elif entry is None or ended:
+        elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
             damaged += 1
         elif isinstance(entry, Header):
             damaged += 1
@@ -150,6 +151,18 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
     return journal
+
+
+def _fits(entry: Line, devices: int) -> bool:
+    """Whether the devices of a pair or a copy are such as the header names."""
+    places: tuple[int, ...] = ()
+    if isinstance(entry, CaseResult):
+        places = entry.case.pair or ()
+    elif isinstance(entry, TransferResult):
+        places = tuple(place for flow in entry.transfer.flows for place in flow)
+        if not places:
+            return False
+    return all(0 <= place < devices for place in places)
 
 
 def _is_sound(line: bytes) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median, quantile
-from cclmark.analysis.summary import chosen_times, combine
+from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
@@ -50,7 +50,8 @@ class _Point:
     def rows(self) -> list[list[float]]:
         """The times of the clock that the figures are from, as [sample][rank]."""
         rows: list[list[float]] = []
-        halved = OPERATIONS[self.results[0].case.operation].round_trip
+        row = OPERATIONS.get(self.results[0].case.operation)
+        halved = row is not None and row.round_trip
         for result in self.results:
             if result.samples is not None and result.summary is not None:
                 times = chosen_times(result.samples, result.summary.clock)
@@ -60,6 +61,8 @@ class _Point:
 
 def _point(results: Sequence[CaseResult]) -> _Point | None:
     """None where nothing was measured, or only wrong data."""
+    if results[0].case.size_bytes <= 0 and results[0].case.operation != "barrier":
+        return None
     good = [one for one in results if one.summary is not None and one.status == "ok"]
     found = sorted(
         (one.summary for one in good if one.summary is not None and one.summary.time_s > 0),
@@ -67,12 +70,14 @@ def _point(results: Sequence[CaseResult]) -> _Point | None:
     )
     if not found:
         return None
+    middle = found[len(found) // 2]
+    low_s = min(one.min_s for one in found)
     return _Point(
         size_bytes=results[0].case.size_bytes,
         results=good,
-        summary=found[len(found) // 2],
-        low_s=min(one.min_s for one in found),
-        high_s=max(one.p95_s for one in found),
+        summary=middle,
+        low_s=low_s if 0 < low_s < middle.time_s else middle.time_s,
+        high_s=max(middle.time_s, *(one.p95_s for one in found)),
     )
 
 
@@ -101,7 +106,7 @@ class _Draft:
             bounds = [
                 (
                     rate * point.summary.time_s / point.high_s,
-                    rate * point.summary.time_s / point.low_s if point.low_s > 0 else rate,
+                    rate * point.summary.time_s / point.low_s,
                 )
                 for rate, point in zip(rates, points, strict=True)
             ]
@@ -257,7 +262,8 @@ class _Draft:
         return link_limit(header.links, header.hosts)
 
     def _across(self, curve: Curve) -> str:
-        return self._runs[curve[0]].journal.header.settings.across_ranks
+        across = self._runs[curve[0]].journal.header.settings.across_ranks
+        return across if across in ACROSS_RANKS else "max"
 
 
 def _size(group: Group, size_bytes: int) -> str:

@@ -87,10 +87,6 @@ def _lines(axes: Any, chart: Lines) -> None:
         ticks = _byte_ticks([size for one in chart.series for size in one.x])
         axes.set_xticks(ticks, [format_size(tick) for tick in ticks])
         axes.minorticks_off()
-    if chart.y_log:
-        axes.set_yscale("log")
-    elif chart.zero_based:
-        axes.set_ylim(bottom=0)
     for level in chart.levels:
         axes.axhline(level.value, color="#56606e", linestyle=":", linewidth=1.2)
         axes.annotate(
@@ -100,6 +96,10 @@ def _lines(axes: Any, chart: Lines) -> None:
             va="bottom",
             color="#56606e",
         )
+    if chart.y_log:
+        axes.set_yscale("log")
+    elif chart.zero_based:
+        axes.set_ylim(bottom=0)
     _dress(axes, chart.x_title, chart.y_title)
     if len(chart.series) > 1:
         axes.legend(frameon=False, fontsize=8)

@@ -1,0 +1,254 @@
+"""Charts hold what the journal says, and say it in a sentence too."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.report.charts.collectives import collective_charts
+from cclmark.report.charts.model import Boxes, Chart, Heat, Lines, Series
+from cclmark.report.charts.naming import Run, group_titles, groups_of
+from cclmark.report.charts.pairs import pair_charts
+from cclmark.report.charts.pictures import picture
+from cclmark.report.charts.transfers import connections, transfer_charts
+from cclmark.results.journal import read_journal
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
+COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
+
+
+def charts_of(journal, operation="all_reduce"):
+    runs = [Run("run", journal)]
+    groups = groups_of(runs)
+    for group, title in zip(groups, group_titles(groups), strict=True):
+        if group.operation == operation:
+            return {
+                chart.key.rpartition("-")[2]: chart
+                for chart in collective_charts(group, title, runs)
+            }
+    raise AssertionError(f"no {operation}")
+
+
+def with_results(journal, change):
+    """The journal with each result of all_reduce changed."""
+    results = [
+        change(result) if result.case.operation == "all_reduce" else result
+        for result in journal.results
+    ]
+    return type(journal)(journal.header, results, footer=journal.footer)
+
+
+def test_curves_are_the_figures_of_the_journal():
+    charts = charts_of(COLLECTIVES)
+    own = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"]
+    for curve in charts["bandwidth"].series:
+        placed = [one for one in own if one.case.placement == curve.name]
+        assert list(curve.x) == [one.case.size_bytes for one in placed]
+        assert curve.y == pytest.approx([one.summary.busbw_bytes_per_s / 1e9 for one in placed])
+        for low, middle, high in zip(curve.low, curve.y, curve.high, strict=True):
+            assert low <= middle * 1.0001
+            assert high >= middle * 0.9999
+    times = charts["time"].series[0]
+    assert times.y[0] == pytest.approx(own[0].summary.time_s * 1e6)
+    assert charts["time"].y_log
+
+
+def test_the_limit_of_the_links_is_drawn():
+    (level,) = charts_of(COLLECTIVES)["bandwidth"].levels
+    assert level.name == "link limit 450 GB/s"
+    assert level.value == 450
+    several_hosts = msgspec.structs.replace(
+        COLLECTIVES.header,
+        hosts=[None, None],  # what lies between them nobody says
+    )
+    journal = type(COLLECTIVES)(several_hosts, COLLECTIVES.results)
+    assert charts_of(journal)["bandwidth"].levels == []
+
+
+def test_what_is_wrong_or_not_measured_has_no_point():
+    first = COLLECTIVES.results[0]
+
+    def change(result):
+        if result.case == first.case:
+            return msgspec.structs.replace(result, status="wrong")
+        return result
+
+    curve = charts_of(with_results(COLLECTIVES, change))["bandwidth"].series[0]
+    assert first.case.size_bytes not in curve.x
+    nothing = with_results(
+        COLLECTIVES, lambda one: msgspec.structs.replace(one, status="skipped", summary=None)
+    )
+    assert charts_of(nothing) == {}
+
+
+def test_boxes_are_in_order_round_the_median():
+    for one in charts_of(COLLECTIVES)["spread"].series:
+        for box in one.boxes:
+            assert box == tuple(sorted(box))
+            assert box[2] == 0
+
+
+def test_a_slow_rank_has_a_row_that_says_so():
+    def change(result):
+        samples = msgspec.structs.replace(
+            result.samples,
+            device_s=[[*row[:2], row[2] * 1.25, row[3]] for row in result.samples.device_s],
+        )
+        return msgspec.structs.replace(result, samples=samples)
+
+    chart = charts_of(with_results(COLLECTIVES, change))["ranks"]
+    row = chart.values[chart.rows.index("out-of-place · rank 2")]
+    assert min(row) > 15
+    assert "The furthest away is" in chart.says
+    assert "rank 2" in chart.says
+
+
+def test_of_very_many_ranks_the_furthest_are_shown():
+    def change(result):
+        rows = [[row[0]] * 299 + [row[0] * 2] for row in result.samples.device_s]
+        samples = msgspec.structs.replace(result.samples, device_s=rows)
+        return msgspec.structs.replace(result, samples=samples)
+
+    chart = charts_of(with_results(COLLECTIVES, change))["ranks"]
+    assert len(chart.rows) == 48
+    assert "out-of-place · rank 299" in chart.rows
+    assert "600 rows are too many" in chart.notes[0]
+
+
+def test_libraries_and_runs_have_curves_of_their_own():
+    both = charts_of(LIBRARIES)["bandwidth"].series
+    # torch's all-reduce is in place only.
+    assert [(one.name, one.colour, one.dashed) for one in both] == [
+        ("nccl out-of-place", 0, False),
+        ("nccl in-place", 0, True),
+        ("torch:nccl in-place", 1, True),
+    ]
+    runs = [Run("monday", COLLECTIVES), Run("tuesday", LIBRARIES)]
+    group = groups_of(runs)[0]
+    (bandwidth, *_) = collective_charts(group, "all_reduce", runs)
+    assert {one.name for one in bandwidth.series} == {
+        *("monday nccl out-of-place", "monday nccl in-place"),
+        *("tuesday nccl out-of-place", "tuesday nccl in-place"),
+        "tuesday torch:nccl in-place",
+    }
+
+
+def test_cycles_of_a_soak_are_one_point():
+    first = COLLECTIVES.results[0]
+    again = [
+        msgspec.structs.replace(
+            first, cycle=cycle, summary=msgspec.structs.replace(first.summary, time_s=time_s)
+        )
+        for cycle, time_s in enumerate((1e-5, 3e-5, 2e-5))
+    ]
+    charts = charts_of(type(COLLECTIVES)(COLLECTIVES.header, again))
+    assert charts["time"].series[0].y == [pytest.approx(20)]
+
+
+def test_copies_have_a_matrix_each():
+    charts = {chart.title: chart for chart in transfer_charts(COPIES)}
+    chart = charts["Unidirectional bandwidth, write, CE, 512 MiB"]
+    first = COPIES.transfers[0]
+    assert chart.values[0][1] == pytest.approx(first.summary.bytes_per_s / 1e9)
+    assert chart.values[0][0] is None
+    assert chart.hover[0][1] == "396.02 GB/s, NV18"
+    assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
+    wiring = connections(COPIES.header)
+    assert wiring.texts[0][1] == "NV18"
+    assert wiring.hover[0][1] == "NV18, 1 hops, at most 450 GB/s one way"
+
+
+def test_a_slow_link_is_marked_where_it_is():
+    first = COPIES.transfers[0]
+    slow = msgspec.structs.replace(
+        first.summary,
+        bytes_per_s=first.summary.bytes_per_s / 2,
+        flow_bytes_per_s=[first.summary.bytes_per_s / 2],
+    )
+    journal = type(COPIES)(
+        COPIES.header,
+        transfers=[msgspec.structs.replace(first, summary=slow), *COPIES.transfers[1:]],
+    )
+    chart = next(one for one in transfer_charts(journal) if isinstance(one, Heat))
+    assert chart.texts[0][1] == "198.01 ▼"
+    assert "-50% beside what is usual for NV18" in chart.hover[0][1]
+    assert "From 198.01 (DEV0, DEV1)" in chart.says
+
+
+def test_swept_copies_have_a_course():
+    journal = read_journal(RESULTS / "p2p_blocks.jsonl")
+    course = next(one for one in transfer_charts(journal) if isinstance(one, Lines))
+    assert course.x_title == "thread blocks"
+    assert course.x_kind == "number"
+    assert list(course.series[0].x) == sorted(course.series[0].x)
+
+
+def test_pairs_have_curves_and_matrices():
+    lines, *heats = pair_charts(PAIRS)
+    assert isinstance(lines, Lines)
+    assert "all_reduce" in {one.name for one in lines.series}
+    assert {heat.unit for heat in heats} == {"GB/s", "µs"}
+    assert all(heat.rows == ["DEV0", "DEV1", "DEV2", "DEV3"] for heat in heats)
+
+
+def test_keys_are_unique_in_every_report():
+    for journal in (COLLECTIVES, COPIES, PAIRS):
+        runs = [Run("run", journal)]
+        charts = [
+            chart
+            for group, title in zip(groups_of(runs), group_titles(groups_of(runs)), strict=True)
+            for chart in collective_charts(group, title, runs)
+        ] + [*transfer_charts(journal), *pair_charts(journal)]
+        keys = [chart.key for chart in charts]
+        assert len(set(keys)) == len(keys) > 3
+
+
+EVERY_KIND: dict[str, Chart] = {
+    "lines": charts_of(COLLECTIVES)["bandwidth"],
+    "logarithmic lines": charts_of(COLLECTIVES)["time"],
+    "boxes": charts_of(COLLECTIVES)["spread"],
+    "centred heat": charts_of(COLLECTIVES)["ranks"],
+    "heat": transfer_charts(COPIES)[0],
+    "hostile": Lines(
+        "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [Series("</svg><script>", [8, 16], [1, 2])]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_pictures_are_pictures(name):
+    pytest.importorskip("matplotlib")
+    chart = EVERY_KIND[name]
+    png = picture(chart, "png")
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(png) > 5000
+    svg = picture(chart, "svg")
+    assert svg == picture(chart, "svg")
+    root = ET.fromstring(svg)
+    texts = {
+        "".join(element.itertext()).strip()
+        for element in root.iter()
+        if element.tag.endswith("text")
+    }
+    assert chart.title in texts
+    assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_the_limit_is_within_the_picture():
+    pytest.importorskip("matplotlib")
+    svg = picture(EVERY_KIND["lines"], "svg").decode()
+    place = next(line for line in svg.splitlines() if "link limit 450 GB/s" in line)
+    y = (
+        float(place.split("translate(")[1].split(")")[0].split()[1])
+        if "translate(" in place
+        else float(place.split(' y="')[1].split('"')[0])
+    )
+    assert y > 0
+
+
+def test_every_kind_is_drawn():
+    assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}

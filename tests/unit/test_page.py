@@ -1,0 +1,249 @@
+"""The page: whatever a journal holds, it can run nothing but its own two scripts."""
+
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cclmark.analysis.compare import Side, compare
+from cclmark.errors import MissingError
+from cclmark.report.charts.naming import Run
+from cclmark.report.comparison import Comparison
+from cclmark.report.page import page as page_module
+from cclmark.report.page.comparison_page import comparison_page
+from cclmark.report.page.encode import for_script, shortened
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal, read_journal
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+replace = msgspec.structs.replace
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "'\"><svg/onload=alert(1)>",
+    "<!--<script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:alert(1)",
+    "\u2028alert(1)\u2029",
+    "\ud800\x00\x1b[2J",
+    "&lt;b&gt;",
+)
+
+
+class Parsed(HTMLParser):
+    """What a browser would find: tags, the attributes that can run something, scripts, texts."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags = Counter()
+        self.handlers = []
+        self.addresses = []
+        self.scripts = []
+        self.policy = ""
+        self.texts = []
+        self._script = None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        attributes = dict(attrs)
+        self.handlers += [name for name in attributes if name.startswith("on") or name == "style"]
+        self.addresses += [attributes[name] for name in ("href", "src") if name in attributes]
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes["content"]
+        if tag == "script":
+            self._script = (attributes.get("type", ""), [])
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            kind, parts = self._script
+            self.scripts.append((kind, "".join(parts)))
+            self._script = None
+
+    def handle_data(self, data):
+        (self._script[1] if self._script else self.texts).append(data)
+
+
+def hostile_journal(text):
+    header = SAMPLE.header
+    device = replace(header.devices[0], name=text, host=text, driver_version=text)
+    header = replace(
+        header,
+        command=[text, text],
+        machine=replace(header.machine, hostname=text, processor=text, system=text, kernel=text),
+        devices=[device, *header.devices[1:]],
+        libraries=[replace(header.libraries[0], name=text, version=text, path=text)],
+        environment={text: text, "NCCL_DEBUG": text},
+        notices=[text],
+        started_at=text,
+        run_id=text,
+        launcher=text,
+    )
+    results = []
+    for result in SAMPLE.results:
+        case = replace(result.case, operation=text, ccl=text, dtype=text)
+        if case.reduction is not None:
+            case = replace(case, reduction=text)
+        results.append(replace(result, case=case, reason=text, route=text))
+    return Journal(header, results, footer=SAMPLE.footer)
+
+
+@pytest.fixture(autouse=True)
+def small_plotly(monkeypatch):
+    """Five megabytes for each page would make these tests slow; the browser's tests have them."""
+    monkeypatch.setattr(page_module, "plotly_script", lambda: "window.Plotly = {};")
+
+
+def render_journal(journal, name="run"):
+    return render(page_of([Run(name, journal)]))
+
+
+def test_the_policy_lets_just_the_pages_scripts_run():
+    parsed = Parsed(render_journal(SAMPLE))
+    allowed = set(re.findall(r"'sha256-([^']+)'", parsed.policy))
+    run = [text for kind, text in parsed.scripts if kind in ("", "text/plain")]
+    hashes = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run}
+    assert allowed == hashes
+    assert len(run) == 2
+    assert parsed.policy.startswith("default-src 'none'; ")
+    for word in ("http", "unsafe-eval", "connect-src", "*"):
+        assert word not in parsed.policy
+    assert "script-src 'unsafe" not in parsed.policy
+    assert parsed.handlers == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_strings_stay_text(text):
+    usual, parsed = (
+        Parsed(render_journal(SAMPLE)),
+        Parsed(render_journal(hostile_journal(text), text)),
+    )
+    for tag in ("script", "img", "svg", "style", "iframe", "a"):
+        assert parsed.tags[tag] - usual.tags[tag] in ((0,) if tag != "a" else range(-3, 3)), tag
+    assert parsed.handlers == []
+    assert all(address.startswith("#") for address in parsed.addresses)
+    assert [kind for kind, _ in parsed.scripts] == [kind for kind, _ in usual.scripts]
+    assert parsed.policy == usual.policy
+    data = next(body for kind, body in parsed.scripts if kind == "application/json")
+    assert "<" not in data
+    json.loads(data)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60))
+def test_any_string_can_stand_in_a_script(text):
+    encoded = for_script({"text": text, text: [text]})
+    for character in "<>&\u2028\u2029":
+        assert character not in encoded
+    assert json.loads(encoded)["text" if text != "text" else text] == (
+        text if text != "text" else ["text"]
+    )
+
+
+def test_a_lone_surrogate_can_be_written():
+    for_script("a\ud800b").encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "short"),
+    [
+        (1.23456789, 1.23457),
+        (12345678.9, 12345700),
+        (2.0, 2),
+        (float("nan"), None),
+        (float("inf"), None),
+    ],
+)
+def test_numbers_have_as_many_digits_as_anyone_sees(value, short):
+    assert shortened(value) == short
+
+
+NUMBERS = st.sampled_from((0.0, -1.0, 1e100, 1e-100, 1e-6, 12.5))
+SIZES = st.sampled_from((-8, 0, 1, 8, 1 << 62))
+
+
+@st.composite
+def absurd_results(draw):
+    """A result whose numbers nobody can have measured, as in a journal that somebody made."""
+    base = draw(st.sampled_from([one for one in SAMPLE.results if one.summary is not None]))
+    names = ("time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "busbw_bytes_per_s")
+    summary = replace(base.summary, **{name: draw(NUMBERS) for name in names})
+    rows = st.lists(st.lists(NUMBERS, max_size=3), max_size=3)
+    samples = base.samples and replace(base.samples, host_s=draw(rows), device_s=draw(rows))
+    case = replace(base.case, size_bytes=draw(SIZES), ranks=draw(st.integers(-1, 3)))
+    if draw(st.booleans()):
+        case = replace(case, pair=draw(st.tuples(st.integers(0, 3), st.integers(0, 3))), root=None)
+    return replace(base, case=case, summary=summary, samples=samples, cycle=draw(st.integers(0, 2)))
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(absurd_results(), min_size=1, max_size=8), st.sampled_from(("max", "min", "?")))
+def test_absurd_numbers_make_a_page_all_the_same(results, across):
+    header = replace(SAMPLE.header, settings=replace(SAMPLE.header.settings, across_ranks=across))
+    Parsed(render_journal(Journal(header, results)))
+
+
+def test_the_tables_rows_are_the_cases():
+    page = page_of([Run("run", SAMPLE)])
+    assert len(page.rows.rows) == len(SAMPLE.results)
+    column = list(page.rows.columns).index("size_bytes")
+    assert [row[column] for row in page.rows.rows] == [
+        one.case.size_bytes for one in SAMPLE.results
+    ]
+    copies = page_of([Run("copies", COPIES)])
+    assert "bandwidth_gbps" in copies.rows.columns
+    assert len(copies.rows.rows) == 240
+    both = page_of([Run("a", SAMPLE), Run("b", COPIES)])
+    assert both.rows.columns[0] == "run"
+    assert {row[0] for row in both.rows.rows} == {"a", "b"}
+
+
+def test_all_that_there_is_to_know_of_the_machine_is_there():
+    text = " ".join(Parsed(render_journal(COPIES)).texts)
+    for known in ("NVIDIA H200", "580.159.04", "18 × NVLink 4", "NCCL_NVLS_ENABLE", "cclmark p2p"):
+        assert known in text
+
+
+def test_a_comparison_is_a_page_too():
+    runs = [read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in ("default-1", "ctas8")]
+    before, after = Side("default-1.jsonl", [runs[0]]), Side("ctas8.jsonl", [runs[1]])
+    comparison = Comparison(
+        before, after, ["NCCL_MAX_CTAS was not set, is 8"], compare(before, after)
+    )
+    page = comparison_page([comparison])
+    assert page.title == "ctas8 against default-1"
+    ratios = page.sections[0].charts[0]
+    assert max(ratios.series[0].y) == pytest.approx(2.25, abs=0.05)
+    assert {one.name for one in page.sections[1].charts[0].series} >= {
+        "default-1 in-place",
+        "ctas8 in-place",
+    }
+    text = " ".join(Parsed(render(page)).texts)
+    assert "NCCL_MAX_CTAS was not set, is 8" in text
+    assert "10 slower beyond noise" in text
+    verdicts = [row[page.rows.columns.index("verdict")] for row in page.rows.rows]
+    assert verdicts.count("slower") == 10
+
+
+def test_without_plotly_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(page_module, "files", lambda name: Path("/nonexistent"))
+    page_module.plotly_script.cache_clear()
+    with pytest.raises(MissingError, match="pip install 'plotly"):
+        page_module.plotly_script()
+    page_module.plotly_script.cache_clear()
