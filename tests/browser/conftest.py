@@ -1,0 +1,65 @@
+"""A real browser. Where it has to be there (CCLMARK_REQUIRE_BROWSER), its absence is a failure."""
+
+import os
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def browser():
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    missing = None if program else "there is no chromium"
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing = "playwright is not installed"
+    if missing:
+        if os.environ.get("CCLMARK_REQUIRE_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        # No sandbox of its own: tests run as root in containers.
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Seen:
+    """An open page, and everything that happened on it that should not."""
+
+    def __init__(self, page):
+        self.page = page
+        self.said = []
+        self.requests = []
+        page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        page.on("dialog", self._dialog)
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def _dialog(self, dialog):
+        self.said.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, path):
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready=yes]")
+        return self
+
+    def draw_all(self):
+        """Scrolls until every chart was drawn."""
+        figures = self.page.locator("figure[data-chart]")
+        for number in range(figures.count()):
+            figures.nth(number).scroll_into_view_if_needed()
+        drawn = "document.querySelectorAll('figure[data-drawn=yes] .main-svg').length > 0 && "
+        drawn += "!document.querySelector('figure[data-chart]:not([data-drawn=yes])')"
+        self.page.wait_for_function(drawn, timeout=60_000)
+        return figures.count()
+
+
+@pytest.fixture
+def seen(browser):
+    """A new page."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    yield Seen(context.new_page())
+    context.close()

@@ -1,0 +1,212 @@
+"""Reports in Chromium: charts are drawn and answer, nothing is fetched, nothing foreign runs."""
+
+import csv
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.analysis.compare import Side, compare
+from cclmark.report.charts.naming import Run
+from cclmark.report.comparison import Comparison
+from cclmark.report.page.comparison_page import comparison_page
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal, read_journal
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
+COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+ATTACKS = (
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(2)</script>",
+    "<svg onload=alert(3)>",
+    '"><a href="javascript:alert(4)">x</a>',
+    "<b>bold</b>",
+)
+replace = msgspec.structs.replace
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    """The pages that tests look at, by name."""
+    directory = tmp_path_factory.mktemp("pages")
+    sides = [
+        Side(name, [read_journal(RESULTS / "runs" / f"{name}.jsonl")])
+        for name in ("default-1", "ctas8")
+    ]
+    comparison = Comparison(*sides, ["NCCL_MAX_CTAS was not set, is 8"], compare(*sides))
+    content = {
+        "collectives": page_of([Run("run", COLLECTIVES)]),
+        "copies": page_of([Run("run", COPIES)]),
+        "pairs": page_of([Run("run", PAIRS)]),
+        "together": page_of([Run("a", COLLECTIVES), Run("b", COPIES), Run("c", PAIRS)]),
+        "comparison": comparison_page([comparison]),
+    }
+    for name, page in content.items():
+        (directory / f"{name}.html").write_text(render(page))
+    return {name: directory / f"{name}.html" for name in content}
+
+
+@pytest.mark.parametrize("name", ["collectives", "copies", "pairs", "together", "comparison"])
+def test_every_chart_is_drawn_and_nothing_is_fetched(seen, pages, name):
+    seen.open(pages[name])
+    assert seen.draw_all() > 3
+    for number in range(seen.page.locator("figure .plot").count()):
+        box = seen.page.locator("figure .plot .main-svg").nth(number).bounding_box()
+        assert box["width"] > 200
+    assert seen.said == []
+    assert seen.requests == [pages[name].as_uri()]
+
+
+def test_hovering_over_a_point_tells_its_figures(seen, pages):
+    seen.open(pages["collectives"])
+    figure = seen.page.locator("figure[data-chart=all_reduce-float32-sum-time]")
+    figure.scroll_into_view_if_needed()
+    seen.page.wait_for_selector("figure[data-chart=all_reduce-float32-sum-time][data-drawn=yes]")
+    box = figure.locator(".points path").last.bounding_box()
+    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    text = figure.locator(".hovertext").first.text_content(timeout=10_000)
+    last = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"][-1]
+    assert "512 MiB" in text
+    assert last.case.size_bytes == 512 << 20
+    assert f"{last.summary.busbw_bytes_per_s / 1e9:.2f} GB/s" in text
+    assert "95th percentile" in text
+
+
+def test_a_cell_of_a_heat_map_tells_its_link(seen, pages):
+    seen.open(pages["copies"])
+    figure = seen.page.locator("figure[data-chart=p2p-00-bandwidth]")
+    figure.scroll_into_view_if_needed()
+    seen.page.wait_for_selector("figure[data-chart=p2p-00-bandwidth][data-drawn=yes]")
+    box = figure.locator(".heatmaplayer image, .heatmaplayer .hm").first.bounding_box()
+    seen.page.mouse.move(box["x"] + box["width"] * 0.375, box["y"] + box["height"] * 0.125)
+    text = figure.locator(".hovertext").first.text_content(timeout=10_000)
+    assert "DEV0, DEV1" in text
+    assert "396.02 GB/s, NV18" in text
+
+
+def test_the_axis_can_be_changed_by_keyboard(seen, pages):
+    seen.open(pages["collectives"])
+    figure = seen.page.locator("figure[data-chart=all_reduce-float32-sum-bandwidth]")
+    figure.scroll_into_view_if_needed()
+    seen.page.wait_for_selector(
+        "figure[data-chart=all_reduce-float32-sum-bandwidth][data-drawn=yes]"
+    )
+    button = figure.get_by_role("button", name="Logarithmic axis")
+    plot = "document.querySelector('#chart-all_reduce-float32-sum-bandwidth .plot')"
+    kind = f"{plot}._fullLayout.yaxis.type"
+    assert seen.page.evaluate(kind) == "linear"
+    button.focus()
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_function(f"{kind} === 'log'")
+    assert figure.get_by_role("button", name="Linear axis").is_visible()
+
+
+def test_what_a_chart_shows_is_there_as_a_table_too(seen, pages):
+    seen.open(pages["copies"])
+    figure = seen.page.locator("figure[data-chart=p2p-00-bandwidth]")
+    figure.get_by_text("Values").click()
+    rows = figure.locator("tbody tr")
+    assert rows.nth(0).locator("td, th").all_text_contents() == [
+        *("DEV0", "", "396.02", "395.92", "396.10"),
+    ]
+
+
+def test_the_table_is_filtered_sorted_and_handed_out(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    assert page.locator("#cases tbody tr").count() == 100
+    page.get_by_label("Only those with").fill("alltoallv out-of-place")
+    count = sum(
+        (one.case.operation, one.case.placement) == ("alltoallv", "out-of-place")
+        for one in COLLECTIVES.results
+    )
+    assert page.locator("#count").text_content() == f"{count} of {len(COLLECTIVES.results)} rows"
+    page.get_by_role("button", name="time us").click()
+    column = page.locator("#cases thead th").all_text_contents().index("time us")
+    cells = page.locator(f"#cases tbody td:nth-child({column + 1})").all_text_contents()
+    times = [float(cell) for cell in cells]
+    assert times == sorted(times)
+    assert page.locator("#cases thead th").nth(column).get_attribute("aria-sort") == "ascending"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    assert len(rows) == count
+    assert {row["operation"] for row in rows} == {"alltoallv"}
+    page.get_by_label("Only those with").fill("")
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator("#cases tbody tr").count() == len(COLLECTIVES.results)
+
+
+def test_light_and_dark_are_both_there(seen, pages):
+    page = seen.open(pages["copies"]).page
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.get_by_role("button", name="Switch to dark colours").click()
+    assert page.evaluate(colour) != light
+    seen.draw_all()
+    assert seen.said == []
+
+
+def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
+    page = seen.open(pages["collectives"]).page
+    page.pdf(path=tmp_path / "report.pdf")
+    assert not page.locator("figure[data-chart]:not([data-drawn=yes])").count()
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert seen.said == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_strings_of_a_journal_do_not_run(seen, tmp_path, attack):
+    header = COPIES.header
+    devices = [replace(device, name=attack, host=attack) for device in header.devices]
+    relations = [replace(one, kind=attack) for one in header.relations]
+    results = [
+        replace(
+            one, case=replace(one.case, operation=attack, ccl=attack, dtype=attack), route=attack
+        )
+        for one in COLLECTIVES.results[:12]
+    ]
+    header = replace(
+        header,
+        devices=devices,
+        relations=relations,
+        notices=[attack],
+        environment={attack: attack},
+        machine=replace(header.machine, hostname=attack),
+        command=[attack],
+    )
+    journal = Journal(header, results, COPIES.transfers[:24])
+    path = tmp_path / "hostile.html"
+    path.write_text(render(page_of([Run(attack, journal), Run("other", journal)], attack)))
+    seen.open(path)
+    seen.draw_all()
+    for figure in seen.page.locator("figure").all():
+        plot = figure.locator(".plot").bounding_box()
+        seen.page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+    assert seen.said == []
+    assert seen.requests == [path.as_uri()]
+    assert seen.page.locator("img, b, script[src], a[href^=javascript]").count() == 0
+
+
+@pytest.mark.parametrize("name", ["collectives", "copies", "comparison"])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, name, colours):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = seen.open(pages[name]).page
+    if colours == "dark":
+        page.get_by_role("button", name="Switch to dark colours").click()
+    page.locator("figure").first.scroll_into_view_if_needed()
+    page.wait_for_selector("figure[data-drawn=yes]")
+    page.locator("figure summary").first.click()
+    # The page's own policy keeps the checker out: it is brought in from outside of the page.
+    found = axe.Axe().run(page)
+    assert len(found.response["passes"]) > 10
+    serious = [
+        f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']][:3]}"
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []

@@ -1,0 +1,140 @@
+"""``cclmark report``: a page, pictures, and what is said where neither can be made."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = str(RESULTS / "report" / "collectives.jsonl")
+COPIES = str(RESULTS / "report" / "p2p.jsonl")
+
+
+def data_of(path):
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL
+    )
+    return json.loads(found[1])
+
+
+def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
+    run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
+    told = cclmark("report", str(run.journal_path), "-o", "report.html")
+    assert told.err == "cclmark: report report.html\n"
+    assert told.out == ""
+    data = data_of(tmp_path / "report.html")
+    assert {chart["kind"] for chart in data["charts"]} == {"lines", "boxes", "heat"}
+    assert len(data["rows"]) == len(run.journal.results)
+    assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
+
+
+def test_without_a_name_it_is_called_like_the_journal(cclmark, tmp_path):
+    cclmark("report", COPIES)
+    assert [path.name for path in tmp_path.iterdir()] == ["p2p.html"]
+
+
+def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
+    runs = RESULTS / "runs"
+    cclmark(
+        *("report", f"usual={runs / 'default-1.jsonl'}", str(runs / "ctas8.jsonl")),
+        *("--title", "Eight CTAs <beside> the usual", "-o", "two.html"),
+    )
+    text = (tmp_path / "two.html").read_text()
+    assert "<title>Eight CTAs &lt;beside&gt; the usual</title>" in text
+    data = data_of(tmp_path / "two.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("bandwidth"))
+    names = {one["name"] for one in bandwidth["series"]}
+    assert names == {
+        f"{run} {placed}-place" for run in ("usual", "ctas8") for placed in ("in", "out-of")
+    }
+    assert data["columns"][0] == "run"
+
+
+@pytest.mark.parametrize("format", ["png", "svg"])
+def test_each_chart_is_a_picture(cclmark, tmp_path, format):
+    pytest.importorskip("matplotlib")
+    journal = str(RESULTS / "runs" / "ctas8.jsonl")
+    told = cclmark("report", journal, f"--{format}", "pictures")
+    assert told.err == "cclmark: 4 pictures in pictures\n"
+    names = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert names == [
+        f"all_reduce-float32-sum-{kind}.{format}"
+        for kind in ("bandwidth", "ranks", "spread", "time")
+    ]
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_path):
+    content = Path(COLLECTIVES).read_bytes()
+    (tmp_path / "cut.jsonl").write_bytes(content[: len(content) // 3])
+    cclmark("report", "cut.jsonl")
+    text = (tmp_path / "cut.html").read_text()
+    assert "The run ended early after" in text
+    assert "the run did not end by itself" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty: not a journal of cclmark"),
+        (b"# nThread 1 nGpus 4\n", "is not a journal of cclmark: it begins with"),
+        (b"\xff\xfe\x00", "is not a journal of cclmark"),
+        (b'{"type":"header","schema_version":99}\n', "schema 99, newer than"),
+        (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
+    ],
+)
+def test_what_is_no_journal_is_named(cclmark, tmp_path, content, words):
+    (tmp_path / "x.jsonl").write_bytes(content)
+    told = cclmark("report", "x.jsonl", code=2)
+    assert words in told.err
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_journal_without_results_has_no_report(cclmark, tmp_path):
+    header = Path(COLLECTIVES).read_bytes().splitlines()[0]
+    (tmp_path / "early.jsonl").write_bytes(header + b"\n")
+    told = cclmark("report", "early.jsonl", code=2)
+    assert "early.jsonl holds no results" in told.err
+
+
+def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
+    assert "No such file" in cclmark("report", "gone.jsonl", code=2).err
+    told = cclmark("report", COPIES, "-o", "nowhere/report.html", code=2)
+    assert told.err == "cclmark: cannot write nowhere/report.html: No such file or directory\n"
+    (tmp_path / "file").write_text("x")
+    told = cclmark("report", COPIES, "--svg", "file", code=2)
+    assert "cannot make file: File exists" in told.err
+    told = cclmark("report", COPIES, "-o", ".", code=2)
+    assert "it is a directory" in told.err
+    told = cclmark("report", COPIES, "-o", "/dev/full", code=3)
+    assert "cannot write /dev/full: No space left on device" in told.err
+
+
+def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
+    (tmp_path / "r.html").write_text("older")
+    cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
+    assert (tmp_path / "r.html").read_text() == "older"
+    cclmark("report", COPIES, "-o", "r.html")
+    assert (tmp_path / "r.html").stat().st_size > 1_000_000
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
+    told = cclmark("report", COPIES, COPIES, code=2)
+    assert "a journal is named twice" in told.err
+    told = cclmark("report", f"a={COPIES}", f"a={COLLECTIVES}", code=2)
+    assert "two journals are called a: say NAME=JOURNAL" in told.err
+    shutil.copy(COPIES, tmp_path / "collectives.jsonl")
+    cclmark("report", "collectives.jsonl", COLLECTIVES)
+    assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
+
+
+def test_a_comparison_becomes_a_page(cclmark, tmp_path):
+    runs = RESULTS / "runs"
+    two = [str(runs / f"{name}.jsonl") for name in ("default-1", "ctas8")]
+    cclmark("compare", *two, "--format", "html", "-O", "c.html")
+    data = data_of(tmp_path / "c.html")
+    assert data["charts"][0]["key"].endswith("-ratio")
+    assert data["columns"][-2:] == ["verdict", "reason"]
