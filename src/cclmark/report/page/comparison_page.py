@@ -47,8 +47,8 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
     sections += _overlays(runs)
     return Page(
         title=f"{', '.join(names[1:])} against {names[0]}",
-        subtitle=f"{plain(runs[0].journal.header.machine.hostname)}; runs: "
-        + ", ".join(f"{name} {len(side.runs)}" for name, side in zip(names, sides, strict=True)),
+        subtitle=plain(runs[0].journal.header.machine.hostname)
+        + "".join(f", {name}: {_runs(side)}" for name, side in zip(names, sides, strict=True)),
         lead=[
             (f"{name}: " if several else "") + tally(one.found) + "."
             for one, name in zip(comparisons, names[1:], strict=True)
@@ -75,6 +75,10 @@ def _names(sides: Sequence[Side]) -> list[str]:
     if len(set(stems)) == len(stems):
         return stems
     return [plain(side.name) for side in sides]
+
+
+def _runs(side: Side) -> str:
+    return f"{len(side.runs)} run{'s' * (len(side.runs) > 1)}"
 
 
 def _insights(comparison: Comparison) -> list[Insight]:

@@ -1,0 +1,55 @@
+"""Makes the pictures of the documents anew, out of journals in benchmarks/results/h200x4.
+
+    python docs/images/make.py        needs cclmark[pictures], playwright and Chromium
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "benchmarks" / "results" / "h200x4"
+
+
+def cclmark(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "cclmark", *map(str, arguments)], check=True)
+
+
+def shot(page: Page, html: Path, name: str, *, first_chart: str, height: int) -> None:
+    """What a reader sees first, with the charts of that height drawn."""
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.goto(html.as_uri())
+    page.wait_for_selector(f"figure[data-chart={first_chart}][data-drawn=yes]")
+    page.wait_for_timeout(500)
+    page.screenshot(path=HERE / f"{name}.png")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        directory = Path(name)
+        report, comparison = directory / "report.html", directory / "comparison.html"
+        journals = RESULTS / "report"
+        cclmark("report", journals / "nccl_and_torch.jsonl", "-o", report)
+        runs = [RESULTS / "runs" / f"{one}.jsonl" for one in ("default-1", "ctas8")]
+        cclmark("compare", *runs, "--format", "html", "-O", comparison)
+        cclmark("report", "--svg", directory, journals / "pairs.jsonl")
+        for chart in ("pairs-all_reduce-bandwidth-134217728", "pairs-bandwidth"):
+            shutil.copy(directory / f"{chart}.svg", HERE / f"{chart}.svg")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_context(color_scheme="light").new_page()
+        operation = "all_reduce-float32-sum"
+        shot(page, report, "report", first_chart=f"{operation}-bandwidth", height=1180)
+        shot(page, comparison, "comparison", first_chart=f"{operation}-nccl-ratio", height=1180)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
