@@ -64,7 +64,9 @@ def spare_bytes(cache: str) -> int:
     return min(3 * cache_bytes, 256 << 20) // 4 // 512 * 512
 
 
-def of_loop(program: Path, prefix: Path, operation: str, cache: str) -> dict[int, tuple[float, float]]:
+def of_loop(
+    program: Path, prefix: Path, operation: str, cache: str
+) -> dict[int, tuple[float, float]]:
     """Microseconds of the median and of the fastest batch by size in bytes.
 
     Each rank on the processor that cclmark takes for it: which caches two ranks share decides more

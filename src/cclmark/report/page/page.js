@@ -409,13 +409,22 @@
   });
   dark.addEventListener("change", () => { if (!stored()) applyTheme(dark.matches ? "dark" : "light"); });
 
-  // Charts are drawn when they come near: a page of hundreds opens as fast as one of two.
+  // Charts are drawn when they come near, one after another: a page of hundreds opens as fast as one
+  // of two, and answers in between.
+  const waiting = [];
+  function drawNext() {
+    const figure = waiting[0];
+    draw(figure).then(() => {
+      waiting.shift();
+      if (waiting.length) setTimeout(drawNext);
+    });
+  }
   const watch = new IntersectionObserver((entries) => {
     for (const entry of entries) {
-      if (entry.isIntersecting) {
-        watch.unobserve(entry.target);
-        draw(entry.target);
-      }
+      if (!entry.isIntersecting) continue;
+      watch.unobserve(entry.target);
+      waiting.push(entry.target);
+      if (waiting.length === 1) drawNext();
     }
   }, { rootMargin: "400px" });
 

@@ -1,0 +1,91 @@
+"""How long a report of thousands of cases takes to make, and to open in Chromium.
+
+    python benchmarks/report.py [--cases 5000] [--rounds 5] [--out FILE.json]
+
+The journal is made of real results with all of their raw samples
+(results/h200x4/report/collectives.jsonl), again and again under other types and libraries.
+"Ready" is when the page's table, links and buttons answer, "drawn" when its first charts are;
+both are the page's own marks, on the clock that begins when Chromium is told to open it. Needs
+playwright and Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from playwright.sync_api import sync_playwright
+
+SOURCE = Path(__file__).parent / "results" / "h200x4" / "report" / "collectives.jsonl"
+TYPES = ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64", "uint8")
+
+
+def write_journal(path: Path, cases: int) -> None:
+    header, *results, footer = SOURCE.read_text().splitlines()
+    with path.open("w") as file:
+        file.write(header + "\n")
+        for number in range(cases):
+            turn, place = divmod(number, len(results))
+            result = json.loads(results[place])
+            result["index"] = number
+            result["case"]["dtype"] = TYPES[turn % len(TYPES)]
+            result["case"]["ccl"] = f"nccl{turn // len(TYPES) or ''}"
+            file.write(json.dumps(result, separators=(",", ":")) + "\n")
+        file.write(footer + "\n")
+
+
+def open_page(path: Path) -> tuple[float, float]:
+    """Seconds until the page is ready, and until its first chart is drawn, in a new Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_context(viewport={"width": 1280, "height": 1600}).new_page()
+        page.goto(path.as_uri())
+        page.wait_for_selector("figure[data-drawn=yes]", timeout=60_000)
+        marks = page.evaluate(
+            "Object.fromEntries(performance.getEntriesByType('mark').reverse()"
+            ".map((mark) => [mark.name, mark.startTime]))"
+        )
+        browser.close()
+    return marks["cclmark-ready"] / 1e3, marks["cclmark-drawn"] / 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    figures: dict[str, list[float]] = {"made_s": [], "ready_s": [], "drawn_s": []}
+    with tempfile.TemporaryDirectory() as name:
+        journal, page = Path(name) / "run.jsonl", Path(name) / "run.html"
+        write_journal(journal, args.cases)
+        for _ in range(args.rounds):
+            began_s = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "cclmark", "report", str(journal), "-o", str(page)],
+                check=True,
+                capture_output=True,
+            )
+            figures["made_s"].append(time.perf_counter() - began_s)
+            ready_s, drawn_s = open_page(page)
+            figures["ready_s"].append(ready_s)
+            figures["drawn_s"].append(drawn_s)
+        sizes = {"journal_mb": journal.stat().st_size / 1e6, "page_mb": page.stat().st_size / 1e6}
+    for key, values in figures.items():
+        print(f"{key:>8}  median {median(values):.2f}  {min(values):.2f} to {max(values):.2f}")
+    print(", ".join(f"{key} {value:.1f}" for key, value in sizes.items()))
+    if args.out:
+        args.out.write_text(json.dumps({"cases": args.cases} | figures | sizes, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
