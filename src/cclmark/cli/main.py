@@ -18,6 +18,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.references import references_command
 from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
@@ -102,6 +103,7 @@ for _command in (
     suite_command(),
     rerun_command(),
     compare_command(),
+    references_command(),
     info_command(),
 ):
     app.add_command(_command)

@@ -22,9 +22,10 @@ def kind_of(name: str) -> str:
     """
     words = [word for word in _BETWEEN.split(name.upper()) if word]
     model = " ".join(word for word in words if not _NOISE.fullmatch(word))
-    return model or " ".join(words) or UNKNOWN
+    kind = model or " ".join(words)
+    return kind if is_known(kind) else UNKNOWN
 
 
 def is_known(kind: str) -> bool:
     """Whether ``kind`` says what device it is."""
-    return kind.lower() != UNKNOWN
+    return kind.lower() not in ("", UNKNOWN)

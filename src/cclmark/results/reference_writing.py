@@ -120,7 +120,8 @@ def _of_transfers(journal: Journal) -> Iterable[str]:
     for result in journal.transfers:
         transfer = result.transfer
         plain = transfer.scope == "pairs" and transfer.peer_access and not transfer.host_memory
-        if result.summary is None or result.status != "ok" or not plain or transfer.blocks:
+        usual = not (transfer.blocks or transfer.threads or transfer.offset_bytes)
+        if result.summary is None or result.status != "ok" or not (plain and usual):
             continue
         start, end = transfer.row_and_column(transfer.flows[0])
         if start != end:
