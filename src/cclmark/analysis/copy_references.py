@@ -120,6 +120,7 @@ def _match(
         bandwidth=bandwidth,
         time_s=time_s,
         size=_what(first, len(cells)),
+        alike=True,
         differences=tuple(_differences(first, transfer, relation)),
     )
 

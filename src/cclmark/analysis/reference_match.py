@@ -22,6 +22,7 @@ class Match:
     ``share``: what was measured over what was expected, in bandwidth; of latencies the other way
     round, so that less than 1 is worse. ``bandwidth``: what was expected, in bytes per second, 0
     of a latency; ``time_s``: how long that takes. ``size``: of the reference, in words.
+    ``alike``: whether it is of the same library on as many devices, as far as it tells.
     ``differences``: what is known not to be the same.
     """
 
@@ -30,6 +31,7 @@ class Match:
     bandwidth: float
     time_s: float
     size: str
+    alike: bool
     differences: tuple[str, ...] = ()
 
     @property
@@ -57,19 +59,20 @@ class Match:
         return f"{self.bandwidth / 1e9:.4g} GB/s"
 
 
-def reference_name(reference: Reference) -> str:
+def reference_name(reference: Reference, *, with_source: bool = True) -> str:
     """A reference in words, without its size and its figure."""
     hosts = f" on {reference.hosts} hosts" if reference.hosts > 1 else ""
     library = library_name(reference.library)
     multicast = {True: "multicast on", False: "multicast off", None: ""}[reference.multicast]
+    own = reference.source.own
     words = [
-        f'"{reference.source.title}"' if reference.source.own else "",
+        f'"{reference.source.title}"' if own and with_source else "",
         f"{devices_text(reference.devices)}{hosts}",
         reference.tool,
         f"{library} {reference.version}".strip(),
         multicast,
         "a floor" if reference.kind == "floor" else "",
-        "" if reference.tool or reference.source.own else reference.source.title,
+        reference.source.title if with_source and not reference.tool and not own else "",
     ]
     return ", ".join(word for word in words if word)
 

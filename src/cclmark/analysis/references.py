@@ -64,6 +64,7 @@ def nearest(
             bandwidth=point.bandwidth,
             time_s=summary.time_s * summary.busbw_bytes_per_s / point.bandwidth,
             size=point.words,
+            alike=series.count == wanted.count and series.library in (case.ccl, ""),
             differences=tuple(wanted.differences(series)),
         )
         rank = (*wanted.rank(series, match), point.distance)

@@ -12,7 +12,14 @@ from cclmark.cli.output import Output
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
 from cclmark.plan.sizes import parse_size
 from cclmark.report.paint import ansi, unpainted
-from cclmark.report.reference_check import Check, check_csv, check_json, check_lines, check_markdown
+from cclmark.report.reference_check import (
+    Check,
+    check_csv,
+    check_json,
+    check_lines,
+    check_markdown,
+    percent,
+)
 from cclmark.report.reference_notes import ReferenceNotes, share_text
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -65,8 +72,8 @@ def check_journal(
         worst = min(low, key=lambda one: one.match.share if one.match is not None else 0.0)
         assert worst.match is not None
         print(
-            f"cclmark: {len(low)} below {least_share:.4g} of their reference, the worst "
-            f"{plain(worst.thing.describe())}: {share_text(worst.match.share)} of "
+            f"cclmark: {len(low)} below {percent(least_share)} of their reference, the worst "
+            f"{plain(worst.thing.describe())}: {share_text(worst.match.share, 1)} of "
             f"{plain(worst.match.words)}",
             file=sys.stderr,
         )

@@ -6,7 +6,7 @@ import re
 
 UNKNOWN = "unknown"  # of a device that a source does not tell: it is like no other
 
-_BETWEEN = re.compile(r"[\s\-_/,()]+")
+_BETWEEN = re.compile(r"[\s\-_/,()+]+")
 # What a name may say besides its model. Form factors whose links differ (PCIe, NVL) are no noise.
 _NOISE = re.compile(
     r"NVIDIA|AMD|INTEL|HUAWEI|METAX|MUXI|KUNLUNXIN|KUNLUN|MOORE|THREADS|CAMBRICON|GEFORCE|TESLA"

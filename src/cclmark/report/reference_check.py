@@ -37,21 +37,24 @@ class Check:
 def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
     """A table for each operation, what its shares are of, and what it comes to."""
     lines = [f"{plain(check.name)} against references"]
-    group = ""
-    for one in check.found:
-        if one.match is None and not one.bad:
-            continue
-        name = plain(group_of(one.thing))
-        if name != group:
-            group = name
-            head = f"{'size':>10} {'time µs':>11} {'GB/s':>9} {'reference':>12} {'share':>9}"
-            lines += ["", paint(name, "bold"), paint(head, "dim")]
-        lines.append(_row(check, one, paint))
+    for name, group in _in_groups(check.found).items():
+        head = f"{'size':>10} {'time µs':>11} {'GB/s':>9} {'reference':>12} {'share':>9}"
+        lines += ["", paint(plain(name), "bold"), paint(head, "dim")]
+        lines += [_row(check, one, paint) for one in group]
     lines.append("")
     lines += [paint(f"  {line}", "dim") for line in check.notes.legend()]
     lines.append(f"  {tally(check)}")
     lines += [f"  {text}" for text in _reasons(check)]
     return lines
+
+
+def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
+    """What there is to show, each table's together, in the order in which tables begin."""
+    groups: dict[str, list[Checked]] = {}
+    for one in found:
+        if one.match is not None or one.bad:
+            groups.setdefault(group_of(one.thing), []).append(one)
+    return groups
 
 
 def tally(check: Check) -> str:
@@ -62,17 +65,22 @@ def tally(check: Check) -> str:
     text = f"{len(check.found)} cases: {held} with a reference, {len(judged)} judged"
     if judged:
         shares = [match.share for match in judged]
-        text += f", {len(below(check.found, least))} of them below {least:.4g}"
+        text += f", {len(below(check.found, least))} of them below {percent(least)}"
         text += f"; shares from {share_text(min(shares))} to {share_text(max(shares))}"
     bad = sum(bool(one.bad) for one in check.found)
     return text + (f"; {bad} without valid figures" if bad else "")
+
+
+def percent(share: float) -> str:
+    """``90%`` or ``99.5%``: a share as it was asked for."""
+    return f"{share * 100:.4g}%"
 
 
 def check_markdown(check: Check) -> str:
     """What it comes to, what is low, and everything folded away."""
     least = NORMAL_FROM if check.least_share is None else check.least_share
     low = below(check.found, least)
-    shown = [one for one in check.found if one.match is not None or one.bad]
+    shown = [one for group in _in_groups(check.found).values() for one in group]
     table, legend = _markdown_table(check, shown), check.notes.legend()
     parts = [f"**{escape(check.name)} against references**: {escape(tally(check))}."]
     parts += [_markdown_table(check, low)] if low else []
@@ -140,16 +148,16 @@ def check_json(check: Check) -> str:
 
 def _row(check: Check, one: Checked, paint: Paint) -> str:
     size, time, rate, reference, share = _cells(check, one)
-    text = f"{size:>10} {time:>11} {rate:>9} {reference:>12} {share:>9}"
+    text = f"{size:>10} {time:>11} {rate:>9} {reference:>12} {share:>9}{_flows(one)}"
     least = NORMAL_FROM if check.least_share is None else check.least_share
     style = "yellow" if check.least_share is None else "red"
     if one.bad:
         text, style = f"{text}  {one.bad}", "red"
     elif not below([one], least):
-        return f"{text}{'' if one.judged else '  not judged'}{_flows(one)}"
+        return text if one.judged else f"{text}  not judged"
     else:
         text += "  low"
-    return paint(text + _flows(one), style)
+    return paint(text, style)
 
 
 def _cells(check: Check, one: Checked) -> list[str]:

@@ -8,7 +8,7 @@ from cclmark.analysis.copy_references import nearest_transfer
 from cclmark.analysis.reference_match import Match
 from cclmark.analysis.references import kinds_of, nearest
 from cclmark.report.text import plain
-from cclmark.results.reference import Reference
+from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
 
 # Within these shares of a reference a figure counts as normal.
@@ -47,14 +47,14 @@ class ReferenceNotes:
         return nearest_transfer(self._of(header), result.transfer, result.summary, header)
 
     def cell(self, match: Match | None) -> str:
-        """``101% a``: the share, and the mark by which the legend names what it is a share of."""
+        """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
         if match is None:
             return "-"
         what = match.name
         if match.differences:
             what += f"; differs: {'; '.join(match.differences)}"
         mark = self._marks.setdefault(what, _mark(len(self._marks)))
-        return f"{share_text(match.share)} {mark}"
+        return f"{share_text(match.share, 1)} {mark}"
 
     def legend(self) -> list[str]:
         """A line for each reference that cells were about. Safe to print."""
@@ -70,9 +70,9 @@ class ReferenceNotes:
         return self._references
 
 
-def share_text(share: float) -> str:
+def share_text(share: float, digits: int = 0) -> str:
     """``101%``, of absurd ones ``>999%``."""
-    return f"{share:.0%}" if share <= _MOST_SHARE else ">999%"
+    return f"{share:.{digits}%}" if share <= _MOST_SHARE else ">999%"
 
 
 def verdict_of(match: Match | None) -> str:
@@ -85,15 +85,21 @@ def verdict_of(match: Match | None) -> str:
 
 
 def verdict_text(match: Match | None) -> str:
-    """Whether a figure is normal, in a sentence; empty where no exact match tells. Safe to print."""
-    verdict = verdict_of(match)
-    if match is None or not verdict:
+    """Whether a figure is normal, in words, or what it can be compared with. Safe to print.
+
+    Empty where nothing of that library on as many devices is known.
+    """
+    if match is None or not match.alike:
         return ""
-    where = match.size if match.size.startswith("between") else f"at {match.size}"
-    return plain(
-        f"{verdict}: {share_text(match.share)} of the reference, {match.figure} {where} "
-        f"({match.name})"
-    )
+    verdict = verdict_of(match) or "for comparison"
+    name, where = match.name, f" at {match.size}"
+    if match.reference.operation == P2P:
+        name, where = f"{name}, {match.size}", ""
+    elif match.size.startswith("between"):
+        where = f" {match.size}"
+    differs = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    share = f"{share_text(match.share)} of the reference"
+    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{differs})")
 
 
 def _mark(number: int) -> str:

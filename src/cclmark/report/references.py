@@ -24,6 +24,9 @@ _COLUMNS = (
 )
 
 
+_LAUNCHES = {"one thread": ", one thread for all", "thread": ", a thread each"}
+
+
 def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> list[str]:
     """Each source: what it is, of which devices and operations, how many figures, where from."""
     lines: list[str] = []
@@ -119,11 +122,8 @@ def _series_title(one: Reference) -> str:
     if one.operation == P2P:
         words = [one.measure, one.direction, one.engine, one.kernel]
         words.append(_size(one) if one.size_bytes else "")
-    launch = {"one thread": ", one thread for all", "thread": ", a thread each"}.get(one.launch, "")
-    own = msgspec.structs.replace(
-        one, source=msgspec.structs.replace(one.source, own=True, title="")
-    )
-    name = ", ".join(part for part in reference_name(own).split(", ") if part != '""')
+    launch = _LAUNCHES.get(one.launch, "")
+    name = reference_name(one, with_source=False)
     return f"{' '.join(filter(None, words))} · {name}{launch}"
 
 

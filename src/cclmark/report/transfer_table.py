@@ -254,19 +254,15 @@ class TransferTable:
             if result.transfer.series() != series or result.summary is None:
                 continue
             length = hops.get(result.transfer.flows[0])
-            other = worst.get(length)
-            if (
-                other is None
-                or other.summary is None
-                or result.summary.time_s > other.summary.time_s
-            ):
+            other = worst[length].summary if length in worst else None
+            if other is None or result.summary.time_s > other.time_s:
                 worst[length] = result
         matches = [self._references.match_transfer(one, self._header) for one in worst.values()]
-        exact = [match for match in matches if match is not None and match.exact]
-        lowest = min(exact, key=lambda match: match.share, default=None)
+        found = [match for match in matches if match is not None]
+        lowest = min(found, key=lambda match: (not match.exact, match.share), default=None)
         if lowest is None:
             return []
-        text = f"    the slowest pair is {verdict_text(lowest)}"
+        text = f"    the slowest pair, {verdict_text(lowest)}"
         return [self._paint(text, "yellow") if verdict_of(lowest) == "low" else text]
 
     def _contention(self) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.plan.device_names import kind_of
+from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.reference import P2P
@@ -108,6 +108,8 @@ def _of_devices(header: Header, ranks: Iterable[int]) -> dict[str, object]:
     if len(own) != len(wanted):
         raise UsageError("its header does not tell all devices")
     counts = Counter(kind_of(device.name) for device in own)
+    if not all(map(is_known, counts)):
+        raise UsageError("its header does not name its devices")
     devices = " + ".join(f"{count} x {kind}" for kind, count in sorted(counts.items()))
     all_of_them = len(wanted) == len(header.devices)
     hosts = len(header.hosts) if all_of_them else len({device.host for device in own})
