@@ -200,6 +200,8 @@ def _of_table(text: str, common: Reference) -> list[Reference]:
     """The rows below the one with the names of the columns."""
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1)]
     rows = [(number, cells) for number, cells in lines if cells and not cells[0].startswith("#")]
+    if len(rows) < 2:
+        raise UsageError("figures: there is no row below the names of the columns")
     names, found = rows[0][1], []
     for name in names:
         if name not in _COLUMNS:
