@@ -191,6 +191,13 @@ class TestOnesOwn:
         told = refs("references", "check", journal).out
         assert "100.0% a" in told
 
+    def test_collectives_of_pairs_are_compared_with_the_same_pair(self, refs):
+        pairs = ("pairs", "--devices", "host:3", "-b", "1M", "-e", "1M", "--only", "all_reduce")
+        journal = str(refs(*pairs).journal_path)
+        refs("references", "add", journal, "--name", "pairs")
+        told = refs("references", "check", journal, "--fail-below", "99.9%").out
+        assert "3 judged, 0 of them below 99.9%; shares from 100% to 100%" in told
+
     def test_elsewhere(self, refs, tmp_path):
         there = tmp_path / "shared"
         told = refs("references", "add", SWEEP, "--name", "x", "--references-dir", str(there))

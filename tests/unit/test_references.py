@@ -212,6 +212,13 @@ class TestNearest:
         time_s = (2 * low + high) / 3  # 1 GiB lies a third of the way
         assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
 
+    def test_between_figures_that_are_far_apart_nothing_is_decided(self):
+        assert found_for(size_bytes=64 << 20).exact
+        curve = of("nccl-tests-h200x4-rounds", operation="all_reduce")
+        match = found_for(references=curve, size_bytes=4 << 20)
+        assert match.size == "between 2 MiB and 8 MiB"
+        assert match.differences == ("the bandwidth changes much between the two sizes there",)
+
     def test_interpolation_is_near_what_was_measured_there(self):
         """Against the figures of ranks that are threads, whose sizes lie between the others'."""
         curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")

@@ -25,6 +25,8 @@ _WIDEST_GAP = (
     4.0  # between two sizes of a curve, for what lies between: a factor of 2 to one of them
 )
 _MOST_APART = 2.0
+# Between two figures that differ by more there may be a change of algorithm: nothing is decided.
+_STEEPEST = 1.2
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
 _BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
@@ -42,7 +44,8 @@ def nearest(
     the number may be another one within one host whose devices are joined by NVLink, for large
     messages without multicast, and is named then. The size is the same; or the figure lies between
     two of one curve that are at most a factor of 4 apart: the time is taken to be a straight line
-    between them; or, from 256 MiB on, it is the nearest within a factor of 2.
+    between them, which decides nothing where their bandwidths differ by more than a fifth; or,
+    from 256 MiB on, it is the nearest within a factor of 2.
     """
     wanted = _Wanted.of(case, header)
     if wanted is None or summary.busbw_bytes_per_s <= 0:
@@ -65,7 +68,7 @@ def nearest(
             time_s=summary.time_s * summary.busbw_bytes_per_s / point.bandwidth,
             size=point.words,
             alike=series.count == wanted.count and series.library in (case.ccl, ""),
-            differences=tuple(wanted.differences(series)),
+            differences=(*wanted.differences(series), *point.doubts),
         )
         rank = (*wanted.rank(series, match), point.distance)
         if best is None or rank < best[0]:
@@ -173,6 +176,7 @@ class _Wanted:
             abs(math.log(series.count / self.count)),
             len(match.differences),
             not series.source.own,
+            series.pair not in (case.pair, None),
             not series.library,
             series.launch == "one thread",
             series.in_place not in (case.in_place, None),
@@ -184,12 +188,15 @@ class _Wanted:
 
 @dataclass(frozen=True)
 class _Point:
-    """What a curve says for a size. ``distance`` to the figure, in powers of 2."""
+    """What a curve says for a size. ``distance`` to the figure, in powers of 2; ``doubts``: why it
+    decides nothing.
+    """
 
     reference: Reference
     bandwidth: float
     words: str
     distance: float
+    doubts: tuple[str, ...] = ()
 
 
 def _point(curve: Sequence[Reference], size_bytes: int) -> _Point | None:
@@ -212,7 +219,9 @@ def _point(curve: Sequence[Reference], size_bytes: int) -> _Point | None:
         share = (size_bytes - low) / (high - low)
         between = size_bytes / ((1 - share) * low / slower + share * high / faster)
         words = f"between {format_size(low)} and {format_size(high)}"
-        return _Point(one, between, words, distance)
+        steep = max(slower, faster) > _STEEPEST * min(slower, faster)
+        doubts = ("the bandwidth changes much between the two sizes there",) if steep else ()
+        return _Point(one, between, words, distance, doubts)
     if min(size, size_bytes) >= SATURATED_BYTES and distance <= math.log2(_MOST_APART):
         return _Point(one, bandwidth, format_size(size), distance)
     return None

@@ -15,6 +15,9 @@ from cclmark.results.reference import P2P
 from cclmark.results.schema import CaseResult, Header, TransferResult
 
 
+_Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
+
+
 def references_text(journal: Journal, title: str, *, multicast: bool | None) -> str:
     """A file of references with what ``journal`` measured, to be read by reference_files.
 
@@ -56,7 +59,7 @@ def _escaped(character: str) -> str:
 
 
 def _of_cases(journal: Journal, multicast: bool | None) -> Iterable[str]:
-    curves: dict[tuple[tuple[str, object], ...], dict[int, CaseResult]] = {}
+    curves: dict[tuple[tuple[str, object], ...], dict[_Place, CaseResult]] = {}
     for result in journal.results:
         case = result.case
         if result.summary is None or result.status != "ok" or case.operation == "barrier":
@@ -64,15 +67,17 @@ def _of_cases(journal: Journal, multicast: bool | None) -> Iterable[str]:
         if case.matrix and journal.header.settings.pattern != "uniform":
             continue
         keys = _conditions(journal.header, result, multicast)
-        curves.setdefault(tuple(keys.items()), {})[case.size_bytes] = result
+        curves.setdefault(tuple(keys.items()), {})[case.pair or (), case.size_bytes] = result
     for conditions, points in curves.items():
-        rows = [["size", "time_us", "busbw_gbps"]]
-        for size_bytes, result in sorted(points.items()):
+        of_pairs = any(pair for pair, _ in points)
+        rows = [[*(("from", "to") if of_pairs else ()), "size", "time_us", "busbw_gbps"]]
+        for (pair, size_bytes), result in sorted(points.items()):
             assert result.summary is not None
             figure = f"{result.summary.busbw_bytes_per_s / 1e9:.6g}"
             if "e" in figure or figure == "0":
                 figure = "-"
-            rows.append([str(size_bytes), f"{result.summary.time_s * 1e6:.6f}", figure])
+            time = f"{result.summary.time_s * 1e6:.6f}"
+            rows.append([*map(str, pair), str(size_bytes), time, figure])
         yield _block(dict(conditions), rows)
 
 
@@ -84,7 +89,6 @@ def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> d
     words = [
         f"by {result.route}" if result.route != "native" else "",
         f"timed by {timing}" if timing != "throughput" else "",
-        f"ranks {case.pair[0]} and {case.pair[1]}" if case.pair else "",
         f"root {case.root}" if case.root else "",
     ]
     return {
