@@ -14,7 +14,6 @@ from cclmark.results.journal import Journal
 from cclmark.results.reference import P2P
 from cclmark.results.schema import CaseResult, Header, TransferResult
 
-
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
 
 
