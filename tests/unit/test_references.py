@@ -95,6 +95,13 @@ class TestShipped:
             slow, fast = (one.size_bytes / (one.time_s + off) for off in (digit_s, -digit_s))
             assert slow * factor - 0.0051e9 <= one.busbw_bytes_per_s <= fast * factor + 0.0051e9
 
+    def test_a_run_reads_only_what_is_of_its_devices(self):
+        for kind in {kind for one in SHIPPED for kind in dict(one.devices)}:
+            read = [one for one in shipped_references({kind}) if kind in dict(one.devices)]
+            assert read == [one for one in SHIPPED if kind in dict(one.devices)]
+        assert "pccl-ppu" not in {one.source.name for one in shipped_references({"H200"})}
+        assert shipped_references({"XEON"}) == []
+
     def test_units_are_base_units(self):
         for one in SHIPPED:
             bandwidth = one.busbw_bytes_per_s or one.algbw_bytes_per_s
@@ -415,7 +422,7 @@ class TestWriting:
     def test_a_journal_is_at_100_percent_of_itself(self, journal):
         text = references_text(journal, 'our "rack"', multicast=False)
         own = parse_references(text.encode(), "rack.toml", own=True)
-        notes = ReferenceNotes(lambda: own)
+        notes = ReferenceNotes(lambda kinds: own)
         shares = []
         for result in journal.results:
             match = notes.match(result, journal.header)
@@ -481,6 +488,7 @@ class TestFiles:
             ("operation =", "opration =", "unknown key 'opration': did you mean 'operation'?"),
             ("all_reduce", "allreduce", "series 1: operation: there is no 'allreduce': did you"),
             ("4 x H200", "0 x H200", "series 1: devices: cannot read '0 x H200'"),
+            ("4 x H200", "4 H200", "cannot read '4 H200': write 4 x H200"),
             ("1G   350", "1G   fast", "line 2: busbw_gbps: cannot read the figure 'fast'"),
             ("1G   350", "1G   -5", "cannot read the figure '-5'"),
             ("1G   350", "1G   1e99", "cannot read the figure '1e99'"),

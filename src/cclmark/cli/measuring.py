@@ -462,7 +462,7 @@ def _reference_notes(flags: Flags) -> ReferenceNotes:
             "references check JOURNAL has csv and json"
         )
     references = load_references()
-    return ReferenceNotes(lambda: references)
+    return ReferenceNotes(lambda kinds: references)
 
 
 def _exporter(

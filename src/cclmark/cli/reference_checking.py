@@ -40,7 +40,7 @@ def check_journal(
     least_bytes = _size(begin)
     run = read_journal(Path(journal))
     _require_figures(run, journal)
-    notes = ReferenceNotes(load_references)
+    notes = ReferenceNotes(lambda kinds: load_references(kinds=kinds))
     header = run.header
     found = check_results(
         run.results,

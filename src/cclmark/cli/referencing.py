@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
@@ -38,16 +38,16 @@ _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
 
 
-def usual_references() -> list[Reference]:
-    """All references; where the user's cannot be read, that is said and the others are used.
+def usual_references(kinds: Collection[str]) -> list[Reference]:
+    """Those of devices of these kinds; where the user's cannot be read, the others, which is said.
 
     For commands that nobody asked for references: a broken file must not take their result.
     """
     try:
-        return load_references()
+        return load_references(kinds=kinds)
     except UsageError as error:
         print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
-        return shipped_references()
+        return shipped_references(kinds)
 
 
 def list_references(

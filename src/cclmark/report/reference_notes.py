@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.copy_references import nearest_transfer
 from cclmark.analysis.reference_match import Match
@@ -17,7 +17,7 @@ NORMAL_TO = 1.1
 _MOST_SHARE = 9.99  # more says nothing but that the two are no match
 
 
-def no_references() -> Sequence[Reference]:
+def no_references(kinds: Collection[str]) -> Sequence[Reference]:
     """Where nothing is to be compared."""
     return ()
 
@@ -29,7 +29,8 @@ class ReferenceNotes:
     those of one run.
     """
 
-    def __init__(self, load: Callable[[], Sequence[Reference]] = no_references) -> None:
+    def __init__(self, load: Callable[[set[str]], Sequence[Reference]] = no_references) -> None:
+        """``load`` gives the references of devices of some kinds, and may give others too."""
         self._load = load
         self._references: Sequence[Reference] | None = None
         self._marks: dict[str, str] = {}
@@ -65,7 +66,9 @@ class ReferenceNotes:
         if self._references is None:
             kinds = set(kinds_of(header))
             self._references = [
-                one for one in self._load() if kinds.issuperset(kind for kind, _ in one.devices)
+                one
+                for one in self._load(kinds)
+                if kinds.issuperset(kind for kind, _ in one.devices)
             ]
         return self._references
 

@@ -135,7 +135,8 @@ def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
     counts: dict[str, int] = {}
     for part in text.split(" + "):
         read = _DEVICES.fullmatch(part.strip())
-        if read is None or read[1] == "0":
+        numbered = read is not None and read[1] is None and read[2].split()[0].isdecimal()
+        if read is None or read[1] == "0" or numbered:
             raise UsageError(f"devices: cannot read {text!r}: write 4 x H200")
         kind = kind_of(read[2])
         counts[kind] = counts.get(kind, 0) + int(read[1] or 0)

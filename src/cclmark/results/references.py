@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -14,25 +14,32 @@ from cclmark.results.reference_files import parse_references
 REFERENCES_VARIABLE = "CCLMARK_REFERENCES"
 
 
-def load_references(extra: Sequence[Path] = ()) -> list[Reference]:
+def load_references(
+    extra: Sequence[Path] = (), kinds: Collection[str] | None = None
+) -> list[Reference]:
     """All figures: those that come with cclmark, the user's, and those of ``extra``.
 
-    ``extra`` and the variable name files, or directories with files that end in .toml. Raises
-    UsageError, which names the file, for one that cannot be read or makes no sense.
+    ``extra`` and the variable name files, or directories with files that end in .toml. ``kinds``:
+    see shipped_references. Raises UsageError, which names the file, for one that cannot be read or
+    makes no sense.
     """
-    return [*shipped_references(), *own_references(extra)]
+    return [*shipped_references(kinds), *own_references(extra)]
 
 
-def shipped_references() -> list[Reference]:
-    """The figures that come with cclmark."""
+def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
+    """The figures that come with cclmark.
+
+    ``kinds`` of devices (see plan.device_names): a file that names none of them is not read, so
+    that a run does not wait for thousands of figures of other devices.
+    """
     directory = resources.files("cclmark") / "results" / "references"
-    entries = sorted(directory.iterdir(), key=lambda entry: entry.name)
-    return [
-        reference
-        for entry in entries
-        if entry.name.endswith(".toml")
-        for reference in parse_references(entry.read_bytes(), entry.name, own=False)
-    ]
+    found: list[Reference] = []
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            content = entry.read_bytes()
+            if kinds is None or any(kind.encode() in content for kind in kinds):
+                found += parse_references(content, entry.name, own=False)
+    return found
 
 
 def own_references(
