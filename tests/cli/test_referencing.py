@@ -55,6 +55,10 @@ class TestListing:
         assert refs("references", "--format", "json", "-O", str(file)).out == ""
         document = json.loads(file.read_text())
         assert len(document["figures"]) > 2000
+        untold = [one for one in document["figures"] if one["source"] == "nvidia-gtc24"]
+        assert {one["hosts"] for one in untold} == {1, None}
+        assert untold[0]["size_bytes"] is None
+        assert untold[0]["devices"] == [{"kind": "unknown", "count": None}]
         assert {one["source"] for one in document["figures"]} == {
             one["name"] for one in document["sources"]
         }

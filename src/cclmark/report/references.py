@@ -24,6 +24,7 @@ _COLUMNS = (
 )
 
 
+_UNTOLD_IF_0 = ("hosts", "size_bytes", "limit_bytes_per_s")
 _LAUNCHES = {"one thread": ", one thread for all", "thread": ", a thread each"}
 
 
@@ -72,7 +73,9 @@ def references_json(references: Sequence[Reference]) -> str:
     for one in references:
         fields = msgspec.to_builtins(one)
         fields["source"] = one.source.name
-        fields["devices"] = [{"kind": kind, "count": count} for kind, count in one.devices]
+        fields["devices"] = [{"kind": kind, "count": count or None} for kind, count in one.devices]
+        for key in _UNTOLD_IF_0:
+            fields[key] = fields[key] or None
         figures.append({key: None if value == "" else value for key, value in fields.items()})
     return json.dumps({"sources": sources, "figures": figures}, indent=1) + "\n"
 
