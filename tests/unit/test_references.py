@@ -290,6 +290,23 @@ class TestNearest:
         two = header_of(8, hosts=[host, host])
         assert found_for(8, size_bytes=16 * GIB, header=two) is None
 
+    def test_between_hosts_others_networks_decide_nothing(self):
+        hosts = [HostDescription(SWEEP.header.machine, str(number), {}) for number in range(4)]
+        four = header_of(32, hosts=hosts, environment={})
+        match = found_for(32, size_bytes=16 * GIB, header=four)
+        assert match.bandwidth == pytest.approx(369.06e9)
+        assert match.differences == ("the network between the hosts may be another one",)
+        assert "p5en" in verdict_text(match)
+
+    def test_ones_own_run_that_left_multicast_to_nccl(self):
+        source = Source("rack", "our rack", own=True)
+        own = Reference(
+            source, "all_reduce", (("H200", 4),), size_bytes=512 << 20, busbw_bytes_per_s=300e9
+        )
+        match = found_for(references=[own])
+        assert match.differences == ("multicast left to NCCL there, off here",)
+        assert found_for(references=[own], header=header_of(environment={})).exact
+
     def test_small_messages_of_one_launching_thread_are_named(self):
         curve = of("nccl-tests-h200x4", operation="broadcast", launch="one thread")
         small = found_for(references=curve, operation="broadcast", size_bytes=2048)
@@ -324,7 +341,10 @@ class TestNearest:
     def test_ones_own_comes_first(self):
         source = Source("rack", "our rack", own=True)
         own = Reference(
-            source, "all_reduce", (("H200", 4),), size_bytes=512 << 20, busbw_bytes_per_s=300e9
+            *(source, "all_reduce", (("H200", 4),)),
+            multicast=False,
+            size_bytes=512 << 20,
+            busbw_bytes_per_s=300e9,
         )
         match = found_for(references=[*SHIPPED, own])
         assert match.share == pytest.approx(346.43 / 300)

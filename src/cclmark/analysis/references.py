@@ -150,6 +150,8 @@ class _Wanted:
         if case.operation in _STAGED_IN_PLACE and bool(series.in_place) != case.in_place:
             there = "in place" if series.in_place else "out of place"
             found.append(f"{there} there, {'in place' if case.in_place else 'out of place'} here")
+        if self.hosts > 1 and not series.source.own:
+            found.append("the network between the hosts may be another one")
         if series.kind == "floor":
             found.append("it is a floor, no measurement")
         if series.approximate:
@@ -161,8 +163,11 @@ class _Wanted:
         return found
 
     def _multicast(self, series: Reference) -> list[str]:
-        if self.case.operation not in _BY_MULTICAST or series.multicast is None:
+        if self.case.operation not in _BY_MULTICAST:
             return []
+        if series.multicast is None:
+            left_to_nccl = series.source.own and self.multicast is False
+            return ["multicast left to NCCL there, off here"] if left_to_nccl else []
         if self.multicast is False and series.multicast:
             return ["multicast on there, off here"]
         if self.multicast is None and not series.multicast:
