@@ -18,6 +18,7 @@ from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
 from cclmark.cli.p2p import transfer_commands
 from cclmark.cli.pairs import pairs_command
+from cclmark.cli.references import references_command
 from cclmark.cli.report import report_command
 from cclmark.cli.rerun import rerun_command
 from cclmark.cli.suite import suite_command
@@ -104,6 +105,7 @@ for _command in (
     rerun_command(),
     report_command(),
     compare_command(),
+    references_command(),
     info_command(),
 ):
     app.add_command(_command)

@@ -12,6 +12,7 @@ from cclmark.cli.joining import joined
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
+from cclmark.cli.referencing import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
@@ -32,9 +33,12 @@ from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
+from cclmark.report.markdown import MarkdownExporter
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
+from cclmark.results.references import load_references
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
@@ -74,6 +78,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     devices = crew.devices
     settings = settings_of(flags, devices.runtime)
     every_s = _duration("--summary-every", flags.summary_every)
+    references = _reference_notes(flags)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
@@ -108,7 +113,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
         request,
-        lambda output: _exporter(flags, plan, output, every_s),
+        lambda output: _exporter(flags, plan, output, every_s, references),
         began_s,
         output=flags.output,
         journal=flags.journal,
@@ -447,7 +452,24 @@ def _timing(flags: Flags) -> str:
     return next(iter(asked), None) or "throughput"
 
 
-def _exporter(flags: Flags, plan: Sweep, output: Output, every_s: float) -> Exporter[CaseResult]:
+def _reference_notes(flags: Flags) -> ReferenceNotes:
+    """What figures are held against. Raises UsageError."""
+    if not flags.references:
+        return ReferenceNotes(usual_references)
+    if flags.format not in ("table", "markdown"):
+        raise UsageError(
+            f"--references goes with --format table and markdown, not with {flags.format}: cclmark "
+            "references check JOURNAL has csv and json"
+        )
+    references = load_references()
+    return ReferenceNotes(lambda kinds: references)
+
+
+def _exporter(
+    flags: Flags, plan: Sweep, output: Output, every_s: float, references: ReferenceNotes
+) -> Exporter[CaseResult]:
+    if flags.format == "markdown":
+        return MarkdownExporter(references, shares=flags.references)
     if flags.format != "table":
         return FORMATS[flags.format]()
     paint = ansi if output.takes_colours else unpainted
@@ -458,6 +480,8 @@ def _exporter(flags: Flags, plan: Sweep, output: Output, every_s: float) -> Expo
             out_of_place=False in plan.placements,
             in_place=True in plan.placements,
             terminal_columns=output.terminal_columns,
+            references=references,
+            shares=flags.references,
         )
 
     if not flags.duration:

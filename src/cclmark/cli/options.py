@@ -380,6 +380,14 @@ class Flags(LibraryFlags):
     output: Path | None = option(
         OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
     )
+    references: bool = option(
+        OUTPUT,
+        "--references",
+        default=False,
+        is_flag=True,
+        help="table, markdown: what share of the nearest reference each row reaches; see cclmark "
+        "references.",
+    )
     journal: Path | None = option(
         OUTPUT,
         "--journal",

@@ -17,7 +17,10 @@ class PairFlags(Flags):
     """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
 
     without: ClassVar[frozenset[str]] = frozenset(
-        {"root", "cycles", "duration", "summary_every", "modules", "islands", "through_host"}
+        {
+            *("root", "cycles", "duration", "summary_every", "modules", "islands"),
+            *("through_host", "references"),
+        }
     )
 
     only: str = option(

@@ -9,6 +9,7 @@ from cclmark.cli.joining import first_of, pick_devices
 from cclmark.cli.measuring import check_limits, size_of
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
+from cclmark.cli.referencing import usual_references
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
@@ -29,6 +30,7 @@ from cclmark.plan.transfers import (
 from cclmark.report.exporter import Exporter
 from cclmark.report.json_format import JsonExporter
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.transfer_formats import (
     TransferCsv,
     TransferMarkdown,
@@ -339,4 +341,5 @@ def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[
         shares=shares,
         most_devices=flags.most_shown,
         hosts=hosts,
+        references=ReferenceNotes(usual_references),
     )

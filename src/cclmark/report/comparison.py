@@ -17,6 +17,7 @@ from cclmark.analysis.compare import (
 )
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.text import format_time_us, plain
@@ -140,8 +141,11 @@ def assumption() -> str:
 
 
 def _group(one: Compared) -> str:
-    """What the rows of a table share."""
-    thing = one.thing
+    return group_of(one.thing)
+
+
+def group_of(thing: Case | Transfer) -> str:
+    """What the rows of a table share. Not yet safe to print: it is of a journal."""
     if not isinstance(thing, Case):
         return f"{thing.measure} {thing.direction} {thing.means}"
     words = [thing.operation, "" if thing.operation == "barrier" else thing.dtype]

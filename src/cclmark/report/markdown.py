@@ -10,6 +10,7 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
+from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
@@ -20,12 +21,9 @@ from cclmark.results.schema import CaseResult, Footer, Header
 _SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
 
 _PLACEMENT = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong")
-_HEADS = (
-    *("size", "count", "dtype", "reduction", "root"),
-    *_PLACEMENT,
-    *(f"in-place {name}" for name in _PLACEMENT),
-)
-_WIDTHS = (10, 12, 8, *(len(head) for head in _HEADS[3:]))
+_SHARE = "of reference"
+_LEAD = ("size", "count", "dtype", "reduction", "root")
+_LEAD_WIDTHS = (10, 12, 8, *map(len, _LEAD[3:]))
 
 
 class MarkdownExporter:
@@ -35,7 +33,14 @@ class MarkdownExporter:
     read as text and still be written row by row.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, references: ReferenceNotes | None = None, *, shares: bool = False) -> None:
+        """``references`` are what the peak is held against, and with ``shares`` every row."""
+        self._references = references or ReferenceNotes()
+        self._header: Header | None = None
+        placement = [*_PLACEMENT, _SHARE] if shares else list(_PLACEMENT)
+        self._shares = shares
+        self._heads = [*_LEAD, *placement, *(f"in-place {name}" for name in placement)]
+        self._widths = [*_LEAD_WIDTHS, *(len(head) for head in self._heads[len(_LEAD) :])]
         self._rows = RowCollector()
         self._heading = ""
         self._results: list[CaseResult] = []
@@ -44,6 +49,7 @@ class MarkdownExporter:
 
     def begin(self, header: Header) -> str:
         """The heading and the machine."""
+        self._header = header
         self._planned = planned_results(header)
         self._numbers_cycles = header.settings.cycles != 1
         paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
@@ -59,7 +65,9 @@ class MarkdownExporter:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
-        lines = [_outcomes(self._results, self._planned), *map(_best, findings(self._results))]
+        text += "".join(f"\n- {escape(line)}" for line in self._references.legend())
+        lines = [_outcomes(self._results, self._planned)]
+        lines += map(self._best, findings(self._results))
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 
@@ -70,16 +78,37 @@ class MarkdownExporter:
             self._heading = heading
             text = f"\n## {heading}\n\n{self._head()}"
         self._results += [msgspec.structs.replace(result, samples=None) for result in row.results]
-        return text + self._line(str(row.results[0].cycle), [*_cells(row), _remarks(row)])
+        return text + self._line(str(row.results[0].cycle), [*self._cells(row), _remarks(row)])
+
+    def _cells(self, row: Row) -> list[str]:
+        return [*_lead(row), *self._figures(row.out_of_place), *self._figures(row.in_place)]
+
+    def _figures(self, result: CaseResult | None) -> list[str]:
+        cells = _figures(result)
+        if not self._shares:
+            return cells
+        if result is None or self._header is None:
+            return [*cells, "-"]
+        return [*cells, self._references.cell(self._references.match(result, self._header))]
+
+    def _best(self, entry: OperationFindings) -> str:
+        """The peak, the latency, and whether the peak is normal."""
+        text = _best(entry)
+        if not text or self._header is None:
+            return text
+        verdict = verdict_text(self._references.match(entry.peak, self._header))
+        return f"{text} {escape(verdict[0].upper() + verdict[1:])}." if verdict else text
 
     def _head(self) -> str:
-        rule = [f"{'-' * (width - 1)}:" for width in _WIDTHS]
-        return self._line("cycle", [*_HEADS, "remarks"]) + self._line("----:", [*rule, "-------"])
+        rule = [f"{'-' * (width - 1)}:" for width in self._widths]
+        return self._line("cycle", [*self._heads, "remarks"]) + self._line(
+            "----:", [*rule, "-------"]
+        )
 
     def _line(self, cycle: str, cells: list[str]) -> str:
         """A line of the table, with the cycle in front where there is more than one."""
         *columns, remarks = cells
-        padded = [cell.rjust(width) for cell, width in zip(columns, _WIDTHS, strict=True)]
+        padded = [cell.rjust(width) for cell, width in zip(columns, self._widths, strict=True)]
         if self._numbers_cycles:
             padded.insert(0, cycle.rjust(len("cycle")))
         return f"| {' | '.join([*padded, remarks])} |\n"
@@ -142,7 +171,7 @@ def _best(entry: OperationFindings) -> str:
     )
 
 
-def _cells(row: Row) -> list[str]:
+def _lead(row: Row) -> list[str]:
     case = row.case
     return [
         format_size(case.size_bytes),
@@ -150,8 +179,6 @@ def _cells(row: Row) -> list[str]:
         escape(case.dtype),
         escape(case.reduction or "-"),
         "-" if case.root is None else str(case.root),
-        *_figures(row.out_of_place),
-        *_figures(row.in_place),
     ]
 
 

@@ -12,6 +12,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
 from cclmark.report.paint import Paint, unpainted
+from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
@@ -31,6 +32,7 @@ _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _GAP = "  "
 _PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_PART.format("", "", "", "", ""))
+_SHARE = "  {:>8}"  # of a reference, where that is asked for
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NO_LIMIT = 200  # characters of a line where there is no terminal
 _NOISY = 0.10  # spread that deserves a warning colour
@@ -49,11 +51,17 @@ class TableExporter:
         out_of_place: bool = True,
         in_place: bool = True,
         terminal_columns: int | None = None,
+        references: ReferenceNotes | None = None,
+        shares: bool = False,
     ) -> None:
         """``paint`` colours for a terminal of ``terminal_columns``; None: as wide as it gets.
 
-        The other flags say which placements the run measures.
+        ``references`` are what the peak is held against, and with ``shares`` every row. The other
+        flags say which placements the run measures.
         """
+        self._references = references or ReferenceNotes()
+        self._shares = shares
+        self._part_width = _PART_WIDTH + (len(_SHARE.format("")) if shares else 0)
         self._paint = paint
         self._terminal_columns = terminal_columns
         self._placements = [
@@ -85,6 +93,7 @@ class TableExporter:
         text = "".join(self._line(row) for row in self._rows.finish())
         lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
         lines.append("")
+        lines += [self._paint(f"  {line}", "dim") for line in self._references.legend()]
         for found in findings(self._results):
             lines += self._found(found)
         lines += self._checked()
@@ -103,14 +112,14 @@ class TableExporter:
         """The columns before the figures, and whether the placements have a line each."""
         columns = _lead_columns(settings)
         most = self._terminal_columns
-        if most is None or _width(columns) + _PART_WIDTH * len(self._placements) <= most:
+        if most is None or _width(columns) + self._part_width * len(self._placements) <= most:
             return columns, False
         stacked = len(self._placements) > 1
         columns |= _NARROW_COLUMNS
         if stacked:
             columns["place"] = max(map(len, _SHORT_PLACEMENTS.values()))
         for name in _DISPENSABLE_COLUMNS:
-            if _width(columns) + _PART_WIDTH > most:
+            if _width(columns) + self._part_width > most:
                 del columns[name]
         return columns, stacked
 
@@ -120,13 +129,14 @@ class TableExporter:
         if route != "native" and row.summary is not None:
             title += f" ({plain(route)})"
         names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
+        names += _SHARE.format("of ref") if self._shares else ""
         columns = self._aligned({name: name for name in self._lead} | {"place": ""})
         title = f"\n{self._paint(title, 'bold')}"
         if self._stacked:
             legend = ", ".join(f"{short}: {name}" for name, short in _SHORT_PLACEMENTS.items())
             return f"{title}  {self._paint(legend, 'dim')}\n{self._paint(columns + names, 'dim')}\n"
         heads = "".join(
-            f"{name:─^{_PART_WIDTH - 2}}".rjust(_PART_WIDTH) for name in self._placements
+            f"{name:─^{self._part_width - 2}}".rjust(self._part_width) for name in self._placements
         )
         return (
             f"{title}\n"
@@ -163,9 +173,9 @@ class TableExporter:
 
     def _part(self, result: CaseResult | None) -> str:
         if result is None:
-            return " " * _PART_WIDTH
+            return " " * self._part_width
         if result.summary is None:
-            return self._paint(f"  {result.status:>{_PART_WIDTH - 2}}", "yellow")
+            return self._paint(f"  {result.status:>{self._part_width - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
         wrong = "-" if checked is None else _in_five(checked.wrong)
@@ -176,7 +186,14 @@ class TableExporter:
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', checked is not None and checked.wrong > 0, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
+            f"{self._of_reference(result) if self._shares else ''}"
         )
+
+    def _of_reference(self, result: CaseResult) -> str:
+        assert self._header is not None
+        match = self._references.match(result, self._header)
+        text = _SHARE.format(self._references.cell(match))
+        return self._if_bad(text, verdict_of(match) == "low", "yellow")
 
     def _if_bad(self, text: str, bad: bool, style: str) -> str:
         return self._paint(text, style) if bad else text
@@ -212,6 +229,7 @@ class TableExporter:
             f"{format_time_us(latency.summary.time_s)} µs at "
             f"{format_size(latency.case.size_bytes)}"
         ]
+        lines += self._verdict(peak)
         if found.late_rank is not None:
             lines.append(
                 self._paint(
@@ -223,6 +241,14 @@ class TableExporter:
                 self._paint(f"    rank {found.slowest_rank} is slower than the others", "yellow")
             )
         return lines
+
+    def _verdict(self, peak: CaseResult) -> list[str]:
+        """Whether the peak is normal, where a reference of such devices tells."""
+        if self._header is None:
+            return []
+        match = self._references.match(peak, self._header)
+        text = verdict_text(match)
+        return [self._if_bad(f"    {text}", verdict_of(match) == "low", "yellow")] if text else []
 
     def _share(self, summary: Summary) -> str:
         header = self._header

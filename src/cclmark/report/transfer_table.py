@@ -14,6 +14,7 @@ from cclmark.report.grid import grid_lines, hidden_line, usual_width
 from cclmark.report.head import opening_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
 from cclmark.report.paint import Paint, unpainted
+from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.report.remarks import planned_results
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import Footer, Header, Relation, TransferResult
@@ -36,10 +37,12 @@ class TransferTable:
         most_devices: int = 32,
         hosts: bool = False,
         width: int | None = None,
+        references: ReferenceNotes | None = None,
     ) -> None:
         """``shares`` adds the share of the link limit; more devices than ``most_devices`` are left
-        out of a matrix, though not of the summary.
+        out of a matrix, though not of the summary, which holds medians against ``references``.
         """
+        self._references = references or ReferenceNotes()
         self._paint = paint
         self._shares = shares
         self._most = most_devices
@@ -240,7 +243,27 @@ class TransferTable:
             )
             title = Matrix(series, "latency" if latency else "bandwidth", [], []).title
             lines.append(f"  {title}: median {figure(middle)} {unit}, from {low} to {high}")
+            lines += self._verdict(series)
         return lines
+
+    def _verdict(self, series: Transfer) -> list[str]:
+        """Whether the worst pair is normal, of those with paths of each length."""
+        hops = {(one.first, one.second): one.hops for one in self._header.relations}
+        worst: dict[int | None, TransferResult] = {}
+        for result in self._results:
+            if result.transfer.series() != series or result.summary is None:
+                continue
+            length = hops.get(result.transfer.flows[0])
+            other = worst[length].summary if length in worst else None
+            if other is None or result.summary.time_s > other.time_s:
+                worst[length] = result
+        matches = [self._references.match_transfer(one, self._header) for one in worst.values()]
+        found = [match for match in matches if match is not None]
+        lowest = min(found, key=lambda match: (not match.exact, match.share), default=None)
+        if lowest is None:
+            return []
+        text = f"    the slowest pair, {verdict_text(lowest)}"
+        return [self._paint(text, "yellow") if verdict_of(lowest) == "low" else text]
 
     def _contention(self) -> list[str]:
         """All pairs at once beside the pairs alone, where both were measured."""

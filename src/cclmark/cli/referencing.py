@@ -1,0 +1,163 @@
+"""Lists references, adds a journal to them, and reads them for the commands that measure."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from cclmark.analysis.references import multicast_of
+from cclmark.cli.output import Output, say
+from cclmark.errors import EXIT_OK, OutputError, UsageError
+from cclmark.plan.device_names import kind_of
+from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.thresholds import meant
+from cclmark.report.paint import ansi, unpainted
+from cclmark.report.references import (
+    figure_lines,
+    references_csv,
+    references_json,
+    references_markdown,
+    source_lines,
+)
+from cclmark.report.text import plain
+from cclmark.results.journal import read_journal
+from cclmark.results.reference import P2P, Reference
+from cclmark.results.reference_files import parse_references
+from cclmark.results.reference_writing import references_text
+from cclmark.results.references import (
+    REFERENCES_VARIABLE,
+    data_directory,
+    load_references,
+    shipped_references,
+)
+
+_ODD = re.compile(r"[^\w.]+")
+_LONGEST_STEM = 60
+
+
+def usual_references(kinds: Collection[str]) -> list[Reference]:
+    """Those of devices of these kinds; where the user's cannot be read, the others, which is said.
+
+    For commands that nobody asked for references: a broken file must not take their result.
+    """
+    try:
+        return load_references(kinds=kinds)
+    except UsageError as error:
+        print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
+        return shipped_references(kinds)
+
+
+def list_references(
+    device: str | None,
+    operation: str | None,
+    source: str | None,
+    format: str,
+    output: Path | None,
+) -> int:
+    """Prints the references that are asked for and returns the exit code.
+
+    Raises UsageError for a device, an operation or a source that there is not, OutputError.
+    """
+    found = load_references()
+    asked = any(choice is not None for choice in (device, operation, source))
+    if device is not None:
+        kind = kind_of(device)
+        found = _chosen("--device", kind, found, lambda one: [kind for kind, _ in one.devices])
+    if operation is not None:
+        if operation not in (*OPERATIONS, P2P):
+            raise UsageError(
+                f"--operation: there is no {operation!r}{meant(operation, (*OPERATIONS, P2P))}"
+            )
+        found = _chosen("--operation", operation, found, lambda one: [one.operation])
+    if source is not None:
+        found = _chosen("--source", source, found, lambda one: [one.source.name])
+    written = Output(output)
+    try:
+        written.write(_printed(found, format, asked=asked, colours=written.takes_colours))
+    finally:
+        written.close()
+    if written.failure:
+        raise OutputError(written.failure)
+    return EXIT_OK
+
+
+def add_references(journal: str, name: str, references_dir: Path | None) -> int:
+    """Writes a file of references with what ``journal`` measured and returns the exit code.
+
+    Raises UsageError for a journal that is none, or whose figures are no reference, and where the
+    file is there already or cannot be written.
+    """
+    title = name.strip()
+    if not title or not title.isprintable():
+        raise UsageError("--name must be printable: 'our rack, accepted 2026-11'")
+    run = read_journal(Path(journal))
+    multicast = multicast_of(run.header.environment)
+    try:
+        text = references_text(run, title, multicast=multicast)
+    except UsageError as error:
+        raise UsageError(f"{journal}: {error}") from None
+    directory = references_dir or data_directory()
+    file = directory / f"{_stem(title, run.header.run_id)}.toml"
+    content = text.encode()
+    count = len(parse_references(content, str(file), own=True))
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as opened:
+            opened.write(content)
+    except FileExistsError:
+        raise UsageError(f"{file} is there already: take another --name, or remove it") from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {file}: {error.strerror}. Choose another place with --references-dir DIR"
+        ) from None
+    say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
+    if references_dir is not None and not _is_used(references_dir):
+        print(
+            f"cclmark: {plain(str(references_dir))} is not looked into: put it into "
+            f"{REFERENCES_VARIABLE}",
+            file=sys.stderr,
+        )
+    return EXIT_OK
+
+
+def _is_used(directory: Path) -> bool:
+    named = os.environ.get(REFERENCES_VARIABLE, "").split(os.pathsep)
+    places = [data_directory(), *(Path(name) for name in named if name)]
+    return directory.resolve() in [place.resolve() for place in places]
+
+
+def _stem(title: str, run_id: str) -> str:
+    """A file's name for what people call it."""
+    stem = _ODD.sub("-", title.lower()).strip("-.")[:_LONGEST_STEM]
+    return stem or f"references-{run_id[:8] or 'journal'}"
+
+
+def _chosen(
+    flag: str,
+    wanted: str,
+    references: Sequence[Reference],
+    values_of: Callable[[Reference], Sequence[str]],
+) -> list[Reference]:
+    found = [one for one in references if wanted in values_of(one)]
+    if not found:
+        known = sorted({value for one in references for value in values_of(one)})
+        raise UsageError(
+            f"{flag}: there is no reference of {wanted!r}{meant(wanted, known)} There are "
+            f"{', '.join(map(plain, known))}."
+        )
+    return found
+
+
+def _printed(found: Sequence[Reference], format: str, *, asked: bool, colours: bool) -> str:
+    if format == "json":
+        return references_json(found)
+    if format == "csv":
+        return references_csv(found)
+    if format == "markdown":
+        return references_markdown(found)
+    paint = ansi if colours else unpainted
+    lines = figure_lines(found, paint) if asked else source_lines(found, paint)
+    return "\n".join(lines) + "\n"

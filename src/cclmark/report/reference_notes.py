@@ -1,0 +1,115 @@
+"""What tables say of references: the share of a row, what it is a share of, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from cclmark.analysis.copy_references import nearest_transfer
+from cclmark.analysis.reference_match import Match
+from cclmark.analysis.references import kinds_of, nearest
+from cclmark.report.text import plain
+from cclmark.results.reference import P2P, Reference
+from cclmark.results.schema import CaseResult, Header, TransferResult
+
+# Within these shares of a reference a figure counts as normal.
+NORMAL_FROM = 0.9
+NORMAL_TO = 1.1
+_MOST_SHARE = 9.99  # more says nothing but that the two are no match
+
+
+def no_references(kinds: Collection[str]) -> Sequence[Reference]:
+    """Where nothing is to be compared."""
+    return ()
+
+
+class ReferenceNotes:
+    """Finds the reference of each row and remembers which ones were used.
+
+    References are read when the first row asks for them: not before a run has begun. They are
+    those of one run.
+    """
+
+    def __init__(self, load: Callable[[set[str]], Sequence[Reference]] = no_references) -> None:
+        """``load`` gives the references of devices of some kinds, and may give others too."""
+        self._load = load
+        self._references: Sequence[Reference] | None = None
+        self._marks: dict[str, str] = {}
+
+    def match(self, result: CaseResult, header: Header) -> Match | None:
+        """The reference for a case; None without figures or without a fair reference."""
+        if result.summary is None or result.status != "ok":
+            return None
+        return nearest(self._of(header), result.case, result.summary, header)
+
+    def match_transfer(self, result: TransferResult, header: Header) -> Match | None:
+        """The same for a copy."""
+        if result.summary is None or result.status != "ok":
+            return None
+        return nearest_transfer(self._of(header), result.transfer, result.summary, header)
+
+    def cell(self, match: Match | None) -> str:
+        """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
+        if match is None:
+            return "-"
+        what = match.name
+        if match.differences:
+            what += f"; differs: {'; '.join(match.differences)}"
+        mark = self._marks.setdefault(what, _mark(len(self._marks)))
+        return f"{share_text(match.share, 1)} {mark}"
+
+    def legend(self) -> list[str]:
+        """A line for each reference that cells were about. Safe to print."""
+        return [f"{mark}: {plain(what)}" for what, mark in self._marks.items()]
+
+    def _of(self, header: Header) -> Sequence[Reference]:
+        """Those of the run's devices: a run on thousands of pairs asks thousands of times."""
+        if self._references is None:
+            kinds = set(kinds_of(header))
+            self._references = [
+                one
+                for one in self._load(kinds)
+                if kinds.issuperset(kind for kind, _ in one.devices)
+            ]
+        return self._references
+
+
+def share_text(share: float, digits: int = 0) -> str:
+    """``101%``, of absurd ones ``>999%``."""
+    return f"{share:.{digits}%}" if share <= _MOST_SHARE else ">999%"
+
+
+def verdict_of(match: Match | None) -> str:
+    """low, normal or high, as far as an exact match tells; else empty."""
+    if match is None or not match.exact:
+        return ""
+    if match.share < NORMAL_FROM:
+        return "low"
+    return "normal" if match.share <= NORMAL_TO else "high"
+
+
+def verdict_text(match: Match | None) -> str:
+    """Whether a figure is normal, in words, or what it can be compared with. Safe to print.
+
+    Empty where nothing of that library on as many devices is known.
+    """
+    if match is None or not match.alike:
+        return ""
+    verdict = verdict_of(match) or "for comparison"
+    name, where = match.name, f" at {match.size}"
+    if match.reference.operation == P2P:
+        name, where = f"{name}, {match.size}", ""
+    elif match.size.startswith("between"):
+        where = f" {match.size}"
+    differs = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    share = f"{share_text(match.share)} of the reference"
+    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{differs})")
+
+
+def _mark(number: int) -> str:
+    """a to z, then aa and on."""
+    letters = ""
+    number += 1
+    while number:
+        number, last = divmod(number - 1, 26)
+        letters = chr(ord("a") + last) + letters
+    return letters

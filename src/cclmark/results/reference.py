@@ -1,0 +1,77 @@
+"""References: what others measured, or one's own machine did when it was accepted."""
+
+from __future__ import annotations
+
+import msgspec
+
+P2P = "p2p"  # as an operation: a copy from one device to another
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where figures come from. ``own``: a user's, and not one that comes with cclmark."""
+
+    name: str
+    title: str
+    published: str = ""
+    url: str = ""
+    note: str = ""
+    file: str = ""
+    own: bool = False
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """One figure and the conditions under which it was taken, as far as its source tells them.
+
+    Empty texts, 0 and None are what it does not tell. ``devices``: (kind, count), see
+    plan.device_names; ``library`` and ``version`` are of the collective library, ``tool`` what
+    measured. ``multicast``: NVLink's. ``launch``: process or thread (one for each device), or one
+    thread (for all of them). ``kind``: measured, or floor for what a figure must reach.
+    ``approximate``: rounded or read off a plot. From ``measure`` on it is about a copy: see
+    plan.transfers; ``pair`` is the device that copies and its peer, ``hops`` the length of the path
+    between them, ``limit_bytes_per_s`` what their link is specified for.
+    """
+
+    source: Source
+    operation: str
+    devices: tuple[tuple[str, int], ...]
+    hosts: int = 1
+    library: str = ""
+    version: str = ""
+    tool: str = ""
+    dtype: str = ""
+    reduction: str = ""
+    in_place: bool | None = None
+    multicast: bool | None = None
+    launch: str = ""
+    kind: str = "measured"
+    approximate: bool = False
+    conditions: str = ""
+    size_bytes: int = 0
+    time_s: float | None = None
+    algbw_bytes_per_s: float | None = None
+    busbw_bytes_per_s: float | None = None
+    measure: str = ""
+    direction: str = ""
+    engine: str = ""
+    kernel: str = ""
+    method: str = ""
+    pair: tuple[int, int] | None = None
+    hops: int | None = None
+    limit_bytes_per_s: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many devices, 0 where the source does not tell."""
+        counts = [count for _, count in self.devices]
+        return sum(counts) if all(counts) else 0
+
+    def series(self) -> Reference:
+        """The same without size and figures: what the points of one curve share."""
+        return msgspec.structs.replace(
+            self, size_bytes=0, time_s=None, algbw_bytes_per_s=None, busbw_bytes_per_s=None
+        )
+
+
+def devices_text(devices: tuple[tuple[str, int], ...]) -> str:
+    """``4 × H200``, or ``2 × A800 + 2 × C550``."""
+    return " + ".join(f"{count} × {kind}" if count else kind for kind, count in devices)

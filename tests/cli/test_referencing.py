@@ -1,0 +1,272 @@
+"""``cclmark references``: what there is, whether a journal is as it should be, one's own."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+SWEEP, COPIES = str(RESULTS / "all_reduce.jsonl"), str(RESULTS / "p2p.jsonl")
+HOST = ("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "4M", "-n", "5", "-w", "2")
+
+
+@pytest.fixture
+def refs(cclmark, tmp_path):
+    """Runs the program with a data home of its own."""
+
+    def run(*arguments, **options):
+        env = {"XDG_DATA_HOME": str(tmp_path / "data"), **options.pop("env", {})}
+        return cclmark(*arguments, env=env, **options)
+
+    return run
+
+
+def own_file(tmp_path):
+    (file,) = (tmp_path / "data" / "cclmark" / "references").iterdir()
+    return file
+
+
+class TestListing:
+    def test_sources_are_named_with_what_they_are_about(self, refs):
+        told = refs("references").out
+        assert "flagcx-perf: FlagCX's perf program on pairs of A800, C550 and P800" in told
+        assert "8 × PPU, 4 × PPU: p2p; 2008 figures" in told
+        assert "https://www.nvidia.com/en-us/on-demand/session/gtc24-s62129/" in told
+
+    def test_figures_of_a_device(self, refs):
+        told = refs("references", "--device", "NVIDIA A800-SXM4-80GB").out
+        assert "1 GiB      7598.0    141.313    141.313" in told
+        assert told.count("2 × A800, FlagCX test_allreduce") == 1
+        assert "2 × C550, FlagCX" not in told
+        told = refs("references", "--operation", "p2p", "--device", "ppu").out
+        assert told.count("2 GiB ·") == 28
+        assert "median 94.275 GB/s, from 90.1 to 96.31: 24 pairs, paths of 2" in told
+
+    def test_exports(self, refs, tmp_path):
+        told = refs("references", "--source", "h200x8-nccl", "--format", "csv").out
+        rows = list(csv.DictReader(io.StringIO(told)))
+        assert len(rows) == 9
+        assert rows[-2]["busbw_gbps"] == "482.26"
+        assert {row["devices"] for row in rows} == {"8 x H200"}
+        file = tmp_path / "all.json"
+        assert refs("references", "--format", "json", "-O", str(file)).out == ""
+        document = json.loads(file.read_text())
+        assert len(document["figures"]) > 2000
+        untold = [one for one in document["figures"] if one["source"] == "nvidia-gtc24"]
+        assert {one["hosts"] for one in untold} == {1, None}
+        assert untold[0]["size_bytes"] is None
+        assert untold[0]["devices"] == [{"kind": "unknown", "count": None}]
+        assert {one["source"] for one in document["figures"]} == {
+            one["name"] for one in document["sources"]
+        }
+        told = refs("references", "--device", "MI300X", "--format", "markdown").out
+        assert "| 4 GiB | - | - | 312.91 |" in told
+
+    def test_what_there_is_not(self, refs):
+        message = refs("references", "--device", "H300", code=2).message
+        assert "there is no reference of 'H300': did you mean 'H200'?" in message
+        assert (
+            "did you mean 'all_reduce'?"
+            in refs("references", "--operation", "allreduce", code=2).message
+        )
+        refs("references", "--source", "nothing", code=2)
+        assert (
+            "goes behind check"
+            in refs("references", "--device", "H200", "check", SWEEP, code=2).message
+        )
+
+
+class TestChecking:
+    def test_a_normal_machine_passes(self, refs):
+        told = refs("references", "check", SWEEP, "--fail-below", "95%")
+        assert "a: 4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off" in told.out
+        assert "28 cases: 28 with a reference, 10 judged, 0 of them below 95%" in told.out
+        assert "18 not judged: smaller than 1 MiB" in told.out
+        assert told.err == ""
+        told = refs("references", "check", COPIES, "--fail-below", "98")
+        assert "108 judged, 0 of them below 98%" in told.out
+
+    def test_a_slow_one_fails(self, refs, tmp_path):
+        """The same run with times that are twice as long."""
+        lines = []
+        for line in Path(SWEEP).read_text().splitlines():
+            entry = json.loads(line)
+            entry.pop("crc32", None)
+            if entry.get("summary"):
+                entry["summary"]["time_s"] *= 2
+                entry["summary"]["busbw_bytes_per_s"] /= 2
+            lines.append(json.dumps(entry))
+        slow = tmp_path / "slow.jsonl"
+        slow.write_text("\n".join(lines))
+        told = refs("references", "check", str(slow), "--fail-below", "90%", code=1)
+        assert "10 below 90% of their reference, the worst all_reduce 2 MiB" in told.err
+        assert told.out.count("  low") == 10
+        assert refs("references", "check", str(slow)).out.count("  low") == 10
+        told = refs("references", "check", str(slow), "--fail-below", "90%", "-b", "8", code=1)
+        assert "28 below 90%" in told.err
+
+    def test_for_a_program(self, refs):
+        document = json.loads(refs("references", "check", SWEEP, "--format", "json").out)
+        assert len(document["cases"]) == 28
+        last = document["cases"][-1]
+        assert last["judged"]
+        assert last["reference"]["source"] == "nccl-tests-h200x4-rounds"
+        share = last["bytes_per_s"] / last["reference"]["bytes_per_s"]
+        assert last["reference"]["share"] == pytest.approx(share)
+        told = refs("references", "check", COPIES, "--format", "csv").out
+        rows = list(csv.DictReader(io.StringIO(told)))
+        assert len(rows) == 144
+        assert {row["judged"] for row in rows} == {"0", "1"}
+        told = refs("references", "check", SWEEP, "--format", "markdown").out
+        assert "<summary>All 28</summary>" in told
+
+    def test_wrong_data_fails(self, refs, tmp_path):
+        text = Path(SWEEP).read_text().replace('"status":"ok"', '"status":"wrong"', 1)
+        wrong = tmp_path / "wrong.jsonl"
+        wrong.write_text(re.sub(r',"crc32":"[0-9a-f]{8}"', "", text))
+        told = refs("references", "check", str(wrong), "--fail-below", "1%", code=1)
+        assert "1 came with no valid figures" in told.err
+        assert "wrong data" in told.out
+
+    def test_what_cannot_be_judged_does_not_pass(self, refs):
+        there = str(RESULTS / "two_hosts.jsonl")
+        assert "0 with a reference" in refs("references", "check", there).out
+        message = refs("references", "check", there, "--fail-below", "90%", code=2).message
+        assert "nothing of it can be judged: without a reference" in message
+        assert "references add" in message
+
+    def test_bad_input(self, refs, tmp_path):
+        empty = tmp_path / "empty.jsonl"
+        empty.write_text(Path(SWEEP).read_text().splitlines()[0] + "\n")
+        assert "holds no results" in refs("references", "check", str(empty), code=2).message
+        refs("references", "check", "nothing.jsonl", code=2)
+        for share in ("fast", "-5%", "0", "1e3"):
+            message = refs("references", "check", SWEEP, f"--fail-below={share}", code=2).message
+            assert "write a share such as 90%" in message
+        assert "-b: cannot read" in refs("references", "check", SWEEP, "-b", "x", code=2).message
+
+    def test_hostile_names_do_nothing(self, refs, tmp_path):
+        text = Path(SWEEP).read_text().replace('"float32"', '"\\u001b[2J<script>|"')
+        hostile = tmp_path / "x.jsonl"
+        hostile.write_text(re.sub(r',"crc32":"[0-9a-f]{8}"', "", text))
+        for format in ("table", "markdown", "csv"):
+            told = refs("references", "check", str(hostile), "--format", format).out
+            assert "\x1b" not in told
+        told = refs("references", "check", str(hostile), "--format", "markdown").out
+        assert "<script>" not in told
+
+
+class TestOnesOwn:
+    def test_a_machine_that_one_accepted_is_what_the_next_run_is_held_against(self, refs, tmp_path):
+        journal = str(refs(*HOST).journal_path)
+        told = refs("references", "add", journal, "--name", "our rack, accepted 2026-11")
+        file = own_file(tmp_path)
+        assert told.out == (
+            f"{file}: 6 figures of 'our rack, accepted 2026-11', used from now on\n"
+        )
+        assert file.name == "our-rack-accepted-2026-11.toml"
+        checked = refs("references", "check", journal, "--fail-below", "99.9%")
+        assert 'a: "our rack, accepted 2026-11", 2 × ' in checked.out
+        assert "6 judged, 0 of them below 99.9%; shares from 100% to 100%" in checked.out
+        again = refs(*HOST, "--references").out
+        assert len(re.findall(r"\d% a", again)) == 6
+        assert 'a: "our rack, accepted 2026-11"' in again
+        assert re.search(r"(normal|low|high): \d+% of the reference, [\d.]+ GB/s at", again)
+        markdown = refs(*HOST, "--references", "--format", "markdown").out
+        assert markdown.count("of reference |") == 2
+        listed = refs("references", "--source", file.stem).out
+        assert "our-rack-accepted-2026-11: our rack, accepted 2026-11" in listed
+
+    def test_without_any_option_the_peak_is_held_against_it(self, refs):
+        journal = str(refs(*HOST).journal_path)
+        refs("references", "add", journal, "--name", "here")
+        told = refs(*HOST).out
+        assert re.search(r'% of the reference, .*\("here", 2 × ', told)
+        assert "of ref" not in told.replace("of the reference", "")
+
+    def test_copies_too(self, refs, tmp_path):
+        p2p = ("p2p", "--devices", "host:2", "-b", "1M", "-t", "CE")
+        journal = str(refs(*p2p).journal_path)
+        refs("references", "add", journal, "--name", "copies")
+        assert "from  to" in own_file(tmp_path).read_text()
+        told = refs("references", "check", journal).out
+        assert "100.0% a" in told
+
+    def test_collectives_of_pairs_are_compared_with_the_same_pair(self, refs):
+        pairs = ("pairs", "--devices", "host:3", "-b", "1M", "-e", "1M", "--only", "all_reduce")
+        journal = str(refs(*pairs).journal_path)
+        refs("references", "add", journal, "--name", "pairs")
+        told = refs("references", "check", journal, "--fail-below", "99.9%").out
+        assert "3 judged, 0 of them below 99.9%; shares from 100% to 100%" in told
+
+    def test_elsewhere(self, refs, tmp_path):
+        there = tmp_path / "shared"
+        told = refs("references", "add", SWEEP, "--name", "x", "--references-dir", str(there))
+        assert "put it into CCLMARK_REFERENCES" in told.err
+        env = {"CCLMARK_REFERENCES": str(there)}
+        assert '"x", 4 × H200' in refs("references", "check", SWEEP, env=env).out
+        assert '"x"' not in refs("references", "check", SWEEP).out
+        told = refs("references", "add", SWEEP, "--name", "y", "--references-dir", there, env=env)
+        assert told.err == ""
+
+    def test_a_second_one_of_that_name(self, refs):
+        refs("references", "add", SWEEP, "--name", "x")
+        message = refs("references", "add", SWEEP, "--name", "x", code=2).message
+        assert "is there already: take another --name, or remove it" in message
+
+    def test_odd_names(self, refs, tmp_path):
+        refs("references", "add", SWEEP, "--name", '../机架 "1" \\')
+        assert own_file(tmp_path).name == "机架-1.toml"
+        assert '机架 "1" \\' in refs("references", "check", SWEEP).out
+        for name in ("", "  ", "a\nb", "\x1b[2J"):
+            assert (
+                "must be printable"
+                in refs("references", "add", SWEEP, "--name", name, code=2).message
+            )
+
+    def test_journals_that_are_no_reference(self, refs, tmp_path):
+        empty = tmp_path / "empty.jsonl"
+        empty.write_text(Path(SWEEP).read_text().splitlines()[0] + "\n")
+        message = refs("references", "add", str(empty), "--name", "x", code=2).message
+        assert "holds no figures" in message
+        refs("references", "add", "nothing.jsonl", "--name", "x", code=2)
+        assert not (tmp_path / "data").exists()
+
+    def test_a_place_that_cannot_be_written(self, refs, tmp_path):
+        (tmp_path / "file").touch()
+        message = refs(
+            *("references", "add", SWEEP, "--name", "x"),
+            *("--references-dir", str(tmp_path / "file" / "dir")),
+            code=2,
+        ).message
+        assert "Choose another place with --references-dir DIR" in message
+
+
+class TestBrokenFiles:
+    @pytest.fixture
+    def broken(self, tmp_path):
+        home = tmp_path / "data" / "cclmark" / "references"
+        home.mkdir(parents=True)
+        (home / "mine.toml").write_text('title = "x"\n[[series]]\ndevice = "4 x H200"\n')
+        return home / "mine.toml"
+
+    def test_commands_about_references_say_what_is_wrong(self, refs, broken):
+        for command in (("references",), ("references", "check", SWEEP), (*HOST, "--references")):
+            message = refs(*command, code=2).message
+            assert f"{broken}: series 1: unknown key 'device': did you mean 'devices'?" in message
+
+    def test_a_measurement_does_without(self, refs, broken):
+        told = refs(*HOST)
+        assert f"your references are not used: {broken}" in told.err
+        assert "6 of 6 cases checked, 0 wrong" in told.out
+
+
+def test_other_formats_have_no_room_for_shares(refs, tmp_path):
+    message = refs(*HOST, "--references", "--format", "csv", code=2).message
+    assert "--references goes with --format table and markdown" in message
+    assert not (tmp_path / "cclmark-runs").exists() or not any(
+        (tmp_path / "cclmark-runs").iterdir()
+    )

@@ -1,0 +1,577 @@
+"""References: are the shipped ones sound, which is nearest, what is never compared."""
+
+import math
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cclmark.analysis.copy_references import nearest_transfer
+from cclmark.analysis.reference_match import bandwidth_of
+from cclmark.analysis.references import multicast_of, nearest
+from cclmark.errors import UsageError
+from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
+from cclmark.plan.operations import OPERATIONS
+from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
+from cclmark.results.journal import read_journal
+from cclmark.results.reference import P2P, Reference, Source
+from cclmark.results.reference_files import parse_devices, parse_references
+from cclmark.results.reference_writing import references_text
+from cclmark.results.references import own_references, shipped_references
+from cclmark.results.schema import HostDescription, Link
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+SHIPPED = shipped_references()
+SWEEP = read_journal(RESULTS / "collectives.jsonl")
+COPIES = read_journal(RESULTS / "p2p.jsonl")
+GIB = 1 << 30
+
+
+def of(source, **fields):
+    found = [one for one in SHIPPED if one.source.name == source]
+    return [one for one in found if all(getattr(one, key) == v for key, v in fields.items())]
+
+
+def figure(source, size_bytes, **fields):
+    (one,) = of(source, size_bytes=size_bytes, **fields)
+    return one.busbw_bytes_per_s / 1e9
+
+
+class TestShipped:
+    def test_all_tables_of_the_sources_are_there(self):
+        counts = {}
+        for one in SHIPPED:
+            counts[one.source.name] = counts.get(one.source.name, 0) + 1
+        assert counts == {
+            "a100x8": 2,
+            "arxiv-2411-13055": 6,
+            "azure-nhc": 4,
+            "flagcx-perf": 4 * 16,
+            "h200-by-count": 5,
+            "h200x8-nccl": 9,
+            "hccl-test-ascend": 7,
+            "mi300x": 2,
+            "ml-engineering-4-nodes": 20,
+            "ml-engineering-torch": 3,
+            "nccl-tests-h200x4": 124,
+            "nccl-tests-h200x4-rounds": 140,
+            "nvbandwidth-h200x4": 9,
+            "nvidia-gtc24": 17,
+            "p2p-spec": 3,
+            "p5en-h200": 4,
+            # 32 matrices of eight devices, 18 of four.
+            "pccl-ppu": 32 * 56 + 18 * 12,
+        }
+
+    def test_figures_that_people_know(self):
+        assert figure("h200x8-nccl", 16 * GIB, multicast=True) == pytest.approx(482.26)
+        assert figure("h200x8-nccl", 16 * GIB, multicast=False) == pytest.approx(367.61)
+        assert figure("a100x8", GIB) == pytest.approx(229.04)
+        assert figure("flagcx-perf", GIB, devices=(("A800", 2),)) == pytest.approx(141.313472)
+        assert figure("ml-engineering-4-nodes", 16 << 20) == pytest.approx(93.93)
+        (cell,) = of(
+            *("pccl-ppu",),
+            **{"pair": (0, 4), "engine": "CE", "direction": "write", "hosts": 1},
+            measure="unidirectional",
+        )
+        assert (cell.busbw_bytes_per_s / 1e9, cell.hops) == (pytest.approx(90.37), 2)
+
+    @pytest.mark.parametrize("one", [one for one in SHIPPED if one.operation != P2P], ids=str)
+    def test_bandwidths_go_with_times(self, one):
+        """What a source gives twice must agree, within the digits that it prints."""
+        assert one.operation in OPERATIONS
+        if not one.count:
+            return
+        factor = OPERATIONS[one.operation].bus_factor(one.count)
+        if one.algbw_bytes_per_s is not None and one.busbw_bytes_per_s is not None:
+            off = abs(one.algbw_bytes_per_s * factor - one.busbw_bytes_per_s)
+            assert off <= 0.005e9 * (1 + factor) + 1e3
+        if one.time_s and one.size_bytes and one.busbw_bytes_per_s is not None:
+            # FlagCX prints whole microseconds, nccl-tests hundredths.
+            digit_s = 0.51e-6 if one.library == "flagcx" else 0.0051e-6
+            slow, fast = (one.size_bytes / (one.time_s + off) for off in (digit_s, -digit_s))
+            assert slow * factor - 0.0051e9 <= one.busbw_bytes_per_s <= fast * factor + 0.0051e9
+
+    def test_a_run_reads_only_what_is_of_its_devices(self):
+        for kind in {kind for one in SHIPPED for kind in dict(one.devices)}:
+            read = [one for one in shipped_references({kind}) if kind in dict(one.devices)]
+            assert read == [one for one in SHIPPED if kind in dict(one.devices)]
+        assert "pccl-ppu" not in {one.source.name for one in shipped_references({"H200"})}
+        assert shipped_references({"XEON"}) == []
+
+    def test_units_are_base_units(self):
+        for one in SHIPPED:
+            bandwidth = one.busbw_bytes_per_s or one.algbw_bytes_per_s
+            assert bandwidth is None or bandwidth < 1.6e12
+            assert one.time_s is None or 1e-7 < one.time_s < 1
+            assert one.size_bytes <= 16 * GIB
+
+    def test_every_source_says_what_it_is(self):
+        for source in {one.source for one in SHIPPED}:
+            assert source.title
+            assert source.note
+            assert not source.own
+            assert not source.url or source.url.startswith("https://")
+
+    def test_the_page_lists_every_source(self):
+        page = (RESULTS.parents[2] / "docs" / "reference" / "references.md").read_text()
+        listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE))
+        assert listed == {one.source.name for one in SHIPPED}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H200 141GB HBM3e", "H200"),
+        ("H200 SXM", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H100 PCIe", "H100 PCIE"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("A100-PCIE-40GB", "A100 PCIE"),
+        ("NVIDIA A800-SXM4-80GB", "A800"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA H200 NVL", "H200 NVL"),
+        ("NVIDIA H200 MIG 1g.18gb", "H200 MIG 1G.18GB"),
+        ("AMD Instinct MI300X OAM", "MI300X"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("MetaX C550", "C550"),
+        ("Unknown", UNKNOWN),
+        ("", UNKNOWN),
+        ("NVIDIA", "NVIDIA"),
+    ],
+)
+def test_kinds_of_devices(name, kind):
+    assert kind_of(name) == kind
+    assert kind_of(kind) == kind
+
+
+@given(st.text(max_size=40))
+def test_a_kind_is_of_its_own_kind_and_can_be_written(name):
+    kind = kind_of(name)
+    assert kind_of(kind) == kind
+    if is_known(kind) and kind.isprintable():
+        assert parse_devices(f"4 x {kind}") == ((kind, 4),)
+
+
+def case_of(operation="all_reduce", size_bytes=512 << 20, in_place=False, **changes):
+    found = next(
+        one
+        for one in SWEEP.results
+        if one.case.operation == operation and one.case.in_place == in_place and one.summary
+    )
+    factor = OPERATIONS[operation].bus_factor(found.case.ranks)
+    busbw = 346.43e9
+    summary = msgspec.structs.replace(
+        found.summary, busbw_bytes_per_s=busbw, time_s=size_bytes * factor / busbw
+    )
+    return msgspec.structs.replace(found.case, size_bytes=size_bytes, **changes), summary
+
+
+def header_of(count=4, name="NVIDIA H200", environment=None, **changes):
+    header = SWEEP.header
+    first = header.devices[0]
+    devices = [msgspec.structs.replace(first, rank=rank, name=name) for rank in range(count)]
+    links = [Link(rank, "NVLink", 18, 25e9, "4") for rank in range(count)]
+    return msgspec.structs.replace(
+        header,
+        devices=devices,
+        links=links,
+        environment={"NCCL_NVLS_ENABLE": "0"} if environment is None else environment,
+        **changes,
+    )
+
+
+def found_for(count=4, references=SHIPPED, header=None, **changes):
+    case, summary = case_of(ranks=count, **changes)
+    return nearest(references, case, summary, header or header_of(count))
+
+
+class TestNearest:
+    def test_our_own_sweep_is_as_nccl_tests_is(self):
+        """4 × H200, taken by cclmark and by nccl-tests: every share from 2 MiB on is near 1."""
+        shares = []
+        for one in SWEEP.results:
+            if one.summary is None or one.case.size_bytes < 2 << 20:
+                continue
+            match = nearest(SHIPPED, one.case, one.summary, SWEEP.header)
+            if match is not None and match.exact:
+                assert match.reference.size_bytes == one.case.size_bytes
+                shares.append(match.share)
+        assert len(shares) > 40
+        assert 0.95 < min(shares) <= max(shares) < 1.05
+
+    def test_in_words(self):
+        match = found_for(size_bytes=512 << 20)
+        assert match.exact
+        assert match.words == (
+            "4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off, 512 MiB: 348.7 GB/s"
+        )
+        assert match.share == pytest.approx(346.43 / 348.7, abs=1e-3)
+
+    def test_between_two_sizes_the_time_is_a_straight_line(self):
+        match = found_for(size_bytes=GIB)
+        assert match.size == "between 512 MiB and 2 GiB"
+        low, high = (figure_of(size) for size in (512 << 20, 2 << 30))
+        time_s = (2 * low + high) / 3  # 1 GiB lies a third of the way
+        assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
+
+    def test_between_figures_that_are_far_apart_nothing_is_decided(self):
+        assert found_for(size_bytes=64 << 20).exact
+        curve = of("nccl-tests-h200x4-rounds", operation="all_reduce")
+        match = found_for(references=curve, size_bytes=4 << 20)
+        assert match.size == "between 2 MiB and 8 MiB"
+        assert match.differences == ("the bandwidth changes much between the two sizes there",)
+
+    def test_interpolation_is_near_what_was_measured_there(self):
+        """Against the figures of ranks that are threads, whose sizes lie between the others'."""
+        curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")
+        points = of("nccl-tests-h200x4", operation="all_reduce", launch="thread")
+        for one in points:
+            if not 1 << 20 <= one.size_bytes <= 256 << 20:
+                continue
+            match = found_for(references=curve, size_bytes=one.size_bytes)
+            assert match.size.startswith("between")
+            assert match.bandwidth == pytest.approx(bandwidth_of(one), rel=0.05)
+
+    @pytest.mark.parametrize(
+        "name", ["NVIDIA H20", "NVIDIA H200 NVL", "NVIDIA H100", "unknown", ""]
+    )
+    def test_other_devices_are_never_compared(self, name):
+        assert found_for(header=header_of(name=name)) is None
+
+    def test_a800_is_no_a100(self):
+        a800 = found_for(2, size_bytes=GIB, ccl="flagcx", header=header_of(2, "NVIDIA A800"))
+        assert a800.exact
+        assert a800.bandwidth == pytest.approx(141.313472e9)
+        assert found_for(2, size_bytes=GIB, header=header_of(2, "NVIDIA A100-SXM4-80GB")) is None
+
+    def test_other_operations_are_never_compared(self):
+        assert found_for(operation="reduce") is None
+        assert found_for(operation="gather") is None
+
+    def test_multicast_chooses_the_reference(self):
+        size = 16 * GIB
+        off = found_for(8, size_bytes=size)
+        assert (off.exact, off.bandwidth) == (True, pytest.approx(367.61e9))
+        default = found_for(8, size_bytes=size, header=header_of(8, environment={}))
+        assert default.exact
+        assert default.reference.multicast is True
+        assert default.bandwidth == pytest.approx(482.26e9)
+
+    def test_multicast_that_differs_is_named(self):
+        """There is no figure of 8 × H200 without multicast at 256 MiB."""
+        match = found_for(8, size_bytes=256 << 20)
+        assert match.differences == ("multicast on there, off here",)
+        assert verdict_of(match) == ""
+        left = found_for(header=header_of(environment={}))
+        assert left.differences == ("multicast off there, left to NCCL here",)
+        text = verdict_text(left)
+        assert text.startswith("for comparison: 99% of the reference")
+        assert "differs: multicast off there" in text
+
+    def test_another_count_only_on_one_host_at_large_sizes_without_multicast(self):
+        match = found_for(3, size_bytes=8 * GIB)
+        assert match.reference.count == 4
+        assert match.differences == ("4 devices there, 3 here",)
+        assert not match.alike
+        assert verdict_text(match) == ""
+        assert found_for(3, size_bytes=64 << 20) is None
+        assert found_for(2, size_bytes=8 * GIB) is None
+        assert found_for(3, size_bytes=8 * GIB, header=header_of(3, environment={})) is None
+        bare = msgspec.structs.replace(header_of(3), links=[])
+        assert found_for(3, size_bytes=8 * GIB, header=bare) is None
+
+    def test_another_number_of_hosts_is_never_compared(self):
+        host = HostDescription(SWEEP.header.machine, "x", {})
+        two = header_of(8, hosts=[host, host])
+        assert found_for(8, size_bytes=16 * GIB, header=two) is None
+
+    def test_between_hosts_others_networks_decide_nothing(self):
+        hosts = [HostDescription(SWEEP.header.machine, str(number), {}) for number in range(4)]
+        four = header_of(32, hosts=hosts, environment={})
+        match = found_for(32, size_bytes=16 * GIB, header=four)
+        assert match.bandwidth == pytest.approx(369.06e9)
+        assert match.differences == ("the network between the hosts may be another one",)
+        assert "p5en" in verdict_text(match)
+
+    def test_ones_own_run_that_left_multicast_to_nccl(self):
+        source = Source("rack", "our rack", own=True)
+        own = Reference(
+            source, "all_reduce", (("H200", 4),), size_bytes=512 << 20, busbw_bytes_per_s=300e9
+        )
+        match = found_for(references=[own])
+        assert match.differences == ("multicast left to NCCL there, off here",)
+        assert found_for(references=[own], header=header_of(environment={})).exact
+
+    def test_small_messages_of_one_launching_thread_are_named(self):
+        curve = of("nccl-tests-h200x4", operation="broadcast", launch="one thread")
+        small = found_for(references=curve, operation="broadcast", size_bytes=2048)
+        assert small.differences == ("one thread launched for all devices there",)
+        assert found_for(references=curve, operation="broadcast", size_bytes=8 << 20).exact
+
+    def test_what_is_copied_aside_in_place_is_named(self):
+        match = found_for(operation="alltoall", in_place=True)
+        assert match.differences == ("out of place there, in place here",)
+
+    def test_another_library_is_named(self):
+        match = found_for(ccl="torch:nccl")
+        assert match.differences == ("NCCL there, torch:nccl here",)
+        assert verdict_text(match) == ""
+
+    def test_another_timing_is_named(self):
+        changed = msgspec.structs.replace(SWEEP.header.settings, timing="blocking")
+        match = found_for(header=header_of(settings=changed))
+        assert match.differences == ("timed by blocking here",)
+
+    def test_a_floor_is_no_verdict(self):
+        floors = of("azure-nhc")
+        match = found_for(8, references=floors, size_bytes=16 * GIB)
+        assert "it is a floor, no measurement" in match.differences
+        assert "a floor" in match.words
+
+    def test_beyond_a_curve_only_where_it_is_flat(self):
+        assert found_for(size_bytes=4) is None
+        assert found_for(size_bytes=4 * GIB).size in ("2 GiB", "8 GiB")
+        assert found_for(size_bytes=64 * GIB) is None
+
+    def test_ones_own_comes_first(self):
+        source = Source("rack", "our rack", own=True)
+        own = Reference(
+            *(source, "all_reduce", (("H200", 4),)),
+            multicast=False,
+            size_bytes=512 << 20,
+            busbw_bytes_per_s=300e9,
+        )
+        match = found_for(references=[*SHIPPED, own])
+        assert match.share == pytest.approx(346.43 / 300)
+        assert match.words.startswith('"our rack", 4 × H200')
+        assert verdict_of(match) == "high"
+
+    @settings(deadline=None)
+    @given(size=st.integers(1, 1 << 40), count=st.integers(1, 16), off=st.booleans())
+    def test_whatever_is_compared_is_comparable(self, size, count, off):
+        header = header_of(count, environment={"NCCL_NVLS_ENABLE": "0"} if off else {})
+        match = found_for(count, size_bytes=size, header=header)
+        if match is None:
+            return
+        assert match.reference.operation == "all_reduce"
+        assert {kind for kind, _ in match.reference.devices} == {"H200"}
+        assert 0.5 <= match.reference.size_bytes / size <= 2
+        assert math.isfinite(match.share)
+        assert match.share > 0
+        if match.exact:
+            assert match.reference.count == count
+            assert not (off and match.reference.multicast)
+
+
+def figure_of(size_bytes):
+    (one,) = of(
+        "nccl-tests-h200x4-rounds", operation="all_reduce", size_bytes=size_bytes, in_place=False
+    )
+    return one.time_s
+
+
+def test_which_variables_tell_of_multicast():
+    assert multicast_of({"NCCL_NVLS_ENABLE": "0"}) is False
+    assert multicast_of({"NCCL_ALGO": "Ring"}) is False
+    assert multicast_of({"NCCL_ALGO": "^NVLS"}) is False
+    assert multicast_of({"NCCL_ALGO": "^Tree"}) is None
+    assert multicast_of({"NCCL_ALGO": "NVLS,Ring"}) is None
+    assert multicast_of({"NCCL_NVLS_ENABLE": "1"}) is None
+    assert multicast_of({}) is None
+
+
+class TestCopies:
+    def matches(self, references=SHIPPED, header=COPIES.header):
+        for one in COPIES.transfers:
+            if one.summary is not None:
+                yield (
+                    one.transfer,
+                    nearest_transfer(references, one.transfer, one.summary, header),
+                )
+
+    def test_ours_are_as_nvbandwidths(self):
+        shares = [match.share for _, match in self.matches() if match is not None]
+        assert len(shares) == 108
+        assert 0.99 < min(shares) <= max(shares) < 1.01
+
+    def test_a_latency_is_compared_with_one_of_the_same_method(self):
+        kinds = {
+            (transfer.engine, transfer.direction, transfer.method)
+            for transfer, match in self.matches()
+            if match is not None and transfer.measure == "latency"
+        }
+        assert kinds == {("SM", "read", "chase")}
+
+    def test_paths_of_another_length_are_not_compared(self):
+        far = [msgspec.structs.replace(one, hops=2) for one in COPIES.header.relations]
+        header = msgspec.structs.replace(COPIES.header, relations=far)
+        assert all(match is None for _, match in self.matches(header=header))
+        unknown = msgspec.structs.replace(COPIES.header, relations=[])
+        assert all(not m.exact for _, m in self.matches(header=unknown) if m is not None)
+
+    def test_a_pair_of_ppus_is_compared_with_pairs_of_the_same_hops(self):
+        devices = [msgspec.structs.replace(one, name="PPU") for one in COPIES.header.devices]
+        for hops, usual in ((1, 46.44), (2, 94.275)):
+            relations = [msgspec.structs.replace(one, hops=hops) for one in COPIES.header.relations]
+            header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
+            transfer, match = next(self.matches(header=header))
+            assert (transfer.engine, transfer.direction) == ("CE", "write")
+            assert match.bandwidth / 1e9 == pytest.approx(usual, abs=0.01)
+            assert "the median of" in match.size
+
+    def test_what_a_link_is_specified_for(self):
+        devices = [
+            msgspec.structs.replace(one, name="NVIDIA H100") for one in COPIES.header.devices
+        ]
+        header = msgspec.structs.replace(COPIES.header, devices=devices)
+        _, match = next(self.matches(header=header))
+        assert match.bandwidth == pytest.approx(376e9)
+        assert match.differences == ("how was copied is not told there",)
+        slower = [msgspec.structs.replace(one, limit_bytes_per_s=300e9) for one in header.relations]
+        narrow = msgspec.structs.replace(header, relations=slower)
+        assert next(self.matches(header=narrow))[1] is None
+
+
+class TestWriting:
+    @pytest.mark.parametrize("journal", [SWEEP, COPIES], ids=["collectives", "copies"])
+    def test_a_journal_is_at_100_percent_of_itself(self, journal):
+        text = references_text(journal, 'our "rack"', multicast=False)
+        own = parse_references(text.encode(), "rack.toml", own=True)
+        notes = ReferenceNotes(lambda kinds: own)
+        shares = []
+        for result in journal.results:
+            match = notes.match(result, journal.header)
+            if result.summary is not None and result.case.operation not in ("barrier",):
+                assert match is not None, result.case.describe()
+                assert match.exact
+                shares.append(match.share)
+        for result in journal.transfers:
+            match = notes.match_transfer(result, journal.header)
+            if result.summary is not None:
+                assert match is not None
+                assert match.exact
+                shares.append(match.share)
+        assert shares == pytest.approx([1.0] * len(shares), rel=1e-3)
+
+    def test_wrong_data_is_no_reference(self):
+        wrong = msgspec.structs.replace(SWEEP.results[0], status="wrong")
+        journal = type(SWEEP)(SWEEP.header, [wrong])
+        with pytest.raises(UsageError, match="came with wrong data"):
+            references_text(journal, "x", multicast=None)
+
+    def test_nothing_is_no_reference(self):
+        with pytest.raises(UsageError, match="holds no figures"):
+            references_text(type(SWEEP)(SWEEP.header), "x", multicast=None)
+
+    @given(st.text(min_size=1, max_size=30))
+    def test_any_title_can_be_read_again(self, title):
+        journal = type(SWEEP)(SWEEP.header, SWEEP.results[:2])
+        text = references_text(journal, f"t{title}", multicast=None)
+        found = parse_references(text.encode(), "x.toml", own=True)
+        readable = re.sub("[\ud800-\udfff]", "\ufffd", title)
+        assert found[0].source.title == f"t{readable}"
+
+
+GOOD = """
+title = "ours"
+[[series]]
+devices = "4 x H200"
+operation = "all_reduce"
+figures = '''
+size busbw_gbps
+1G   350
+'''
+"""
+
+
+class TestFiles:
+    def refused(self, text):
+        with pytest.raises(UsageError) as caught:
+            parse_references(text.encode(), "ours.toml", own=True)
+        return str(caught.value)
+
+    def test_a_good_one(self):
+        (one,) = parse_references(GOOD.encode(), "a/ours.toml", own=True)
+        assert (one.size_bytes, one.busbw_bytes_per_s, one.source.name) == (GIB, 350e9, "ours")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('title = "ours"', "title = ", "ours.toml is no TOML: Invalid value (at line 2"),
+            ('title = "ours"', "", "there is no `title`"),
+            ('title = "ours"', 'title = "  "', "title is empty"),
+            ("operation =", "opration =", "unknown key 'opration': did you mean 'operation'?"),
+            ("all_reduce", "allreduce", "series 1: operation: there is no 'allreduce': did you"),
+            ("4 x H200", "0 x H200", "series 1: devices: cannot read '0 x H200'"),
+            ("4 x H200", "4 H200", "cannot read '4 H200': write 4 x H200"),
+            ("1G   350", "1G   fast", "line 2: busbw_gbps: cannot read the figure 'fast'"),
+            ("1G   350", "1G   -5", "cannot read the figure '-5'"),
+            ("1G   350", "1G   1e99", "cannot read the figure '1e99'"),
+            ("1G   350", "1G   nan", "cannot read the figure 'nan'"),
+            ("1G   350", "1X   350", "size: cannot read the size '1X'"),
+            ("1G   350", "1G", "line 2 has 1 cells for 2 columns: '1G'"),
+            ("1G   350", "1G -", "line 2: there is no figure"),
+            ("1G   350", "1G 350\n1G 351", "is in series 1 already"),
+            ("busbw_gbps", "busbw", "unknown column 'busbw': did you mean 'busbw_gbps'?"),
+            ("size busbw", "size size busbw", "a column is there twice"),
+            ("figures =", "matrix =", "matrix is for operation = 'p2p'"),
+            ('operation = "', 'hosts = "2"\noperation = "', "series 1: hosts: Expected `int`"),
+            ('operation = "', 'dtype = "float3"\noperation = "', "unknown dtype 'float3'"),
+            ('operation = "', 'size = 5\noperation = "', "size and unit go with matrix"),
+        ],
+    )
+    def test_a_broken_one_says_where_and_what(self, old, new, said):
+        broken = GOOD.replace(old, new, 1)
+        assert broken != GOOD
+        message = self.refused(broken)
+        assert message.startswith("ours.toml")
+        assert said in message
+
+    def test_matrices(self):
+        text = GOOD.replace("all_reduce", "p2p").replace("figures", "matrix")
+        head = text.replace('operation = "p2p"', 'operation = "p2p"\nmeasure = "unidirectional"')
+        assert "measure is missing" in self.refused(text)
+        square = head.replace("size busbw_gbps\n1G   350", "x 1\n2 x").replace("4 x", "2 x")
+        assert "unit is missing" in self.refused(square)
+        good = square.replace("measure =", 'unit = "us"\nmeasure =')
+        found = parse_references(good.encode(), "m.toml", own=False)
+        assert [(one.pair, one.time_s) for one in found] == [
+            ((0, 1), pytest.approx(1e-6)),
+            ((1, 0), pytest.approx(2e-6)),
+        ]
+        assert "2 rows for 3 devices" in self.refused(good.replace("2 x H200", "3 x H200"))
+
+    @given(st.binary(max_size=200))
+    def test_anything_is_read_or_refused(self, content):
+        with pytest.raises(UsageError):
+            parse_references(content, "x.toml", own=True)
+
+    @given(st.text(alphabet="0123456789GMKx-. \n#sizebuw_gptm", max_size=60))
+    def test_any_figures_are_read_or_refused(self, figures):
+        text = GOOD.replace("size busbw_gbps\n1G   350\n", figures)
+        try:
+            found = parse_references(text.encode(), "x.toml", own=True)
+        except UsageError as error:
+            assert str(error).startswith("x.toml")
+        else:
+            assert found
+
+    def test_where_ones_own_lie(self, tmp_path):
+        home = tmp_path / "cclmark" / "references"
+        home.mkdir(parents=True)
+        (home / "a.toml").write_text(GOOD)
+        (home / "notes.txt").write_text("no references")
+        other = tmp_path / "other.toml"
+        other.write_text(GOOD)
+        environment = {"XDG_DATA_HOME": str(tmp_path)}
+        assert [one.source.name for one in own_references(environment=environment)] == ["a"]
+        both = environment | {"CCLMARK_REFERENCES": f"{other}:{home}"}
+        assert [one.source.name for one in own_references(environment=both)] == ["a", "other"]
+        with pytest.raises(UsageError, match="there are no references at"):
+            own_references(environment=environment | {"CCLMARK_REFERENCES": "/nowhere"})
+        assert own_references(environment={"HOME": "/nowhere", "XDG_DATA_HOME": "/nowhere"}) == []
