@@ -30,6 +30,20 @@ def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
     assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
 
 
+def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
+    cclmark("report", COLLECTIVES)
+    text = (tmp_path / "collectives.html").read_text()
+    assert "Peaks are normal: all_reduce 99%, all_gather 100%" in text
+    assert "(4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off)" in text
+    data = data_of(tmp_path / "collectives.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("bandwidth"))
+    (reference,) = [one for one in bandwidth["series"] if one.get("faint")]
+    assert reference["name"].startswith("reference: 4 × H200, nccl-tests")
+    row = dict(zip(data["columns"], data["rows"][0], strict=True))
+    assert 50 < row["of_reference_percent"] < 150
+    assert "nccl-tests" in data["texts"][row["reference"][0]]
+
+
 def test_without_a_name_it_is_called_like_the_journal(cclmark, tmp_path):
     cclmark("report", COPIES)
     assert [path.name for path in tmp_path.iterdir()] == ["p2p.html"]
@@ -45,7 +59,7 @@ def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
     assert "<title>Eight CTAs &lt;beside&gt; the usual</title>" in text
     data = data_of(tmp_path / "two.html")
     bandwidth = next(one for one in data["charts"] if one["key"].endswith("bandwidth"))
-    names = {one["name"] for one in bandwidth["series"]}
+    names = {one["name"] for one in bandwidth["series"] if not one.get("faint")}
     assert names == {
         f"{run} {placed}-place" for run in ("usual", "ctas8") for placed in ("in", "out-of")
     }

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.cli.referencing import usual_references
 from cclmark.cli.replacing import replace_file
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.text import plain
 from cclmark.results.journal import read_journal
 
@@ -73,7 +75,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
         journal = read_journal(Path(path))
         if not (journal.results or journal.transfers or journal.checks):
             raise UsageError(f"{path} holds no results: there is nothing to report")
-        runs.append(Run(plain(name), journal))
+        runs.append(Run(plain(name), journal, ReferenceNotes(usual_references)))
     return runs
 
 

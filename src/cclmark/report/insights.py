@@ -20,6 +20,12 @@ from cclmark.analysis.transfers import deviations
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.plan.sizes import format_size
 from cclmark.report.matrix import figure, labels
+from cclmark.report.reference_notes import (
+    ReferenceNotes,
+    share_text,
+    verdict_of,
+    verdict_text,
+)
 from cclmark.report.remarks import ending, planned_results
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
 from cclmark.results.journal import Journal
@@ -106,8 +112,11 @@ def _busbw(summary: Summary | None) -> float:
     return 0.0 if summary is None else summary.busbw_bytes_per_s
 
 
-def insights(journal: Journal) -> list[Insight]:
-    """The gravest first, then what is in order, then what is only worth knowing."""
+def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
+    """The gravest first, then what is in order, then what is only worth knowing.
+
+    ``notes`` knows what others reached.
+    """
     found = [
         *_data(journal),
         *_completeness(journal),
@@ -115,6 +124,7 @@ def insights(journal: Journal) -> list[Insight]:
         *_pairs(journal),
         *_copies(journal),
         *_bandwidth(journal),
+        *_normal(journal, notes or ReferenceNotes()),
         *_courses(journal),
         *_noise(journal),
     ]
@@ -297,6 +307,23 @@ def _bandwidth(journal: Journal) -> Iterator[Insight]:
             "See whether `cclmark p2p` reaches the limit: if it does, the library's choice of "
             "algorithm or channels is the next place to look; if not, the links are.",
         )
+
+
+def _normal(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+    """Peaks beside what others reached with such devices."""
+    normal: dict[str, list[str]] = {}
+    for found in findings(_of_all_ranks(journal)):
+        name = plain(found.name)
+        match = notes.match(found.peak, journal.header)
+        verdict = verdict_of(match)
+        if match is not None and verdict in ("normal", "high"):
+            normal.setdefault(plain(match.name), []).append(f"{name} {share_text(match.share)}")
+        elif text := verdict_text(match):
+            low = verdict == "low"
+            advice = "`cclmark references check` shows every case." if low else ""
+            yield Insight("look" if low else "note", f"{name} is {text}.", advice)
+    for name, shares in normal.items():
+        yield Insight("good", f"Peaks are normal: {_listed(shares)} of the reference ({name}).")
 
 
 def _courses(journal: Journal) -> Iterator[Insight]:

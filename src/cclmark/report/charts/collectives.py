@@ -17,6 +17,8 @@ from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
 from cclmark.results.schema import CaseResult, Summary
 
 _MOST_RANK_ROWS = 48
+_MOST_REFERENCES = 2
+_REFERENCE_COLOUR = 6
 _LEAST_RANK_SPAN = 10.0  # percent, on either side
 
 
@@ -118,10 +120,11 @@ class _Draft:
             for number in {curve[0] for curve in self._points}
             if (limit := self._limit(number)) is not None
         }
+        series += self._references()
         levels = [Level(f"link limit {value / 1e9:.0f} GB/s", value / 1e9) for value in limits]
         best = max(
             (value, one.name, size)
-            for one in series
+            for one in series[: len(self._points)]
             for size, value in zip(one.x, one.y, strict=True)
         )
         return Lines(
@@ -135,6 +138,28 @@ class _Draft:
             series=series,
             levels=levels,
         )
+
+    def _references(self) -> list[Series]:
+        """What others reached with the same devices, as far as their figures reach."""
+        found: dict[str, dict[int, float]] = {}
+        for (number, *_), points in self._points.items():
+            run = self._runs[number]
+            for point in points:
+                match = run.notes.match(point.results[0], run.journal.header)
+                if match is not None and match.bandwidth:
+                    by_size = found.setdefault(f"reference: {plain(match.name)}", {})
+                    by_size[point.size_bytes] = match.bandwidth / BYTES_PER_GB
+        usual = sorted(found.items(), key=lambda entry: -len(entry[1]))[:_MOST_REFERENCES]
+        return [
+            Series(
+                name,
+                x=sorted(by_size),
+                y=[rate for _, rate in sorted(by_size.items())],
+                colour=_REFERENCE_COLOUR,
+                faint=True,
+            )
+            for name, by_size in usual
+        ]
 
     def time(self) -> Lines:
         """Time by size, both axes logarithmic."""

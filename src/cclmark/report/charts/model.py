@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 class Series:
     """One curve. ``low`` and ``high`` bound a band round it, empty for none.
 
-    ``colour`` numbers a palette; curves of one colour are told apart by ``dashed``. ``hover``: what
-    there is to say of each point besides its figures.
+    ``colour`` numbers a palette; curves of one colour are told apart by ``dashed``. ``faint``:
+    behind the others, to compare them with. ``hover``: what there is to say of each point besides
+    its figures.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Series:
     high: Sequence[float] = ()
     colour: int = 0
     dashed: bool = False
+    faint: bool = False
     hover: Sequence[str] = ()
 
 

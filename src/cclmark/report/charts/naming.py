@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult
@@ -15,10 +16,11 @@ Curve = tuple[int, str, bool]
 
 @dataclass(frozen=True)
 class Run:
-    """A journal and what to call it among others."""
+    """A journal and what to call it among others. ``notes`` knows references for its figures."""
 
     name: str
     journal: Journal
+    notes: ReferenceNotes = field(default_factory=ReferenceNotes)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def _colour(number: int) -> str:
 def _lines(axes: Any, chart: Lines) -> None:
     for one in chart.series:
         colour = _colour(one.colour)
-        style = "--" if one.dashed else "-"
+        style = ":" if one.faint else "--" if one.dashed else "-"
         if one.low and one.high:
             axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.16, linewidth=0)
         axes.plot(
@@ -76,10 +76,11 @@ def _lines(axes: Any, chart: Lines) -> None:
             one.y,
             style,
             color=colour,
-            marker="o",
+            marker="" if one.faint else "o",
             markersize=3.5,
             markerfacecolor="white" if one.dashed else colour,
             linewidth=1.6,
+            zorder=1.5 if one.faint else 2,
             label=_literal(one.name),
         )
     if chart.x_kind == "bytes":

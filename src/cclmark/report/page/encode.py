@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from cclmark.report.charts.model import Chart
 
 _DIGITS = 6
+_LONG = 24  # characters of a cell
 
 Value = Mapping[str, "Value"] | Sequence["Value"] | str | int | float | bool | None
 
@@ -41,6 +42,13 @@ class Encoder:
         spelled = self._spelled(chart)
         assert isinstance(spelled, Mapping)
         return {"kind": type(chart).__name__.lower(), **spelled}
+
+    def cells(self, row: Sequence[str | int | float | None]) -> Value:
+        """A row of a table; a long text is the number of it, in a list of its own."""
+        return [
+            [self._numbers(cell)] if isinstance(cell, str) and len(cell) > _LONG else cell
+            for cell in row
+        ]
 
     def _spelled(self, value: object) -> Value:
         if is_dataclass(value):

@@ -4,6 +4,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const charts = new Map((data.charts || []).map((chart) => [chart.key, chart]));
+  data.rows = data.rows.map((row) => row.map((cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell)));
   const root = document.documentElement;
 
   // Okabe and Ito's colours, which people with any colour vision tell apart; lighter ones on black.
@@ -71,7 +72,8 @@
     const traces = [];
     const isBytes = (chart.x_kind || "bytes") === "bytes";
     const all = chart.series.flatMap((one) => one.x);
-    for (const one of chart.series) {
+    const inOrder = chart.series.filter((one) => one.faint).concat(chart.series.filter((one) => !one.faint));
+    for (const one of inOrder) {
       const colour = colours.colours[(one.colour || 0) % colours.colours.length];
       const group = escaped(one.name);
       if (one.low && one.high && one.x.length > 1) {
@@ -82,8 +84,9 @@
         });
       }
       traces.push({
-        x: one.x, y: one.y, type: "scatter", mode: "lines+markers", name: group, legendgroup: group,
-        line: { color: colour, width: 2, dash: one.dashed ? "dash" : "solid" },
+        x: one.x, y: one.y, type: "scatter", name: group, legendgroup: group,
+        mode: one.faint ? "lines" : "lines+markers", legendrank: one.faint ? 1001 : 1000,
+        line: { color: colour, width: 2, dash: one.faint ? "dot" : one.dashed ? "dash" : "solid" },
         marker: { size: 6, symbol: one.dashed ? "circle-open" : "circle" },
         customdata: one.x.map((x, at) => {
           const where = isBytes ? formatSize(x) : shown(x);

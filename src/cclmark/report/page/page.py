@@ -38,6 +38,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     numeric: int = 0
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def render(page: Page) -> str:
     data: dict[str, Value] = {
         "charts": charts,
         "columns": list(page.rows.columns),
-        "rows": [list(row) for row in page.rows.rows],
+        "rows": [encoder.cells(row) for row in page.rows.rows],
         "fileName": page.rows.file_name,
         "texts": encoder.texts,
     }

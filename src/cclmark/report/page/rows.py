@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.limits import link_limit
 from cclmark.report.charts.naming import Run
 from cclmark.report.csv_format import COLUMNS, Cell, case_cells
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Rows
 from cclmark.report.text import plain
-from cclmark.results.schema import CheckResult, TransferResult
+from cclmark.results.schema import CaseResult, CheckResult, TransferResult
 
 _TRANSFER_COLUMNS = (
     *("measure", "scope", "means", "direction", "flows", "size_bytes", "status", "reason"),
     *("time_us", "min_us", "max_us", "samples", "bandwidth_gbps", "wrong"),
 )
+_SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 _CHECK_COLUMNS = ("check", "status", "reason", "duration_s")
 
 
@@ -25,17 +27,37 @@ def rows_of(runs: Sequence[Run]) -> Rows:
         first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
         for result in run.journal.results:
             cells = dict(zip(COLUMNS, case_cells(result), strict=True))
+            cells |= _shares(run, result)
             if result.case.pair is not None:
                 cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"
             lines.append(first | cells)
-        lines += [first | _of_transfer(one) for one in run.journal.transfers]
+        for copy in run.journal.transfers:
+            lines.append(first | _of_transfer(copy))
+            if (match := run.notes.match_transfer(copy, run.journal.header)) is not None:
+                lines[-1] |= {"of_reference_percent": match.share * 100, "reference": match.words}
         lines += [first | _of_check(one) for one in run.journal.checks]
     order = dict.fromkeys(
-        ("run", *COLUMNS[:3], "pair", *COLUMNS[3:], *_TRANSFER_COLUMNS, *_CHECK_COLUMNS)
+        (
+            *("run", *COLUMNS[:3], "pair", *COLUMNS[3:]),
+            *(*_TRANSFER_COLUMNS, *_CHECK_COLUMNS, *_SHARE_COLUMNS),
+        )
     )
     used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
     return Rows(used, [[_clean(line.get(name)) for name in used] for line in lines])
+
+
+def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:
+    """Of what the links allow, and of what others measured."""
+    header, cells = run.journal.header, dict[str, Cell]()
+    limit = link_limit(header.links, header.hosts)
+    if limit and result.summary is not None and result.summary.busbw_bytes_per_s:
+        cells["of_link_limit_percent"] = result.summary.busbw_bytes_per_s / limit * 100
+    match = run.notes.match(result, header)
+    if match is not None:
+        cells["of_reference_percent"] = match.share * 100
+        cells["reference"] = match.words
+    return cells
 
 
 def _clean(cell: Cell) -> Cell:

@@ -20,8 +20,10 @@ from cclmark.report.insights import headline, insights, measured_words
 from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.page import Facts, Page, Section, Table
 from cclmark.report.page.rows import rows_of
+from cclmark.report.reference_notes import share_text
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 
+_MOST_NOTES = 12
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 
@@ -36,7 +38,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
             + f"{measured_words(run.journal)} {headline(run.journal)}"
             for run in runs
         ],
-        insights=[(run.name if several else "", insights(run.journal)) for run in runs],
+        insights=[(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
         sections=[*chart_sections(runs), *_machine_sections(runs)],
         rows=rows_of(runs),
         peaks=_peaks(runs),
@@ -107,7 +109,8 @@ def _subtitle(runs: Sequence[Run]) -> str:
 def _peaks(runs: Sequence[Run]) -> Table | None:
     """The best bandwidth and the smallest message's time of each operation."""
     rows = []
-    shares = False
+    shown = dict.fromkeys(("link limit", "reference"), False)
+    references: dict[str, list[str]] = {}
     for run in runs:
         header = run.journal.header
         limit = link_limit(header.links, header.hosts)
@@ -118,26 +121,45 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
             name = plain(found.name)
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
             if found.operation == "barrier":
-                cells += ["", "", "", format_time_us(latency.time_s), ""]
+                cells += ["", "", "", "", format_time_us(latency.time_s), ""]
             else:
                 share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
-                shares |= bool(share)
+                match = run.notes.match(found.peak, header)
+                shown["link limit"] |= bool(share)
+                shown["reference"] |= match is not None
+                if match is not None:
+                    references.setdefault(plain(match.name), []).append(name)
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
                     f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}",
                     share,
+                    "" if match is None else share_text(match.share),
                     format_time_us(latency.time_s),
                     format_size(found.latency.case.size_bytes),
                 ]
             rows.append(cells)
     if not rows:
         return None
-    head = ["operation", "peak busbw GB/s", "at", "of link limit", "shortest time µs", "at"]
-    if not shares:
-        head.pop(3)
-        for row in rows:
-            row.pop(3)
-    return Table("Peak bus bandwidth and time of the smallest message", head, rows, len(head) - 1)
+    heads = (
+        "operation",
+        "peak busbw GB/s",
+        "at",
+        "link limit",
+        "reference",
+        "shortest time µs",
+        "at",
+    )
+    kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
+    return Table(
+        "Peak bus bandwidth and time of the smallest message",
+        [f"of {heads[place]}" if heads[place] in shown else heads[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        len(kept) - 1,
+        [
+            f"Reference of {', '.join(dict.fromkeys(of))}: {reference}."
+            for reference, of in list(references.items())[:_MOST_NOTES]
+        ],
+    )
 
 
 def _copies(run: Run) -> Table | None:
