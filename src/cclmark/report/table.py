@@ -71,7 +71,7 @@ class TableExporter:
         """The machine, the libraries with their paths, the method."""
         self._header = header
         self._lead, self._stacked = self._layout(header.settings)
-        lines = opening_lines(header, "rank", method_of(header.settings), self._paint)
+        lines = opening_lines(header, "rank", method_of(header), self._paint)
         return "\n".join(lines) + "\n"
 
     def add(self, result: CaseResult) -> str:
