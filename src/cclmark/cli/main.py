@@ -13,6 +13,7 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.compare import compare_command
+from cclmark.cli.export import export_command
 from cclmark.cli.foreign import import_command
 from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
@@ -104,6 +105,7 @@ for _command in (
     rerun_command(),
     compare_command(),
     import_command(),
+    export_command(),
     info_command(),
 ):
     app.add_command(_command)

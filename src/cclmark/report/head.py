@@ -116,7 +116,7 @@ def method_of(header: Header) -> str:
     """How collectives were measured, in a line."""
     settings = header.settings
     if header.imported is not None:
-        return _method_of_another(settings, header.imported)
+        return _method_of_another(settings)
     if settings.iterations is not None:
         length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
     else:
@@ -127,11 +127,10 @@ def method_of(header: Header) -> str:
     return f"{settings.timing}, {length}, {rank}, {check}{cache}"
 
 
-def _method_of_another(settings: Settings, imported: Imported) -> str:
+def _method_of_another(settings: Settings) -> str:
     """What a text tells of how it was measured."""
     words = [plain(settings.timing)] if settings.timing != "throughput" else []
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
-    words += [f"a time is {plain(imported.figure)}"] if imported.figure else []
-    words.append("no samples of it")
+    words.append("one figure for each case")
     return ", ".join(words)

@@ -354,7 +354,7 @@ def _facts(setup: re.Match[str], before: Facts) -> Facts:
         warmup=words.get("warmup iters") or None,
         iterations=words.get("iters") or None,
         group=words.get("agg iters", 1),
-        graph_launches=graph,
+        graph_launches=max(1, graph),
         check=words.get("validation"),
         timing="graph" if graph else "throughput",
     )

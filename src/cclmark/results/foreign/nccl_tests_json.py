@@ -167,7 +167,7 @@ def _facts(config: Mapping[str, Any], command: list[str]) -> Facts:
         warmup=_whole(config.get("warmup_iters")) or None,
         iterations=_whole(config.get("iterations")) or None,
         group=_whole(config.get("aggregated_iterations")) or 1,
-        graph_launches=graph,
+        graph_launches=max(1, graph),
         check=_whole(config.get("validation")),
         timing="graph" if graph else "blocking" if blocking else "throughput",
         across_ranks=_across(command),

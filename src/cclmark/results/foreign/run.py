@@ -59,7 +59,7 @@ class Facts:
     warmup: int | None = None
     iterations: int | None = None
     group: int = 1
-    graph_launches: int = 0
+    graph_launches: int = 1
     check: int | None = None
     timing: str = "throughput"
     across_ranks: str = ""
