@@ -14,21 +14,17 @@ from cclmark.results.schema import CaseResult, Header
 
 _CASE = columns(
     (*COLUMNS, "first", "second", "beside", "at_once_ratio"),
-    texts=(
-        "operation ccl dtype reduction placement status reason clock route first second"
-    ).split(),
-    whole=("ranks root size_bytes count samples slowest_rank late_rank wrong cycle beside").split(),
-    flags=("converged",),
+    texts="operation ccl dtype reduction placement status reason clock route first second",
+    whole="ranks root size_bytes count samples slowest_rank late_rank wrong cycle beside",
+    flags="converged",
 )
 _TRANSFER = columns(
     TRANSFER_COLUMNS,
-    texts=(
-        "measure scope direction engine kernel from to host_memory numa method status reason"
-    ).split(),
-    whole=("size_bytes offset_bytes blocks threads samples wrong").split(),
-    flags=("to_host", "peer_access"),
+    texts="measure scope direction engine kernel from to host_memory numa method status reason",
+    whole="size_bytes offset_bytes blocks threads samples wrong",
+    flags="to_host peer_access",
 )
-_CHECK = columns(CHECK_COLUMNS, texts=("check", "backend", "verdict", "reason"))
+_CHECK = columns(CHECK_COLUMNS, texts="check backend verdict reason")
 
 
 def case_table(journals: Sequence[Journal]) -> Table:

@@ -14,17 +14,17 @@ _CASE = columns(
     (
         "index cycle operation ccl ranks dtype reduction root placement size_bytes count "
         "first second sample rank operations_per_sample host_s device_s enqueue_s"
-    ).split(),
-    texts=("operation ccl dtype reduction placement first second").split(),
-    whole=("index cycle ranks root size_bytes count sample rank operations_per_sample").split(),
+    ),
+    texts="operation ccl dtype reduction placement first second",
+    whole="index cycle ranks root size_bytes count sample rank operations_per_sample",
 )
 _TRANSFER = columns(
     (
         "index measure scope direction engine kernel size_bytes sample flow from to "
         "copies_per_sample device_s call_s"
-    ).split(),
-    texts=("measure scope direction engine kernel from to").split(),
-    whole=("index", "size_bytes", "sample", "flow", "copies_per_sample"),
+    ),
+    texts="measure scope direction engine kernel from to",
+    whole="index size_bytes sample flow copies_per_sample",
 )
 
 

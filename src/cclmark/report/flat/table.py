@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,24 +34,21 @@ class Table:
 
 
 def columns(
-    names: Sequence[str],
-    *,
-    texts: Collection[str] = (),
-    whole: Collection[str] = (),
-    flags: Collection[str] = (),
+    names: str | Sequence[str], *, texts: str = "", whole: str = "", flags: str = ""
 ) -> list[Column]:
-    """Columns of these names; those in none of the sets hold numbers of any kind."""
-    kinds: list[tuple[Collection[str], Kind]] = [(texts, "text"), (whole, "int"), (flags, "bool")]
-    return [
-        Column(name, next((kind for members, kind in kinds if name in members), "float"))
-        for name in names
-    ]
+    """Columns of these names; those in none of the others hold numbers of any kind.
+
+    All are words with blanks between.
+    """
+    kinds: dict[str, Kind] = dict.fromkeys(texts.split(), "text")
+    kinds |= dict.fromkeys(whole.split(), "int")
+    kinds |= dict.fromkeys(flags.split(), "bool")
+    listed = names.split() if isinstance(names, str) else names
+    return [Column(name, kinds.get(name, "float")) for name in listed]
 
 
-RUN_COLUMNS = columns(
-    ("run_id", "started_at", "host", "device", "source"),
-    texts=("run_id", "started_at", "host", "device", "source"),
-)
+_OF_RUN = "run_id started_at host device source"
+RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
 
 
 def run_cells(header: Header) -> list[Cell]:
