@@ -16,7 +16,7 @@ _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"
 
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
     """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
-    number = len(header.devices)
+    number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
     what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []

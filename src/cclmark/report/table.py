@@ -168,13 +168,15 @@ class TableExporter:
             return self._paint(f"  {result.status:>{_PART_WIDTH - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
-        wrong = "-" if checked is None else _in_five(checked.wrong)
+        bad = result.status == "wrong"
+        # Of another tool's check that failed it may not be known for how many elements.
+        wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
             f"  {format_time_us(summary.time_s):>9}"
             f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
-            f"  {self._if_bad(f'{wrong:>5}', checked is not None and checked.wrong > 0, 'red')}"
+            f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
         )
 
@@ -188,6 +190,9 @@ class TableExporter:
             if result.summary is None:
                 reason = f"{result.case.placement} {result.status}: {plain(result.reason)}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
+            elif result.status == "wrong" and result.verification is None:
+                reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
+                text += "\n" + self._paint(f"{'':>12}{reason}", "red")
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
@@ -234,8 +239,8 @@ class TableExporter:
         )
 
     def _checked(self) -> list[str]:
-        checked = [r.verification for r in self._results if r.verification is not None]
-        wrong = sum(verification.wrong > 0 for verification in checked)
+        checked = [r for r in self._results if r.verification is not None or r.status == "wrong"]
+        wrong = sum(result.status == "wrong" for result in checked)
         skipped = sum(result.status == "skipped" for result in self._results)
         planned = planned_results(self._header)
         if not self._results and not planned:

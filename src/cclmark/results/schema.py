@@ -164,6 +164,7 @@ class Predecessor(msgspec.Struct, omit_defaults=True):
 class Imported(msgspec.Struct, omit_defaults=True):
     """Where the results of a journal come from that another tool measured.
 
+    ``ranks`` is the largest number that took part, also where their devices are not known.
     ``file`` is the name without its directory, ``file_date`` when it was last written (ISO 8601,
     empty for what came through a pipe), ``command`` that of the tool. What a text does not tell is
     empty. ``figure``: what its times are, in words.
@@ -176,6 +177,7 @@ class Imported(msgspec.Struct, omit_defaults=True):
     file_date: str = ""
     command: list[str] = []
     figure: str = ""
+    ranks: int = 0
 
     @property
     def source(self) -> str:

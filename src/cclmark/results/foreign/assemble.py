@@ -267,7 +267,8 @@ def _header(
     notices: list[str],
 ) -> Header:
     written = _iso(origin.written_s)
-    devices = _devices(run, given, max(result.case.ranks for result in results))
+    ranks = max(result.case.ranks for result in results)
+    devices = _devices(run, given, ranks)
     hosts = list(dict.fromkeys(device.host for device in devices if device.host))
     return Header(
         schema_version=SCHEMA_VERSION,
@@ -294,6 +295,7 @@ def _header(
             file_date=written,
             command=run.command,
             figure=run.figure,
+            ranks=ranks,
         ),
     )
 

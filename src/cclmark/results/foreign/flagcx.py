@@ -32,7 +32,7 @@ def read_flagcx(text: Text) -> ForeignRun:
         usual=("float32", "sum"),
     )
     series = Series()
-    lines = text.lines()
+    lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
         ours = read_series(line.text)
         if ours is not None:

@@ -40,7 +40,7 @@ def read_hccl(text: Text) -> ForeignRun:
         usual=("float32", "sum"),
     )
     series, columns = Series(), []
-    lines = text.lines()
+    lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
         ours = read_series(line.text)
         setup = _SETUP.search(line.text)

@@ -27,12 +27,19 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
                     f"{first_name} and {name} are not of one run: {what} {there or 'not told'} and "
                     f"{here or 'not told'}. Import them one by one"
                 )
+    imported = first.header.imported
+    assert imported is not None
     results = _renumbered([result for _, run in runs for result in run.results])
     settings = [run.header.settings for _, run in runs]
     header = msgspec.structs.replace(
         first.header,
         notices=list(dict.fromkeys(_notices(runs))),
         run_id=_joined_id([run.header.run_id for _, run in runs]),
+        imported=msgspec.structs.replace(
+            imported,
+            file=", ".join(dict.fromkeys(_file(run.header) for _, run in runs)),
+            ranks=max(result.case.ranks for result in results),
+        ),
         planned_cases=1 + max(result.index for result in results),
         settings=msgspec.structs.replace(
             settings[0],
@@ -58,6 +65,10 @@ def _identity(there: Header, here: Header) -> list[tuple[str, str, str]]:
 
 def _tool(header: Header) -> str:
     return header.imported.source if header.imported is not None else ""
+
+
+def _file(header: Header) -> str:
+    return header.imported.file if header.imported is not None else ""
 
 
 def _devices(header: Header) -> str:

@@ -36,7 +36,7 @@ def read_ml_engineering(text: Text) -> ForeignRun:
         facts=Facts(timing="blocking", across_ranks="mean"),
     )
     within, ranks = False, None
-    lines = text.lines()
+    lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
         row = line.text.strip()
         if (told := _RANKS.search(row)) is not None:
@@ -54,7 +54,7 @@ def read_ml_engineering(text: Text) -> ForeignRun:
             if _RULE.fullmatch(row) is None:
                 _add(run, text, line, ranks, last=line is lines[-1])
         else:
-            within = within and not row
+            within = False
     return run
 
 

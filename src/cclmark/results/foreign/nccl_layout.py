@@ -16,7 +16,7 @@ _HEAD = re.compile(
 )
 _PLACEMENTS = re.compile(r"\b(out-of-place|in-place)\b")
 _GAP = re.compile(r"\s{24,}")  # where a row has no out-of-place half
-_STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+_STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
 
 

@@ -14,7 +14,9 @@ from cclmark.results.schema import DeviceDescription, LibraryDescription
 FIGURE = "the mean of the tool's iterations"
 _HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
 # What NCCL and RCCL log, wherever in a line their process was when it did.
-_NOISE = re.compile(r"[\w.-]+:\d+:\d+ \[\d+\] (?:N|R)CCL .*|\bN?R?CCL (?:INFO|WARN|TRACE)\b.*")
+_NOISE = re.compile(
+    r"([\w.-]{1,255}):\d+:\d+ \[\d+\] (?:N|R)CCL .*|\b[NR]CCL (?:INFO|WARN|TRACE)\b.*"
+)
 _DEVICE = re.compile(
     r"#\s+Rank\s+(\d{1,7})(?:\s+Group\s+(\d{1,7}))?(?:\s+Pid\s+(\d{1,9}))? on\s+(\S+) "
     r"device\s+(\d{1,4}) \[([^\]]*)\] ?(.*)"
@@ -86,7 +88,7 @@ class _Reader:
         noise = _LIBRARY.search(line.text)
         if noise is not None:
             self._library("nccl" if noise[1] == "N" else "rccl", noise[2])
-        text = without_stamp(_NOISE.sub("", line.text).rstrip())
+        text = without_stamp(self._without_noise(line.text).rstrip())
         if "#" in text and not text.lstrip()[:1].isdigit():
             self._comment(Line(line.number, text[text.index("#") :], line.process))
         elif text.strip():
@@ -110,6 +112,16 @@ class _Reader:
             run.figure = "the median of cclmark's samples"
             run.clock = ""
         return run
+
+    def _without_noise(self, text: str) -> str:
+        """``text`` up to what the library logged behind it, be it without a blank between."""
+        found = _NOISE.search(text)
+        if found is None:
+            return text
+        before, host = text[: found.start()], found[1] or ""
+        known = {device.host for device in self._run.devices}
+        glued = next((name for name in known if name and host.endswith(name)), host)
+        return before + host[: len(host) - len(glued)]
 
     def _comment(self, line: Line) -> None:
         text = line.text

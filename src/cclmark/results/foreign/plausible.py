@@ -10,6 +10,7 @@ from cclmark.results.foreign.run import Row
 from cclmark.results.foreign.text import Figure
 
 _MOST_RANKS = 1 << 20
+_POOR = 1e-3  # of itself: a time that may be off by more is worth replacing
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
 
@@ -23,7 +24,7 @@ def time_of(row: Row) -> Figure | None:
         by_rate = Figure(value, value * row.algbw.share)
     if row.time is None or row.time.value <= 0:
         return by_rate if row.time is None else None
-    if by_rate is None or by_rate.share > row.time.share / 4:
+    if by_rate is None or row.time.share < _POOR or by_rate.share > row.time.share / 4:
         return row.time
     return by_rate if _agree(by_rate, row.time) else row.time
 

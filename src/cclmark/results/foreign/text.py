@@ -42,9 +42,12 @@ class Text:
     content: str
 
     def lines(self) -> list[Line]:
-        """Its lines, without colours and what launchers put before them."""
-        numbered = enumerate(self.content.splitlines(), start=1)
-        return [_line(number, text) for number, text in numbered]
+        """Its lines, without colours and what launchers put before them.
+
+        What a carriage return parts, as of a progress that overwrites itself, counts as one line.
+        """
+        numbered = enumerate(self.content.split("\n"), start=1)
+        return [_line(number, part) for number, text in numbered for part in text.split("\r")]
 
     def refuse(self, line: int, message: str) -> UsageError:
         """The error to raise for what stands on ``line``."""
