@@ -69,9 +69,7 @@ def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
         except (ValueError, RecursionError):
             line = content.count("\n", 0, start) + 1
             raise text.refuse(line, "what stands before the results is no JSON") from None
-        if content[end:].strip() not in ("", ",") and not content[end:].lstrip(" ,\n").startswith(
-            "{"
-        ):
+        if content[end : end + 1] not in ("", "{", "]"):
             line = content.count("\n", 0, end) + 1
             raise text.refuse(line, "cannot read this JSON any further") from None
         whole = False

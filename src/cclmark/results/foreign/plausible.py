@@ -22,9 +22,9 @@ def time_of(row: Row) -> Figure | None:
     if row.algbw is not None and row.algbw.value > 0:
         value = row.size_bytes / row.algbw.value
         by_rate = Figure(value, value * row.algbw.share)
-    if row.time is None or row.time.value <= 0:
-        return by_rate if row.time is None else None
-    if by_rate is None or row.time.share < _POOR or by_rate.share > row.time.share / 4:
+    if row.time is None or by_rate is None:
+        return by_rate if row.time is None else row.time
+    if row.time.share < _POOR or by_rate.share > row.time.share / 4:
         return row.time
     return by_rate if _agree(by_rate, row.time) else row.time
 
