@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from cclmark.results.foreign.nccl_tests import FIGURE, nccl_version
@@ -16,6 +17,7 @@ from cclmark.results.secrets import without_secrets
 
 _DIGIT = 0.5e-6  # half of the last digit that it writes of any figure
 _RESULTS = '"results":'
+_MOST_RANKS = 1 << 20
 _ACROSS = {"0": "rank0", "1": "mean", "2": "min", "3": "max"}
 
 
@@ -44,7 +46,7 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
     ranks = _ranks(config, len(run.devices))
     for line, result in zip(numbers, _list(document.get("results")), strict=False):
         run.rows += _rows(text, line, result, operation, ranks)
-    if ranks != len(run.devices):
+    if ranks is not None and ranks != len(run.devices):
         run.notices.append(f"the document names {len(run.devices)} of the {ranks} devices")
     if any(row.spread is not None for row in run.rows):
         run.figure = "the median of the tool's iterations, each timed by itself on the device (-I)"
@@ -174,7 +176,7 @@ def _facts(config: Mapping[str, Any], command: list[str]) -> Facts:
 
 def _across(command: list[str]) -> str:
     """How it combined the ranks: 1 is the mean, which it takes without ``-a``."""
-    for word, value in zip(command, [*command[1:], ""], strict=True):
+    for word, value in pairwise(command):
         if word in ("-a", "--average"):
             return _ACROSS.get(value, "")
     return "mean" if command else ""
@@ -196,7 +198,8 @@ def _device(told: Mapping[str, Any]) -> DeviceDescription:
 def _ranks(config: Mapping[str, Any], listed: int) -> int | None:
     """It lists one device of each process, whatever number a process drives."""
     each = (_whole(config.get("nthreads")) or 1) * (_whole(config.get("ngpus")) or 1)
-    return listed * each or None
+    ranks = listed * each
+    return ranks if 0 < ranks <= _MOST_RANKS else None
 
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:
