@@ -35,18 +35,16 @@ def read(content, format=None, given=Given()):  # noqa: B008 - it does not chang
 
 
 @st.composite
-def runs(draw, rooted=True):
+def runs(draw):
     """Results in the order of a run, both placements of a size or one of them."""
     ranks = draw(st.integers(1, 9))
-    names = [
-        name
-        for name, row in OPERATIONS.items()
-        if name != "barrier" and not row.round_trip and (rooted or not row.rooted)
-    ]
+    names = [name for name, row in OPERATIONS.items() if name != "barrier" and not row.round_trip]
     results, seen = [], set()
     for operation in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)):
         row = OPERATIONS[operation]
         dtype = draw(st.sampled_from([*DTYPE_BYTES]))
+        reduction = draw(st.sampled_from(["sum", "max"])) if row.reduces else None
+        root = draw(st.integers(0, ranks - 1)) if row.rooted else None
         placements = draw(st.sampled_from([(False,), (True,), (False, True)]))
         for count in draw(st.lists(st.integers(1, 1 << 31), min_size=1, max_size=3, unique=True)):
             for in_place in placements:
@@ -58,8 +56,8 @@ def runs(draw, rooted=True):
                     size_bytes=size_for_count(operation, count, dtype, ranks),
                     count=count,
                     in_place=in_place,
-                    reduction=draw(st.sampled_from(["sum", "max"])) if row.reduces else None,
-                    root=draw(st.integers(0, ranks - 1)) if row.rooted else None,
+                    reduction=reduction,
+                    root=root,
                 )
                 if case not in seen:
                     seen.add(case)
