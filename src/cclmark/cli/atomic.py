@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -19,6 +20,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     target = path.resolve() if path.is_symlink() else path
     try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists() and not target.is_file():
             _write_through(target, content)
             return

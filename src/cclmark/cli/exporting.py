@@ -54,7 +54,9 @@ def _print(content: bytes) -> None:
     """Raises KeyboardInterrupt when the reader of a pipe has gone, OutputError for other faults."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        rest = memoryview(content)
+        while rest:  # without a buffer (PYTHONUNBUFFERED) a pipe may take less than all of it
+            rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except OSError as error:
         # Python flushes standard output once more at exit: let it succeed.

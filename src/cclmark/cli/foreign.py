@@ -23,7 +23,7 @@ def import_command() -> click.Command:
         params=[
             click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
             click.Option(
-                ["-o", "--journal"],
+                ["-o", "--journal", "output"],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
                 help="The journal to write; of several files of one tool, with the same devices, "

@@ -37,7 +37,7 @@ class _Read:
 
 def import_files(
     files: Sequence[str],
-    journal: Path | None,
+    output: Path | None,
     format: str,
     operation: str | None,
     ranks: int | None,
@@ -57,11 +57,11 @@ def import_files(
     if files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
     read = [_read(name, chosen, given) for name in files]
-    if journal is not None:
+    if output is not None:
         runs = [(one.name, one.journal) for one in read]
         for one in read:
             _tell(one)
-        _write(merged(runs), journal)
+        _write(merged(runs), output)
         return EXIT_OK
     for one in read:
         _tell(one)
