@@ -37,7 +37,7 @@ def import_command() -> click.Command:
             ),
             click.Option(
                 ["--operation"],
-                type=click.Choice(COLLECTIVES),
+                type=click.Choice([name for name in COLLECTIVES if name != "barrier"]),
                 help="What was measured, where the text does not say.",
             ),
             click.Option(
