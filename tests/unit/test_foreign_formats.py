@@ -223,8 +223,39 @@ class TestNcclTests:
         text = "".join(
             f"[1,{rank}]<stdout>:{line}\n" for line in each.splitlines() for rank in (0, 1)
         )
-        with pytest.raises(UsageError, match=r"each ran alone.* without MPI=1"):
+        with pytest.raises(UsageError, match=r"processes ran alone.* without MPI=1"):
             read(text)
+
+    def test_processes_that_ran_alone_are_none_without_prefixes_either(self):
+        setup = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 1048576(bytes) warmup iters: 5\n"
+        alone = setup + "# Using devices\n" + DEVICES.splitlines(keepends=True)[0]
+        with pytest.raises(UsageError, match=r"a.txt:11: a second head .* ran alone"):
+            read(alone * 2 + HEAD * 2 + ROW * 2)
+        # A run that ended before its first row, and the next one.
+        whole = START + setup + "# Using devices\n" + DEVICES + HEAD
+        assert len(read(whole + whole + ROW).results) == 2
+
+    def test_of_rccl_with_the_algorithm_behind(self):
+        head = HEAD.replace("#wrong\n", "#wrong     algo     proto   nchannels\n", 1)
+        row = ROW.rstrip() + "  RING    SIMPLE          32\n"
+        text = START + DEVICES.replace("NVIDIA H200", "AMD Instinct MI350X") + head + row
+        journal = read("RCCL version : 2.27.7-develop:29e1567\n" + text)
+        assert [one.summary.time_s for one in journal.results] == pytest.approx([50e-6, 51e-6])
+        assert [(one.name, one.version) for one in journal.header.libraries] == [("rccl", "2.27.7")]
+        (half,) = read(text.replace("50.00  20.97  20.97  0", " " * 32)).results
+        assert half.case.in_place
+
+    def test_a_version_with_its_commit(self):
+        first = "# nccl-tests version 2.20.0 (b4d5bee) nccl-headers=23102 nccl-library=23102\n"
+        header = read(first + START + DEVICES + HEAD + ROW).header
+        assert header.imported.source == "nccl-tests 2.20.0"
+        assert header.libraries[0].version == "2.31.2"
+
+    def test_sizes_that_round_to_nothing_are_left_out(self):
+        nothing = "  0  0  float  sum  -1  5.70  0.00  0.00  0  5.54  0.00  0.00  0\n"
+        journal = read(START + DEVICES + HEAD + nothing + ROW)
+        assert len(journal.results) == 2
+        assert "line 7: left out: no time, or no data that takes one" in notices(journal)
 
     def test_an_operation_that_we_lack_is_left_out_with_a_word(self):
         hypercube = START.replace("all_reduce", "hypercube") + DEVICES + HEAD + ROW

@@ -189,7 +189,7 @@ def _remarks_on(result: CaseResult) -> list[str]:
     remarks = problems(result)
     if result.summary is None:
         return remarks
-    if result.route != "native":
+    if result.route not in ("native", ""):
         remarks.append(f"by {result.route}")
     if result.summary.slowest_rank is not None:
         remarks.append(f"slowest: rank {result.summary.slowest_rank}")

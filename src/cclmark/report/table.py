@@ -117,7 +117,7 @@ class TableExporter:
     def _section_head(self, row: Row) -> str:
         title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
-        if route != "native" and row.summary is not None:
+        if route not in ("native", "") and row.summary is not None:
             title += f" ({plain(route)})"
         names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
         columns = self._aligned({name: name for name in self._lead} | {"place": ""})

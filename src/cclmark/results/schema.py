@@ -281,7 +281,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
     how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
     pair took beside them over how long it took alone, with a message of another size. ``report``:
-    of a case that hung, what every rank was doing.
+    of a case that hung, what every rank was doing. ``route`` is empty where nobody knows, as of
+    what another tool measured.
     """
 
     index: int

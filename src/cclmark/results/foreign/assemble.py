@@ -253,6 +253,7 @@ def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: s
         status="wrong" if row.wrong or row.failed else "ok",
         reason=_UNCOUNTED if row.failed else "",
         cycle=cycle,
+        route="",
         summary=summary,
         verification=None if row.wrong is None else Verification(wrong=row.wrong, where=""),
     )

@@ -12,6 +12,10 @@ from cclmark.results.foreign.words import dtype_of, operation_in, reduction_of
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 
 FIGURE = "the mean of the tool's iterations"
+_ALONE = (
+    "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
+    "built without MPI=1. Their figures are of no communication between them"
+)
 _HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
 # What NCCL and RCCL log, wherever in a line their process was when it did.
 _NOISE = re.compile(
@@ -25,7 +29,9 @@ _BUS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?")
 _START = re.compile(r"# Collective test starting: (.*)")
 _OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), (\S+)\)")
 _OUR_VERSION = re.compile(r"# cclmark version (\S+), in the layout of nccl-tests")
-_VERSION = re.compile(r"# nccl-tests version (\S+) nccl-headers=\d+ nccl-library=(\d{1,9})")
+_VERSION = re.compile(
+    r"# nccl-tests version (\S+)(?: \(\w+\))? nccl-headers=\d+ nccl-library=(\d{1,9})"
+)
 _LIBRARY = re.compile(r"\b([NR])CCL version[ :]+(\d{1,4}(?:\.\d{1,4}){1,2})")
 _RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
 _OUR_LIBRARY = re.compile(r"# ([\w:.-]+) (\S+) from (.+)")
@@ -54,7 +60,7 @@ class _Block:
     """What is known of the table that is being read.
 
     ``unknown``: its operation, where it is none of ours. ``groups``: devices by communicator.
-    ``busbw``: the printed bandwidths that its average is to be of.
+    ``rows``: that were read of it. ``busbw``: the printed bandwidths that its average is to be of.
     """
 
     operation: str | None = None
@@ -62,6 +68,7 @@ class _Block:
     ccl: str | None = None
     layout: Layout | None = None
     groups: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
     busbw: list[Figure] = field(default_factory=list)
 
     @property
@@ -77,6 +84,7 @@ class _Reader:
         self._block = _Block()
         self._before = ""
         self._named: str | None = None  # the operation of a command that was echoed
+        self._set_up = False  # whether a run began since the last head
         self._pending: list[str] = []
         self._pending_line = 0
         self._processes: dict[str, int] = {}
@@ -136,6 +144,7 @@ class _Reader:
             self._open_block(line, start[1])
         elif (setup := _SETUP.match(text)) is not None:
             self._run.facts = _facts(setup, self._run.facts)
+            self._set_up = True
         elif text.startswith("# Blocking Enabled"):
             self._run.facts = replace(self._run.facts, timing="blocking")
         elif _END.match(text):
@@ -206,10 +215,11 @@ class _Reader:
             first, second = list(self._processes.values())[:2]
             raise self._text.refuse(
                 second,
-                f"another process than that of line {first} begins a table too: each ran alone, as "
-                "they do where nccl-tests was built without MPI=1. Their figures are of no "
-                "communication between them",
+                f"another process than that of line {first} begins a table too: {_ALONE}",
             )
+        if self._block.layout is not None and not self._block.rows and not self._set_up:
+            raise self._text.refuse(line.number, f"a second head right behind the first: {_ALONE}")
+        self._set_up = False
         if self._block.layout is not None:  # another run, of a version that does not name itself
             self._block = _Block(groups=self._block.groups if self._devices_open else {})
         self._devices_open = False
@@ -247,7 +257,7 @@ class _Reader:
     def _row(
         self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: Layout
     ) -> None:
-        wanted = len(layout.lead) + len(layout.part) * len(halves)
+        wanted = layout.columns - len(layout.part) * (len(layout.in_place) - len(halves))
         self._pending = []
         if len(tokens) > wanted:
             raise self._text.refuse(
@@ -261,6 +271,7 @@ class _Reader:
             return
         lead = dict(zip(layout.lead, tokens, strict=False))
         figures = tokens[len(layout.lead) :]
+        self._block.rows += 1
         for place, in_place in enumerate(halves):
             cells = figures[place * len(layout.part) : (place + 1) * len(layout.part)]
             row = self._half(number, lead, dict(zip(layout.part, cells, strict=True)), in_place)

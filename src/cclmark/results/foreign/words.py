@@ -14,6 +14,8 @@ _PROGRAM = re.compile(
     r"(?:^|[\s/'\"=])(?:test_(?P<before>[a-z_]{4,16})|(?P<after>[a-z_]{4,16})_(?:perf|test))"
     r"(?:_mpi)?(?=$|[\s'\",)])"
 )
+# Of nccl-tests before 2.
+_OLD_TYPES = {"char": "int8", "int": "int32"}
 _REDUCTION = re.compile(r"[a-z]{2,12}")
 
 
@@ -35,7 +37,7 @@ def operation_in(line: str) -> str | None:
 def dtype_of(word: str) -> str | None:
     """The element type that ``word`` spells, if it is one of ours."""
     try:
-        found = parse_dtypes(word)
+        found = parse_dtypes(_OLD_TYPES.get(word, word))
     except UsageError:
         return None
     return found[0] if len(found) == 1 else None
