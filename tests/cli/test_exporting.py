@@ -146,6 +146,21 @@ class TestWrongInput:
         early.write_text(Path(RUN).read_text().splitlines()[0] + "\n")
         assert "holds no results" in self.refused(cclmark, str(early), "--format", "csv")
 
+    def test_a_journal_is_not_written_over_with_what_is_made_of_it(self, cclmark, tmp_path):
+        run, link = tmp_path / "run.jsonl", tmp_path / "link"
+        run.write_bytes(Path(RUN).read_bytes())
+        link.symlink_to(run)
+        for name in ("run.jsonl", str(run), "link"):
+            message = self.refused(cclmark, "run.jsonl", "--format", "csv", "-O", name)
+            assert "it would be lost" in message
+        assert run.read_bytes() == Path(RUN).read_bytes()
+
+    def test_damaged_lines_are_told(self, cclmark, tmp_path):
+        (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
+        told = cclmark("export", "cut.jsonl", "--format", "csv")
+        assert told.err == "cclmark: cut.jsonl: damaged lines are left out: 1\n"
+        assert "run_id" in told.out
+
     def test_results_of_devices_that_there_are_not(self, cclmark, tmp_path):
         lines = (RESULTS / "p2p.jsonl").read_text().splitlines()
         header = json.loads(lines[0])

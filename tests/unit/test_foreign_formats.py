@@ -483,6 +483,26 @@ Elapsed time: 0:00:11
         with pytest.raises(UsageError, match=r"a.txt:10: cannot read the row"):
             read(text.replace("0.53GBps", "0.53Gbps"))
 
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "The average bandwidth of all_reduce with a 4.0GB payload (5 trials, 4 ranks):",
+            "all_reduce 在 4.0GB 有效载荷下的平均带宽 (5 次试验, 4 个 rank):",
+        ],
+    )
+    def test_the_sentence_of_older_versions_and_of_a_translation(self, sentence):
+        text = f"1\n2\n{sentence}\n algbw: 47.523 GBps (380.2 Gbps)\n"
+        journal = read(text + " busbw: 71.285 GBps (570.3 Gbps)\n\n")
+        (one,) = journal.results
+        assert (one.case.ranks, one.case.size_bytes, one.case.in_place) == (4, 4_000_000_000, True)
+        assert one.summary.time_s == pytest.approx(4e9 / 47.523e9)
+        assert journal.header.settings.iterations == 5
+        assert "fit" not in notices(journal)
+        with pytest.raises(UsageError, match="holds no row"):
+            read(text)
+        with pytest.raises(UsageError, match=r"a.txt:4: the algbw 'x' is no number"):
+            read(text.replace("47.523", "x"))
+
 
 class TestWhatItIs:
     def test_nothing_known(self):

@@ -10,6 +10,7 @@ from pathlib import Path
 from cclmark.cli.atomic import write_whole
 from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.report.exports import EXPORTS, TABULAR
+from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
 
 
@@ -26,6 +27,8 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is named twice: its results would count twice")
     named = [(str(path), _read(path)) for path in journals]
+    if output is not None and any(_is_same(output, path) for path in journals):
+        raise UsageError(f"{output} is a journal that is exported: it would be lost")
     content = EXPORTS[format](named, table)
     if output is None:
         _print(content)
@@ -37,6 +40,11 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
 def _read(path: Path) -> Journal:
     """The journal. Raises UsageError for one without results, or of devices that it lacks."""
     journal = read_journal(path)
+    if journal.damaged_lines:
+        print(
+            f"cclmark: {plain(str(path))}: damaged lines are left out: {journal.damaged_lines}",
+            file=sys.stderr,
+        )
     if not journal.results and not journal.transfers and not journal.checks:
         raise UsageError(f"{path} holds no results")
     known = len(journal.header.devices)
@@ -48,6 +56,10 @@ def _read(path: Path) -> Journal:
     if journal.checks and not (known and journal.header.libraries):
         raise UsageError(f"{path} is damaged: its header names no device or no library")
     return journal
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and one.samefile(other)
 
 
 def _print(content: bytes) -> None:

@@ -1,4 +1,6 @@
-"""The table of all_reduce_bench.py, of the book Machine Learning Engineering."""
+"""What all_reduce_bench.py prints, of the book Machine Learning Engineering: a table, or in older
+versions one size in a sentence. Translations of the book have other words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ from cclmark.results.foreign.run import Facts, ForeignRun, Row
 from cclmark.results.foreign.text import Figure, Line, Text, read_count, read_figure
 from cclmark.results.schema import LibraryDescription
 
-# Translations of the book have another word for the payload.
 _HEAD = re.compile(r"\|[^|]+\|\s*busbw\s*\|\s*algbw\s*\|\s*")
 _RULE = re.compile(r"[|:\s-]+")
 _SIZE = re.compile(r"(\d{1,6})\s*([KMGTPE]?)i?B")
@@ -17,70 +18,120 @@ _RATE = re.compile(r"(\S+?)\s*GBps")
 _RANKS = re.compile(
     r"bandwidth of all_reduce over (\d{1,7}) ranks \((\d{1,9}) warmups / (\d{1,9}) trials\)"
 )
+# GB is 10^9 bytes here.
+_SENTENCE = re.compile(
+    r"all_reduce (?:with a|在) (\d{1,6}(?:\.\d{1,9})?)GB .{1,40}"
+    r"\((\d{1,9}) \S{1,12}, (\d{1,7}) (?:\S{1,4} )?ranks?\):"
+)
+_BANDWIDTH = re.compile(r"(algbw|busbw): (\S+) GBps \(\S+ Gbps\)")
 _SOFTWARE = re.compile(r"- software: torch=([^\s,]+).*?nccl=\((\d+), (\d+), (\d+)\)")
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
 def is_ml_engineering(lines: list[Line]) -> int | None:
     """The first line that only such a text has, None where there is none."""
-    return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
+    found = (
+        line.number
+        for line in lines
+        if _HEAD.fullmatch(line.text.strip()) or _SENTENCE.search(line.text)
+    )
+    return next(found, None)
 
 
 def read_ml_engineering(text: Text) -> ForeignRun:
     """What the text tells. Raises UsageError for a row that cannot be read."""
-    run = ForeignRun(
-        "all_reduce_bench.py",
-        "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
-        "device",
-        "torch:nccl",
-        facts=Facts(timing="blocking", across_ranks="mean"),
-    )
-    within, ranks = False, None
-    lines = [line for line in text.lines() if line.text.strip()]
-    for line in lines:
+    reader = _Reader(text)
+    for line in reader.lines:
+        reader.take(line)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self.lines = [line for line in text.lines() if line.text.strip()]
+        self._run = ForeignRun(
+            "all_reduce_bench.py",
+            "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
+            "device",
+            "torch:nccl",
+            facts=Facts(timing="blocking", across_ranks="mean"),
+        )
+        self._within = False
+        self._ranks: int | None = None
+        self._sentence: Row | None = None
+
+    def take(self, line: Line) -> None:
+        """The next line."""
         row = line.text.strip()
         if (told := _RANKS.search(row)) is not None:
-            ranks = int(told[1])
-            run.facts = replace(run.facts, warmup=int(told[2]) or None, iterations=int(told[3]))
+            self._ranks = int(told[1])
+            facts = replace(self._run.facts, warmup=int(told[2]) or None, iterations=int(told[3]))
+            self._run.facts = facts
+        elif (sentence := _SENTENCE.search(row)) is not None:
+            self._run.facts = replace(self._run.facts, iterations=int(sentence[2]))
+            size_bytes = round(float(sentence[1]) * 1e9)
+            self._sentence = _row(line.number, size_bytes, ranks=int(sentence[3]))
+        elif (rate := _BANDWIDTH.search(row)) is not None and self._sentence is not None:
+            self._bandwidth(line, rate)
         elif (software := _SOFTWARE.search(row)) is not None:
             version = ".".join(software.groups()[1:])
-            run.libraries = [
+            self._run.libraries = [
                 LibraryDescription("torch", software[1], ""),
                 LibraryDescription("nccl", version, ""),
             ]
         elif _HEAD.fullmatch(row):
-            within = True
-        elif within and row.startswith("|"):
+            self._within = True
+        elif self._within and row.startswith("|"):
             if _RULE.fullmatch(row) is None:
-                _add(run, text, line, ranks, last=line is lines[-1])
+                self._add(line)
         else:
-            within = False
-    return run
+            self._within = False
 
+    def finish(self) -> ForeignRun:
+        """All of it."""
+        self._run.whole = self._run.whole and self._sentence is None
+        return self._run
 
-def _add(run: ForeignRun, text: Text, line: Line, ranks: int | None, *, last: bool) -> None:
-    cells = [cell.strip() for cell in line.text.strip().strip("|").split("|")]
-    size = _SIZE.fullmatch(cells[0])
-    rates = [_rate(cell) for cell in cells[1:]]
-    if size is None or len(rates) != 2 or None in rates:
-        if last:
-            run.notices.append(f"line {line.number}: cut off, left out")
-            run.whole = False
+    def _bandwidth(self, line: Line, rate: re.Match[str]) -> None:
+        """A line below the sentence: the algorithm bandwidth, then that of the bus."""
+        assert self._sentence is not None
+        figure = read_figure(rate[2])
+        if figure is None:
+            raise self._text.refuse(line.number, f"the {rate[1]} {rate[2][:40]!r} is no number")
+        if rate[1] == "algbw":
+            self._sentence = replace(self._sentence, algbw=figure.times(1e9))
+        elif self._sentence.algbw is not None:
+            self._run.rows.append(replace(self._sentence, busbw=figure.times(1e9)))
+            self._sentence = None
+
+    def _add(self, line: Line) -> None:
+        """A row of the table."""
+        cells = [cell.strip() for cell in line.text.strip().strip("|").split("|")]
+        size = _SIZE.fullmatch(cells[0])
+        rates = [_rate(cell) for cell in cells[1:]]
+        if size is None or len(rates) != 2 or None in rates:
+            if line is not self.lines[-1]:
+                raise self._text.refuse(
+                    line.number, f"cannot read the row {line.text.strip()[:80]!r}"
+                )
+            self._run.notices.append(f"line {line.number}: cut off, left out")
+            self._run.whole = False
             return
-        raise text.refuse(line.number, f"cannot read the row {line.text.strip()[:80]!r}")
-    bytes_ = (read_count(size[1]) or 0) * 1024 ** _UNITS[size[2]]
-    run.rows.append(
-        Row(
-            line=line.number,
-            size_bytes=bytes_,
-            in_place=True,
-            operation="all_reduce",
-            dtype="float32",
-            reduction="sum",
-            algbw=rates[1],
-            busbw=rates[0],
-            ranks=ranks,
-        )
+        size_bytes = (read_count(size[1]) or 0) * 1024 ** _UNITS[size[2]]
+        row = _row(line.number, size_bytes, self._ranks)
+        self._run.rows.append(replace(row, busbw=rates[0], algbw=rates[1]))
+
+
+def _row(line: int, size_bytes: int, ranks: int | None) -> Row:
+    return Row(
+        line=line,
+        size_bytes=size_bytes,
+        in_place=True,
+        operation="all_reduce",
+        dtype="float32",
+        reduction="sum",
+        ranks=ranks,
     )
 
 
