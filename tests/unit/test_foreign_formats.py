@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.results.foreign.assemble import Given, Origin
+from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import IMPORTERS, import_text
-from cclmark.results.foreign.nccl_tests import nccl_version
+from cclmark.results.foreign.nccl_head import nccl_version
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")

@@ -16,7 +16,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.report.formats import FORMATS
 from cclmark.report.nccl_tests import fit
-from cclmark.results.foreign.assemble import Given, Origin
+from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import IMPORTERS, import_text
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Summary, Verification

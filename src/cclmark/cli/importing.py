@@ -13,7 +13,7 @@ from pathlib import Path
 from cclmark import __version__
 from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.report.text import plain
-from cclmark.results.foreign.assemble import Given, Origin
+from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import import_text
 from cclmark.results.foreign.merge import merged
 from cclmark.results.journal import Journal, JournalWriter

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
-from cclmark.results.foreign.assemble import Given, Origin, assemble
+from cclmark.results.foreign.assemble import assemble
 from cclmark.results.foreign.cclmark_json import is_cclmark_json, read_cclmark_json
 from cclmark.results.foreign.flagcx import is_flagcx, read_flagcx
 from cclmark.results.foreign.hccl import is_hccl, read_hccl
+from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.ml_engineering import is_ml_engineering, read_ml_engineering
 from cclmark.results.foreign.nccl_tests import is_nccl_tests, read_nccl_tests
 from cclmark.results.foreign.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json

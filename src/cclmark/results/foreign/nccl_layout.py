@@ -65,13 +65,16 @@ def read_layout(line: str, before: str) -> Layout | None:
         end -= 1
     size = (end - first) // len(starts)
     part = tuple(names[first : first + size])
-    if names[first:end] != list(part) * len(starts) or len(set(names[:first])) < first:
+    lead = names[:first]
+    if names[first:end] != list(part) * len(starts) or len(set(lead)) < first:
+        return None
+    if not {"size", "count", "type"} <= set(lead):
         return None
     placements = [found == "in-place" for found in _PLACEMENTS.findall(before)]
     if len(placements) != len(starts):
         placements = [False, True][: len(starts)]
     unit_s = 1e-3 if "res" in part else 1e-6
-    return Layout(tuple(names[:first]), part, tuple(placements), unit_s, len(names) - end)
+    return Layout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)
 
 
 def without_stamp(line: str) -> str:

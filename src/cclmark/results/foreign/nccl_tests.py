@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
+from cclmark.results.foreign.nccl_head import FIGURE, nccl_version, read_device, read_facts
 from cclmark.results.foreign.nccl_layout import Layout, read_layout, without_stamp
-from cclmark.results.foreign.run import Facts, ForeignRun, Row
+from cclmark.results.foreign.nccl_rows import is_figure, looks_like_row, read_half
+from cclmark.results.foreign.run import ForeignRun
 from cclmark.results.foreign.text import Figure, Line, Text, read_count, read_figure
-from cclmark.results.foreign.words import dtype_of, operation_in, reduction_of
+from cclmark.results.foreign.words import operation_in
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 
-FIGURE = "the mean of the tool's iterations"
 _ALONE = (
     "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
     "built without MPI=1. Their figures are of no communication between them"
@@ -21,11 +24,6 @@ _HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
 _NOISE = re.compile(
     r"([\w.-]{1,255}):\d+:\d+ \[\d+\] (?:N|R)CCL .*|\b[NR]CCL (?:INFO|WARN|TRACE)\b.*"
 )
-_DEVICE = re.compile(
-    r"#\s+Rank\s+(\d{1,7})(?:\s+Group\s+(\d{1,7}))?(?:\s+Pid\s+(\d{1,9}))? on\s+(\S+) "
-    r"device\s+(\d{1,4}) \[([^\]]*)\] ?(.*)"
-)
-_BUS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?")
 _START = re.compile(r"# Collective test starting: (.*)")
 _OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), (\S+)\)")
 _OUR_VERSION = re.compile(r"# cclmark version (\S+), in the layout of nccl-tests")
@@ -35,9 +33,6 @@ _VERSION = re.compile(
 _LIBRARY = re.compile(r"\b([NR])CCL version[ :]+(\d{1,4}(?:\.\d{1,4}){1,2})")
 _RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
 _OUR_LIBRARY = re.compile(r"# ([\w:.-]+) (\S+) from (.+)")
-_SETUP = re.compile(r"# nThread \d+ nGpus \d+ minBytes (\d{1,18}) maxBytes (\d{1,18}) (.*)")
-_STEP = re.compile(r"step: (\d{1,18}(?:\.\d{1,9})?)\((factor|bytes)\)")
-_WORD = re.compile(r"([a-z]+(?: [a-z]+)?): (\d{1,9})(?=\s|$)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
 _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
@@ -138,12 +133,12 @@ class _Reader:
             self._open_table(line, layout)
         elif _HEAD.search(text):
             raise self._text.refuse(line.number, "cannot tell the columns of this head")
-        elif (device := _DEVICE.match(text)) is not None:
+        elif (device := read_device(text)) is not None:
             self._device(device)
         elif (start := _START.match(text)) is not None:
             self._open_block(line, start[1])
-        elif (setup := _SETUP.match(text)) is not None:
-            self._run.facts = _facts(setup, self._run.facts)
+        elif (facts := read_facts(text, self._run.facts)) is not None:
+            self._run.facts = facts
             self._set_up = True
         elif text.startswith("# Blocking Enabled"):
             self._run.facts = replace(self._run.facts, timing="blocking")
@@ -183,29 +178,20 @@ class _Reader:
         if self._block.operation is None and name:
             self._block.unknown = name.rpartition("/")[2].removesuffix("_perf")
 
-    def _device(self, found: re.Match[str]) -> None:
+    def _device(self, found: tuple[str, DeviceDescription]) -> None:
         if not self._devices_open:
             self._block.groups = {}
             self._run.devices = []
             self._devices_open = True
-        rank, group, pid, host, index, bus, name = found.groups()
-        self._block.groups[group or ""] = self._block.groups.get(group or "", 0) + 1
-        amd = "AMD" in name or "Instinct" in name or self._run.ccl == "rccl"
-        runtime = "" if self._run.tool == "cclmark" else "hip" if amd else "cuda"
-        if amd and self._run.tool == "nccl-tests":
+        group, device = found
+        self._block.groups[group] = self._block.groups.get(group, 0) + 1
+        if device.runtime == "hip" and self._run.tool == "nccl-tests":
             self._is_rccl()
-        self._run.devices.append(
-            DeviceDescription(
-                rank=int(rank),
-                host=host,
-                runtime=runtime,
-                index=int(index),
-                name=name.strip(),
-                memory_bytes=0,
-                pid=int(pid or 0),
-                pci_bus_id=bus if _BUS.fullmatch(bus) else "",
-            )
-        )
+        if self._run.tool == "cclmark":  # which may have measured on any
+            device = msgspec.structs.replace(device, runtime="")
+        elif self._run.ccl == "rccl":
+            device = msgspec.structs.replace(device, runtime="hip")
+        self._run.devices.append(device)
 
     def _open_table(self, line: Line, layout: Layout) -> None:
         self._give_up_pending()
@@ -243,9 +229,9 @@ class _Reader:
         if begins and layout is not None:
             self._give_up_pending()
             self._row(line.number, tokens, layout.halves(line.text), layout)
-        elif self._pending and layout is not None and all(map(_is_figure, tokens)):
+        elif self._pending and layout is not None and all(map(is_figure, tokens)):
             self._row(self._pending_line, self._pending + tokens, layout.in_place, layout)
-        elif layout is not None and _looks_like_row(tokens, layout):
+        elif layout is not None and looks_like_row(tokens, layout):
             raise self._text.refuse(
                 line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are no numbers"
             )
@@ -274,59 +260,21 @@ class _Reader:
         self._block.rows += 1
         for place, in_place in enumerate(halves):
             cells = figures[place * len(layout.part) : (place + 1) * len(layout.part)]
-            row = self._half(number, lead, dict(zip(layout.part, cells, strict=True)), in_place)
-            if row is not None:
-                self._run.rows.append(row)
-
-    def _half(
-        self, number: int, lead: dict[str, str], cells: dict[str, str], in_place: bool
-    ) -> Row | None:
-        """One placement of a row, None where it has no time."""
-        assert self._block.layout is not None
-        if cells["time"] == "N/A":
-            return None
-        time = self._figure(number, "time", cells["time"])
-        busbw = self._rate(number, "busbw", cells.get("busbw", "N/A"))
-        if busbw is not None:
-            self._block.busbw.append(busbw)
-        size, count = read_count(lead["size"]), read_count(lead["count"])
-        assert size is not None
-        root = lead.get("root", "-1")
-        return Row(
-            line=number,
-            size_bytes=size,
-            count=count,
-            in_place=in_place,
-            operation=self._block.operation,
-            dtype=dtype_of(lead["type"]),
-            reduction=reduction_of(lead.get("redop", "none")),
-            root=read_count(root),
-            time=time.times(self._block.layout.time_unit_s),
-            algbw=self._rate(number, "algbw", cells.get("algbw", "N/A")),
-            busbw=busbw,
-            wrong=self._wrong(number, cells),
-            ranks=self._block.ranks,
-            ccl=self._block.ccl,
-        )
-
-    def _figure(self, number: int, name: str, word: str) -> Figure:
-        found = read_figure(word)
-        if found is None:
-            raise self._text.refuse(number, f"the {name} {word[:40]!r} is no number")
-        return found
-
-    def _rate(self, number: int, name: str, word: str) -> Figure | None:
-        if word == "N/A" or word.lstrip("-") in ("nan", "inf"):
-            return None
-        return self._figure(number, name, word).times(1e9)
-
-    def _wrong(self, number: int, cells: dict[str, str]) -> int | None:
-        """Wrong elements. Older versions print the largest deviation: only 0 says enough."""
-        word = cells.get("wrong", "N/A").rstrip("*")
-        if "wrong" in cells and word != "N/A":
-            return round(self._figure(number, "#wrong", word).value)
-        deviation = read_figure(cells.get("error", cells.get("res", "N/A")).rstrip("*"))
-        return 0 if deviation is not None and deviation.value == 0 else None
+            told = dict(zip(layout.part, cells, strict=True))
+            row = read_half(self._text, number, lead, told, layout.time_unit_s)
+            if row is None:
+                continue
+            block = self._block
+            block.busbw += [row.busbw] if row.busbw is not None else []
+            self._run.rows.append(
+                replace(
+                    row,
+                    in_place=in_place,
+                    operation=block.operation,
+                    ranks=block.ranks,
+                    ccl=block.ccl,
+                )
+            )
 
     def _give_up_pending(self) -> None:
         """A row that began and never ended."""
@@ -351,39 +299,3 @@ class _Reader:
                     f"line {line.number}: the average bus bandwidth is {average.value:g} GB/s, "
                     f"that of the rows here {mean:.6g}: some are missing, or were changed"
                 )
-
-
-def _looks_like_row(tokens: list[str], layout: Layout) -> bool:
-    return len(tokens) == layout.columns and dtype_of(tokens[layout.lead.index("type")]) is not None
-
-
-def _is_figure(word: str) -> bool:
-    return word == "N/A" or read_figure(word) is not None
-
-
-def _facts(setup: re.Match[str], before: Facts) -> Facts:
-    step = _STEP.search(setup[3])
-    words = {name: int(value) for name, value in _WORD.findall(setup[3])}
-    graph = words.get("graph", 0)
-    size = float(step[1]) if step else 0.0
-    begin, end = int(setup[1]), int(setup[2])
-    if before.begin_bytes is not None and before.end_bytes is not None:
-        begin, end = min(begin, before.begin_bytes), max(end, before.end_bytes)
-    return Facts(
-        begin_bytes=begin,
-        end_bytes=end,
-        step_bytes=int(size) if step and step[2] == "bytes" else 0,
-        factor=size if step and step[2] == "factor" else 0.0,
-        warmup=words.get("warmup iters") or None,
-        iterations=words.get("iters") or None,
-        group=words.get("agg iters", 1),
-        graph_launches=max(1, graph),
-        check=words.get("validation"),
-        timing="graph" if graph else "throughput",
-    )
-
-
-def nccl_version(code: int) -> str:
-    """2.28.9 of 22809, and 2.8.4 of 2804, as nccl.h writes them."""
-    base = 10000 if code >= 10000 else 1000
-    return f"{code // base}.{code % base // 100}.{code % 100}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from cclmark.results.foreign.nccl_tests import FIGURE, nccl_version
+from cclmark.results.foreign.nccl_head import FIGURE, nccl_version
 from cclmark.results.foreign.run import Facts, ForeignRun, Row, Spread
 from cclmark.results.foreign.text import Figure, Text, read_count
 from cclmark.results.foreign.words import dtype_of, operation_in, reduction_of
