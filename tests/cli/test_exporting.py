@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import threading
@@ -30,6 +31,29 @@ def test_json_is_all_of_it(cclmark):
     document = json.loads(cclmark("export", RUN, "--format", "json").out)
     assert len(document["cases"]) == 28
     assert document["cases"][0]["samples"]["host_s"]
+
+
+def test_pairs_read_as_when_they_were_measured(cclmark):
+    measured = cclmark(
+        *("pairs", "--devices", "host:3", "-b", "1K", "-e", "1K", "-n", "5"),
+        *("--only", "all_reduce,sendrecv", "--journal", "pairs.jsonl"),
+    )
+    assert cclmark("export", "pairs.jsonl", "--format", "table").out == measured.out
+    rows = list(
+        csv.DictReader(cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines())
+    )
+    assert {(row["first"], row["second"]) for row in rows} == {
+        ("DEV0", "DEV1"),
+        ("DEV0", "DEV2"),
+        ("DEV1", "DEV2"),
+    }
+    samples = cclmark("export", "pairs.jsonl", "--format", "csv", "--table", "samples").out
+    ranks = {(row["first"], row["rank"]) for row in csv.DictReader(samples.splitlines())}
+    assert ("DEV1", "2") in ranks
+    prometheus = cclmark("export", "pairs.jsonl", "--format", "prometheus").out
+    assert 'first="DEV1",second="DEV2"' in prometheus
+    message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
+    assert "hccl has no place for them" in message
 
 
 def test_parquet(cclmark, tmp_path):

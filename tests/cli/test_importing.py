@@ -159,11 +159,19 @@ class TestWrongInput:
         assert (tmp_path / "there.jsonl").read_text() == "mine\n"
         assert "cannot write" in cclmark("import", NEWEST, "-o", "no/where.jsonl", code=2).message
 
-    def test_no_room_leaves_nothing_behind(self, cclmark, tmp_path):
-        full = tmp_path / "full.jsonl"
-        full.symlink_to("/dev/full")
-        refused = cclmark("import", NEWEST, "-o", str(full), code=2)
-        assert "cannot write" in refused.message
+    def test_no_room_leaves_nothing_behind(self, tmp_path):
+        """The limit for the size of files stands for a full disk."""
+        command = [*PROGRAM, "import", NEWEST, "-o", "out.jsonl"]
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3, done.stderr
+        assert "cannot write the journal out.jsonl: File too large" in done.stderr
+        assert list(tmp_path.iterdir()) == []
 
     def test_hostile_names_reach_no_terminal(self, cclmark, tmp_path):
         text = Path(NEWEST).read_text().replace("NVIDIA H200", "\x1b]0;x\x07H200")
