@@ -35,6 +35,14 @@ def notices(journal):
     return "\n".join(journal.header.notices)
 
 
+# What texts do not say themselves.
+GIVEN = {"hccl-test.txt": {"ranks": 8}} | {
+    name: {"operation": "all_reduce"}
+    for name in (
+        *("flagcx-a800.txt", "flagcx-a800-c550.txt", "flagcx-c550.txt", "flagcx-p800.txt"),
+        *("nccl-tests-2017.txt", "rccl-tests.txt"),
+    )
+}
 ROW = "  1048576  262144  float  sum  -1  50.00  20.97  20.97  0  51.00  20.56  20.56  0\n"
 DEVICES = """\
 #  Rank  0 Group  0 Pid  10 on node device  0 [0000:18:00] NVIDIA H200
@@ -517,6 +525,11 @@ class TestWhatItIs:
     def test_no_text(self):
         with pytest.raises(UsageError, match="is binary"):
             read(b"\x7fELF\0\0\0\1")
+
+    @pytest.mark.parametrize("file", sorted(TEXTS.glob("*.txt")), ids=lambda file: file.name)
+    def test_line_ends_of_windows_are_no_matter(self, file):
+        plain, given = file.read_bytes(), GIVEN.get(file.name, {})
+        assert read(plain.replace(b"\n", b"\r\n"), **given).results == read(plain, **given).results
 
     def test_what_windows_redirects(self):
         text = START + DEVICES + HEAD + ROW

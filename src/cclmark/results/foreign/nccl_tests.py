@@ -96,7 +96,7 @@ class _Reader:
             self._comment(Line(line.number, text[text.index("#") :], line.process))
         elif text.strip():
             self._plain(Line(line.number, text, line.process))
-        self._before = line.text
+        self._before = line.text if line.text.strip() else self._before
 
     def finish(self) -> ForeignRun:
         """All of it."""
