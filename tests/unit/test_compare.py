@@ -18,7 +18,7 @@ from cclmark.analysis.compare import (
 )
 from cclmark.analysis.statistics import median_half_width
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult
+from cclmark.results.schema import CaseResult, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 TIMES = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-9, 1e-2)), min_size=1, max_size=6)
@@ -173,6 +173,43 @@ def of_library(journal, ccl):
 
 def _fields(case):
     return {name: getattr(case, name) for name in case.__struct_fields__}
+
+
+def imported(*numbers):
+    """Runs as another tool would have printed them: one figure for each case."""
+    runs = []
+    for number in numbers:
+        run = read_journal(RUNS / f"default-{number}.jsonl")
+        run.header.imported = Imported("nccl-tests", "nccl-tests", "2.19.6")
+        for result in run.results:
+            result.samples = None
+            result.summary.half_width = None
+            result.summary.clock = "host"
+        runs.append(run)
+    return Side("imported", runs)
+
+
+def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
+    found = compare(imported(1), default(2))
+    assert verdicts(found) == {"not comparable"}
+    for one in found:
+        assert one.ratio == pytest.approx(one.after_s / one.before_s)
+        assert one.low is None
+    assert {one.reason for one in found} == {
+        "the first is of nccl-tests 2.19.6: one figure, without samples; the host's clock in the "
+        "first, the device's in the second"
+    }
+    both = compare(imported(1), imported(2))
+    assert {one.reason for one in both} == {
+        "the first is of nccl-tests 2.19.6: one figure, without samples; "
+        "the second is of nccl-tests 2.19.6: one figure, without samples"
+    }
+
+
+def test_three_runs_of_another_tool_on_each_side_tell():
+    found = compare(imported(1, 2, 3), imported(4, 5, 6))
+    assert [one.verdict for one in found].count("no difference") >= 24
+    assert all(one.low < one.ratio < one.high for one in found)
 
 
 def test_one_library_is_compared_with_another():

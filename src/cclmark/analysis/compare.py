@@ -87,12 +87,13 @@ class Band:
 @dataclass(frozen=True)
 class _Measured:
     """A thing in one run: ``variance`` is that of the median's logarithm by its samples, None where
-    there are too few.
+    there are too few. ``source``: the tool that measured it, empty for cclmark.
     """
 
     time_s: float
     variance: float | None
     clock: str
+    source: str = ""
 
 
 def compare(before: Side, after: Side) -> list[Compared]:
@@ -212,7 +213,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
             if not problem:
-                measured += (_measured(results),)
+                measured += (_measured(results, _source(run)),)
             found[key] = _Found(known.thing, measured, known.problem or problem)
     return found
 
@@ -244,7 +245,11 @@ def _problem(result: CaseResult | TransferResult) -> str:
     return ""
 
 
-def _measured(results: Sequence[CaseResult | TransferResult]) -> _Measured:
+def _source(run: Journal) -> str:
+    return "" if run.header.imported is None else run.header.imported.source
+
+
+def _measured(results: Sequence[CaseResult | TransferResult], source: str) -> _Measured:
     summaries = [result.summary for result in results if result.summary is not None]
     widths = [one.half_width for one in summaries if one.half_width is not None]
     width = median(widths) if len(widths) == len(summaries) else None
@@ -252,7 +257,19 @@ def _measured(results: Sequence[CaseResult | TransferResult]) -> _Measured:
         time_s=median([one.time_s for one in summaries]),
         variance=None if width is None else (width / _NORMAL_975) ** 2,
         clock=getattr(summaries[0], "clock", ""),
+        source=source,
     )
+
+
+def _of_another_tool(first: _Found, second: _Found) -> str:
+    """Why there is no verdict on times of other tools: they come without samples."""
+    told = []
+    for found, words in ((first, "the first"), (second, "the second")):
+        without = [one for one in found.measured if one.source and one.variance is None]
+        if without:
+            sources = " and ".join(sorted({one.source for one in without}))
+            told.append(f"{words} is of {sources}: one figure, without samples")
+    return "; ".join(told)
 
 
 def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
@@ -264,17 +281,21 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
             return Compared(thing, "not comparable", reason=f"{found.problem} in {words}")
     before_s = median([one.time_s for one in first.measured])
     after_s = median([one.time_s for one in second.measured])
+    foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in found.measured}) for found in (first, second)]
     if clocks[0] != clocks[1]:
         names = [" and ".join(filter(None, each)) for each in clocks]
         reason = f"the {names[0]}'s clock in the first, the {names[1]}'s in the second"
-        return Compared(thing, "not comparable", before_s, after_s, reason=reason)
+        if foreign:  # whoever compares tools knows that they are two
+            reason = "; ".join(filter(None, (foreign, reason if all(names) else "")))
+        ratio = after_s / before_s if foreign else None
+        return Compared(thing, "not comparable", before_s, after_s, ratio, reason=reason)
     interval = ratio_interval(
         [(one.time_s, one.variance) for one in first.measured],
         [(one.time_s, one.variance) for one in second.measured],
     )
     if interval is None:
-        reason = "too few samples to know how sure a time is"
+        reason = foreign or "too few samples to know how sure a time is"
         return Compared(
             thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
         )

@@ -18,6 +18,7 @@ from cclmark.report.comparison import (
     comparison_markdown,
 )
 from cclmark.report.paint import ansi, unpainted
+from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import surroundings_changed
@@ -107,6 +108,8 @@ def _comparison(before: Side, after: Side) -> Comparison:
             "of ranks are"
         )
     then, now = before.runs[0].header, after.runs[0].header
+    if then.imported is not None or now.imported is not None:
+        return Comparison(before, after, differences_told(then, now), found)
     differences = [
         *differing_settings(then.settings, now.settings),
         *surroundings_changed(then, now),

@@ -13,6 +13,8 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.compare import compare_command
+from cclmark.cli.export import export_command
+from cclmark.cli.foreign import import_command
 from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
@@ -106,6 +108,8 @@ for _command in (
     report_command(),
     compare_command(),
     references_command(),
+    import_command(),
+    export_command(),
     info_command(),
 ):
     app.add_command(_command)

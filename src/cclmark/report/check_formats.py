@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.plan.checks import CHECKS
-from cclmark.report.csv_format import csv_line
+from cclmark.report.csv_format import Cell, csv_line
 from cclmark.report.head import opening_lines
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
@@ -62,18 +62,26 @@ class CheckTable:
         return "\n".join(lines) + "\n"
 
 
+CHECK_COLUMNS = ("check", "backend", "verdict", "duration_ms", "reason")
+
+
+def check_cells(result: CheckResult) -> list[Cell]:
+    """A cell for each of CHECK_COLUMNS."""
+    check = result.check
+    duration_ms = result.duration_s * 1e3
+    return [check.name, check.backend, _verdict(result), duration_ms, result.reason]
+
+
 class CheckCsv:
     """A line for each check. ``duration_ms``: of rank 0, with the making of its inputs."""
 
     def begin(self, header: Header) -> str:
         """The line with the names of the columns."""
-        return csv_line(["check", "backend", "verdict", "duration_ms", "reason"])
+        return csv_line(CHECK_COLUMNS)
 
     def add(self, result: CheckResult) -> str:
         """The line of one check."""
-        check = result.check
-        duration_ms = result.duration_s * 1e3
-        return csv_line([check.name, check.backend, _verdict(result), duration_ms, result.reason])
+        return csv_line(check_cells(result))
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""

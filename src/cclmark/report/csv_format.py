@@ -115,18 +115,22 @@ def _other_cells(result: CaseResult) -> list[Cell]:
     return [wrong, result.route, result.cycle, converged]
 
 
-def csv_line(cells: Sequence[Cell]) -> str:
-    """One line; what a spreadsheet would take for a formula is disarmed."""
+def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:
+    """One line; what a spreadsheet would take for a formula is disarmed.
+
+    Numbers have ten digits, or with ``exact`` as many as give them back as they were.
+    """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow([_cell(cell) for cell in cells])
+    csv.writer(text, lineterminator="\n").writerow([_cell(cell, exact) for cell in cells])
     return text.getvalue()
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, exact: bool) -> str:
     if cell is None:
         return ""
     if isinstance(cell, float):
-        return f"{cell:.10g}" if math.isfinite(cell) else ""
+        number = repr(cell) if exact else f"{cell:.10g}"
+        return number if math.isfinite(cell) else ""
     if isinstance(cell, int):
         return str(cell)
     text = plain(cell)

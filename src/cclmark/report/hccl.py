@@ -60,10 +60,10 @@ def _line(size_bytes: int, summary: Summary, check_result: str) -> str:
 
 
 def _check_result(row: Row) -> str:
-    checks = [it.verification for it in row.results if it.verification is not None]
-    if not checks:
-        return "NULL"
-    return "failed" if any(check.wrong for check in checks) else "success"
+    if any(it.status == "wrong" for it in row.results):
+        return "failed"
+    checked = any(it.verification is not None for it in row.results)
+    return "success" if checked else "NULL"
 
 
 def _comment(text: str) -> str:

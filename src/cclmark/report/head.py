@@ -7,23 +7,28 @@ from collections.abc import Sequence
 from cclmark.plan.sizes import format_size
 from cclmark.report.paint import Paint
 from cclmark.report.text import plain
-from cclmark.results.schema import DeviceDescription, Header, Link, Settings
+from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
 
 _MOST_HOSTS = 4
 _MOST_LINES = 8
+_ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
 
 
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
     """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
-    number = len(header.devices)
+    number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
-    lines = [f"{paint(title, 'bold')}  {number} {noun}{'s' * (number > 1)} on {_where(header)}"]
+    what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
+    what += [f"on {where}"] if (where := _where(header)) else []
+    lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
+    if header.imported is not None:
+        lines += labelled("imported", [origin_of(header.imported)])
     lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
     lines += labelled("links", link_lines(header.links))
     lines += labelled(
         "library",
         [
-            f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}"
+            f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}".rstrip()
             for library in header.libraries
         ],
     )
@@ -59,10 +64,12 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
         host = device.host if several else ""
         kinds.setdefault((host, device.runtime, device.name), []).append(device)
     for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
-        indices = ",".join(str(device.index) for device in members)
-        line = f"{len(members)} × {plain(name)} ({plain(runtime)}:{indices})"
+        indices = ",".join(str(device.index) for device in members if device.index >= 0)
+        line = f"{len(members)} × {plain(name)}"
+        # Of devices that another tool names, not more may be known.
+        line += f" ({plain(runtime)}:{indices})" if runtime else f" ({indices})" * bool(indices)
         if runtime != "host":
-            line += f", {format_size(members[0].memory_bytes)} each"
+            line += f", {format_size(memory)} each" if (memory := members[0].memory_bytes) else ""
             line += f", driver {plain(driver)}" if driver else ""
             version = members[0].driver_version
             line += f", {plain(runtime)} {plain(version)}" if version else ""
@@ -98,14 +105,32 @@ def link_lines(links: Sequence[Link]) -> list[str]:
     return [f"rank {device}: {text}" for device, text in described.items()]
 
 
-def method_of(settings: Settings) -> str:
-    """How collectives are measured, in a line."""
+def origin_of(imported: Imported) -> str:
+    """Where the results of another tool come from, in a line."""
+    file = f", {imported.file}" if imported.file else ""
+    date = f" of {imported.file_date[:10]}" if imported.file_date else ""
+    return plain(f"from {imported.source}{file}{date}")
+
+
+def method_of(header: Header) -> str:
+    """How collectives were measured, in a line."""
+    settings = header.settings
+    if header.imported is not None:
+        return _method_of_another(settings)
     if settings.iterations is not None:
         length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
     else:
         length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    across = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
     check = "every output checked" if settings.check else "outputs not checked"
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
-    rank = across.get(settings.across_ranks, "rank 0")
+    rank = _ACROSS.get(settings.across_ranks, "rank 0")
     return f"{settings.timing}, {length}, {rank}, {check}{cache}"
+
+
+def _method_of_another(settings: Settings) -> str:
+    """What a text tells of how it was measured."""
+    words = [plain(settings.timing)] if settings.timing != "throughput" else []
+    words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
+    words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
+    words.append("one figure for each case")
+    return ", ".join(words)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.results.schema import Footer, Header, Result
+from cclmark.results.schema import Condition, Footer, Header, Result
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 
@@ -18,12 +18,14 @@ class JsonExporter:
 
     Every field is there, also where it has its default. Numbers are numbers; NaN and infinities,
     which JSON does not have, are null. ``footer`` is null for a run that did not end by itself.
+    A soak has ``conditions`` too.
     """
 
     def __init__(self, results: str = "cases") -> None:
         """``results``: the name of the list of results."""
         self._results = results
         self._separator = "\n"
+        self._conditions: list[str] = []
 
     def begin(self, header: Header) -> str:
         """The document up to its first case."""
@@ -34,9 +36,15 @@ class JsonExporter:
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
 
+    def observe(self, condition: Condition) -> None:
+        """Keeps what was seen of a device for the end."""
+        self._conditions.append(encode(condition))
+
     def end(self, footer: Footer | None) -> str:
         """The rest of the document."""
-        return f'\n],\n"footer": {encode(footer)}}}\n'
+        seen = ",\n".join(self._conditions)
+        conditions = f'"conditions": [\n{seen}\n],\n' if seen else ""
+        return f'\n],\n{conditions}"footer": {encode(footer)}}}\n'
 
 
 def encode(value: object) -> str:

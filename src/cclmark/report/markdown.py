@@ -10,6 +10,7 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
+from cclmark.report.head import method_of, origin_of
 from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
@@ -120,21 +121,30 @@ def escape(text: str) -> str:
 
 
 def _machine(header: Header) -> str:
-    machine, settings = header.machine, header.settings
+    machine = header.machine
     devices = Counter((device.name, device.runtime, device.host) for device in header.devices)
     words = [
-        f"{count} x {name} ({runtime}) on {host}"
+        f"{count} x {name}{runtime and f' ({runtime})'}{host and f' on {host}'}"
         for (name, runtime, host), count in devices.items()
     ]
-    words += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
+    words += [f"{it.name} {it.version}{it.path and f' from {it.path}'}" for it in header.libraries]
     words += [
-        f"{machine.processors} x {machine.processor}, {format_size(machine.memory_bytes)}",
-        f"{machine.system}, kernel {machine.kernel}",
+        f"{machine.processors} x {machine.processor}, {format_size(machine.memory_bytes)}"
+        if machine.processors
+        else "",
+        f"{machine.system}, kernel {machine.kernel}" if machine.kernel else "",
         f"driver {machine.vendor_driver}" if machine.vendor_driver else "",
-        f"timing {settings.timing}, {settings.across_ranks} across ranks",
+        *_method(header),
         f"started {header.started_at}",
     ]
     return escape("; ".join(filter(None, words))) + "."
+
+
+def _method(header: Header) -> list[str]:
+    if header.imported is not None:
+        return [f"imported {origin_of(header.imported)}", method_of(header)]
+    settings = header.settings
+    return [f"timing {settings.timing}, {settings.across_ranks} across ranks"]
 
 
 def _outcomes(results: list[CaseResult], planned: int) -> str:
@@ -206,7 +216,7 @@ def _remarks_on(result: CaseResult) -> list[str]:
     remarks = problems(result)
     if result.summary is None:
         return remarks
-    if result.route != "native":
+    if result.route not in ("native", ""):
         remarks.append(f"by {result.route}")
     if result.summary.slowest_rank is not None:
         remarks.append(f"slowest: rank {result.summary.slowest_rank}")

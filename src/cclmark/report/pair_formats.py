@@ -48,7 +48,7 @@ class PairMarkdown(GatheredPairs):
             f"Library: {escape(f'{one.name} {one.version}, {one.path}')}."
             for one in header.libraries
         ]
-        lines += [f"Method: {escape(method_of(header.settings))}."]
+        lines += [f"Method: {escape(method_of(header))}."]
         lines += [f"Notice: {escape(notice)}." for notice in header.notices]
         return "\n".join(lines) + "\n"
 

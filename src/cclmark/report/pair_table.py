@@ -36,7 +36,7 @@ class PairTable(GatheredPairs):
 
     def opening(self) -> str:
         """The devices, their links, the library, the method."""
-        method = method_of(self._header.settings)
+        method = method_of(self._header)
         return "\n".join(opening_lines(self._header, "device", method, self._paint)) + "\n"
 
     def end(self, footer: Footer | None) -> str:

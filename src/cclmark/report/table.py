@@ -79,7 +79,7 @@ class TableExporter:
         """The machine, the libraries with their paths, the method."""
         self._header = header
         self._lead, self._stacked = self._layout(header.settings)
-        lines = opening_lines(header, "rank", method_of(header.settings), self._paint)
+        lines = opening_lines(header, "rank", method_of(header), self._paint)
         return "\n".join(lines) + "\n"
 
     def add(self, result: CaseResult) -> str:
@@ -126,7 +126,7 @@ class TableExporter:
     def _section_head(self, row: Row) -> str:
         title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
-        if route != "native" and row.summary is not None:
+        if route not in ("native", "") and row.summary is not None:
             title += f" ({plain(route)})"
         names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
         names += _SHARE.format("of ref") if self._shares else ""
@@ -178,13 +178,15 @@ class TableExporter:
             return self._paint(f"  {result.status:>{self._part_width - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
-        wrong = "-" if checked is None else _in_five(checked.wrong)
+        bad = result.status == "wrong"
+        # Of another tool's check that failed it may not be known for how many elements.
+        wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
             f"  {format_time_us(summary.time_s):>9}"
             f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
-            f"  {self._if_bad(f'{wrong:>5}', checked is not None and checked.wrong > 0, 'red')}"
+            f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
             f"{self._of_reference(result) if self._shares else ''}"
         )
@@ -205,6 +207,9 @@ class TableExporter:
             if result.summary is None:
                 reason = f"{result.case.placement} {result.status}: {plain(result.reason)}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
+            elif result.status == "wrong" and result.verification is None:
+                reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
+                text += "\n" + self._paint(f"{'':>12}{reason}", "red")
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
@@ -260,8 +265,8 @@ class TableExporter:
         )
 
     def _checked(self) -> list[str]:
-        checked = [r.verification for r in self._results if r.verification is not None]
-        wrong = sum(verification.wrong > 0 for verification in checked)
+        checked = [r for r in self._results if r.verification is not None or r.status == "wrong"]
+        wrong = sum(result.status == "wrong" for result in checked)
         skipped = sum(result.status == "skipped" for result in self._results)
         planned = planned_results(self._header)
         if not self._results and not planned:

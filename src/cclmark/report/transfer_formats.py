@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.analysis.transfers import deviations, utilisation
-from cclmark.report.csv_format import csv_line
+from cclmark.report.csv_format import Cell, csv_line
 from cclmark.report.grid import hidden_line
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
@@ -14,12 +14,69 @@ from cclmark.report.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.schema import Footer, Header, TransferResult
 
 _PCCL_WIDTH = 10
-_COLUMNS = (
+TRANSFER_COLUMNS = (
     *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
     *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
     *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
     *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
 )
+
+
+def transfer_cells(
+    result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
+) -> list[list[Cell]]:
+    """For each flow a cell for each of TRANSFER_COLUMNS.
+
+    ``names`` are the devices' labels, ``limits`` what connections carry in bytes per second.
+    """
+    transfer, summary = result.transfer, result.summary
+    share = utilisation(result, limits)
+    checked = result.verification
+    rows: list[list[Cell]] = []
+    for number, (start, end) in enumerate(transfer.flows):
+        cells: list[Cell] = [
+            transfer.measure,
+            transfer.scope,
+            transfer.direction,
+            transfer.engine,
+            transfer.kernel,
+            names[start],
+            names[end],
+            transfer.host_memory,
+            int(transfer.to_host),
+            transfer.numa,
+            transfer.size_bytes,
+            transfer.offset_bytes,
+            transfer.blocks or None,
+            transfer.threads or None,
+            int(transfer.peer_access),
+            transfer.method,
+            result.status,
+            result.reason,
+        ]
+        if summary is None:
+            cells += [None] * 9
+        else:
+            rates = summary.flow_bytes_per_s
+            cells += [
+                summary.time_s * US_PER_S,
+                summary.min_s * US_PER_S,
+                summary.max_s * US_PER_S,
+                None if summary.call_s is None else summary.call_s * US_PER_S,
+                summary.samples,
+                summary.half_width,
+                rates[number] / BYTES_PER_GB if rates else None,
+                summary.bytes_per_s / BYTES_PER_GB if rates else None,
+                share,
+            ]
+        cells.append(None if checked is None else checked.wrong)
+        rows.append(cells)
+    return rows
+
+
+def limits_of(header: Header) -> dict[tuple[int, int], float]:
+    """What each connection between two devices carries, in bytes per second."""
+    return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
 
 
 class TransferCsv:
@@ -31,55 +88,14 @@ class TransferCsv:
 
     def begin(self, header: Header) -> str:
         """The line with the names of the columns."""
-        self._limits = {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+        self._limits = limits_of(header)
         self._names = labels(header.devices)
-        return csv_line(_COLUMNS)
+        return csv_line(TRANSFER_COLUMNS)
 
     def add(self, result: TransferResult) -> str:
         """The lines of one transfer."""
-        transfer, summary = result.transfer, result.summary
-        share = utilisation(result, self._limits)
-        lines = []
-        for number, (start, end) in enumerate(transfer.flows):
-            cells: list[str | int | float | None] = [
-                transfer.measure,
-                transfer.scope,
-                transfer.direction,
-                transfer.engine,
-                transfer.kernel,
-                self._names[start],
-                self._names[end],
-                transfer.host_memory,
-                int(transfer.to_host),
-                transfer.numa,
-                transfer.size_bytes,
-                transfer.offset_bytes,
-                transfer.blocks or None,
-                transfer.threads or None,
-                int(transfer.peer_access),
-                transfer.method,
-                result.status,
-                result.reason,
-            ]
-            if summary is None:
-                cells += [None] * 9
-            else:
-                rates = summary.flow_bytes_per_s
-                cells += [
-                    summary.time_s * US_PER_S,
-                    summary.min_s * US_PER_S,
-                    summary.max_s * US_PER_S,
-                    None if summary.call_s is None else summary.call_s * US_PER_S,
-                    summary.samples,
-                    summary.half_width,
-                    rates[number] / BYTES_PER_GB if rates else None,
-                    summary.bytes_per_s / BYTES_PER_GB if rates else None,
-                    share,
-                ]
-            checked = result.verification
-            cells.append(None if checked is None else checked.wrong)
-            lines.append(csv_line(cells))
-        return "".join(lines)
+        rows = transfer_cells(result, self._names, self._limits)
+        return "".join(map(csv_line, rows))
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""

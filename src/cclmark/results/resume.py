@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
@@ -92,12 +92,15 @@ def remainder_of(
     return Remainder(carried, [place for place in everything if place not in done], len(misplaced))
 
 
-def differing_settings(there: Settings, here: Settings) -> list[str]:
-    """The settings that shape figures and are not the same, by their flags."""
+def differing_settings(
+    there: Settings, here: Settings, names: Collection[str] = tuple(_FLAGS)
+) -> list[str]:
+    """The settings that shape figures and are not the same, by their flags; of those ``names``."""
     return [
         f"{flag}: {_words(theirs)} there, {_words(ours)} here"
         for name, flag in _FLAGS.items()
-        if (theirs := _of_results(there, name)) != (ours := _of_results(here, name))
+        if name in names
+        and (theirs := _of_results(there, name)) != (ours := _of_results(here, name))
     ]
 
 

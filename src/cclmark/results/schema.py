@@ -161,6 +161,30 @@ class Predecessor(msgspec.Struct, omit_defaults=True):
     carried: int = 0
 
 
+class Imported(msgspec.Struct, omit_defaults=True):
+    """Where the results of a journal come from that another tool measured.
+
+    ``ranks`` is the largest number that took part, also where their devices are not known.
+    ``file`` is the name without its directory, ``file_date`` when it was last written (ISO 8601,
+    empty for what came through a pipe), ``command`` that of the tool. What a text does not tell is
+    empty. ``figure``: what its times are, in words.
+    """
+
+    tool: str
+    format: str
+    version: str = ""
+    file: str = ""
+    file_date: str = ""
+    command: list[str] = []
+    figure: str = ""
+    ranks: int = 0
+
+    @property
+    def source(self) -> str:
+        """The tool and its version, for a sentence."""
+        return f"{self.tool} {self.version}".rstrip()
+
+
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
     """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
 
@@ -168,7 +192,8 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     where nobody noted it. ``hosts``: all of them, none
     where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
     ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
-    completes, ``repeats`` the one that it is to be compared with.
+    completes, ``repeats`` the one that it is to be compared with. ``imported``: of results that
+    another tool measured; what its text does not tell is absent here, or empty, or 0.
     """
 
     schema_version: int
@@ -192,6 +217,7 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     continues: Predecessor | None = None
     repeats: Predecessor | None = None
     launched: int = 0
+    imported: Imported | None = None
 
 
 class Samples(msgspec.Struct):
@@ -255,7 +281,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
     how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
     pair took beside them over how long it took alone, with a message of another size. ``report``:
-    of a case that hung, what every rank was doing.
+    of a case that hung, what every rank was doing. ``route`` is empty where nobody knows, as of
+    what another tool measured.
     """
 
     index: int

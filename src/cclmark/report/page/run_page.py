@@ -255,7 +255,7 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
     rows = [
         ("command", plain(" ".join(header.command))),
         ("started", plain(header.started_at)),
-        ("in words", method_of(settings)),
+        ("in words", method_of(header)),
         ("timing", plain(settings.timing)),
         ("across ranks", plain(settings.across_ranks)),
         (

@@ -1,0 +1,63 @@
+"""Files that others may read at any time: the new content is there whole, or the old one is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from cclmark.errors import OutputError, UsageError
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Puts ``content`` in the place of what ``path`` holds, in one step.
+
+    What is no regular file, as a pipe or a device, is written to as it is. Raises UsageError where
+    nothing can be written, OutputError when it fails on the way; then the old content stays.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():
+            _write_through(target, content)
+            return
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException as error:
+        with suppress(OSError):
+            Path(name).unlink()
+        if isinstance(error, OSError):
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise
+
+
+def _write_through(target: Path, content: bytes) -> None:
+    try:
+        with target.open("wb", buffering=0) as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+    except BrokenPipeError:
+        raise KeyboardInterrupt("nobody reads the output any more") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}") from None
+
+
+def _umask() -> int:
+    """It can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

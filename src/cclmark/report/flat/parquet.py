@@ -1,0 +1,53 @@
+"""Flat tables as Parquet files, by pyarrow."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from cclmark.errors import MissingError
+from cclmark.report.csv_format import Cell
+from cclmark.report.flat.table import Column, Row, Table
+
+_GROUP = 65536  # rows that are held as cells at a time
+
+
+def parquet(table: Table) -> bytes:
+    """The file. Raises MissingError without pyarrow."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingError(
+            "Parquet needs pyarrow: pip install 'cclmark[parquet]', or pip install pyarrow"
+        ) from None
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    schema = pa.schema([pa.field(one.name, types[one.kind]) for one in table.columns])
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, schema) as writer:
+        for rows in _groups(table.rows):
+            arrays = [
+                pa.array([_value(row[place], column) for row in rows], schema.field(place).type)
+                for place, column in enumerate(table.columns)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    return file.getvalue()
+
+
+def _groups(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:
+    while group := list(islice(rows, _GROUP)):
+        yield group
+
+
+def _value(cell: Cell, column: Column) -> Any:
+    """The cell as its column's type; null where it is empty or no number."""
+    if cell is None or (column.kind == "text" and cell == ""):
+        return None
+    if column.kind == "bool":
+        return bool(cell)
+    if column.kind == "float":
+        return float(cell) if math.isfinite(float(cell)) else None
+    return cell

@@ -1,0 +1,228 @@
+"""Makes a journal of what an importer found. Nothing is made up: what is not known is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.results.foreign.header import Given, Origin, footer_of, header_of
+from cclmark.results.foreign.plausible import (
+    disagreement,
+    is_derived,
+    possible_ranks,
+    time_of,
+)
+from cclmark.results.foreign.run import ForeignRun, Row
+from cclmark.results.foreign.text import Figure, Text
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    CaseResult,
+    Summary,
+    Verification,
+)
+
+_UNCOUNTED = "the check of the tool failed, and it does not say of how many elements"
+
+
+@dataclass
+class _Notices:
+    """Sentences about rows, each with the first line that it is about and how many there are."""
+
+    found: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, kind: str, line: int) -> None:
+        self.found.setdefault(kind, []).append(line)
+
+    def sentences(self) -> list[str]:
+        return [f"{_lines(lines)}: {kind}" for kind, lines in self.found.items()]
+
+
+def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Origin) -> Journal:
+    """The journal. Raises UsageError where the text and ``given`` leave something open that every
+    case needs, contradict each other, or hold no row.
+    """
+    if not run.rows:
+        raise UsageError(f"{text.name} holds no row of {run.tool}")
+    notices = _Notices()
+    operations = [_operation(row, text, given) for row in run.rows]
+    ranks = _all_ranks(run, operations, text, given, notices)
+    results = _results(run, operations, ranks, text, given, notices)
+    if not results:
+        left = "; ".join(notices.sentences())
+        raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
+    said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
+    header = header_of(run, format, given, origin, results, said)
+    return Journal(header, results, footer=footer_of(results, header) if run.whole else None)
+
+
+def _operation(row: Row, text: Text, given: Given) -> str:
+    if row.operation is None:
+        if given.operation is None:
+            raise text.refuse(
+                row.line, "nothing before it names the operation: give it with --operation NAME"
+            )
+        return given.operation
+    if given.operation not in (None, row.operation):
+        raise text.refuse(row.line, f"this is {row.operation}, not --operation {given.operation}")
+    return row.operation
+
+
+def _all_ranks(
+    run: ForeignRun, operations: Sequence[str], text: Text, given: Given, notices: _Notices
+) -> list[int]:
+    """The number of ranks of each row: as told, given, or the only one that its figures allow."""
+    found = []
+    derived: dict[str, int] = {}
+    for row, operation in zip(run.rows, operations, strict=True):
+        if row.ranks is not None:
+            if given.ranks not in (None, row.ranks):
+                raise text.refuse(
+                    row.line, f"these are {row.ranks} ranks by the text, not --ranks {given.ranks}"
+                )
+            found.append(row.ranks)
+        elif given.ranks is not None:
+            found.append(given.ranks)
+        else:
+            if operation not in derived:
+                untold = [
+                    one
+                    for one, of in zip(run.rows, operations, strict=True)
+                    if of == operation and one.ranks is None
+                ]
+                derived[operation] = _derived(operation, untold, text)
+            notices.add(
+                f"{derived[operation]} ranks: the only number that makes these bus bandwidths "
+                "of these algorithm bandwidths",
+                row.line,
+            )
+            found.append(derived[operation])
+    return found
+
+
+def _derived(operation: str, rows: Sequence[Row], text: Text) -> int:
+    possible = possible_ranks(operation, rows)
+    if len(possible) == 1:
+        return possible[0]
+    line = rows[0].line
+    if not possible:
+        raise text.refuse(
+            line, f"no number of ranks of {operation} makes these bandwidths: check --operation"
+        )
+    raise text.refuse(line, "the text does not say how many ranks took part: give --ranks N")
+
+
+def _results(
+    run: ForeignRun,
+    operations: Sequence[str],
+    ranks: Sequence[int],
+    text: Text,
+    given: Given,
+    notices: _Notices,
+) -> list[CaseResult]:
+    results: list[CaseResult] = []
+    places: dict[Case, int] = {}
+    seen: dict[Case, int] = {}
+    doubtful = 0
+    for row, operation, number in zip(run.rows, operations, ranks, strict=True):
+        time = time_of(row)
+        case = _case(row, operation, number, run, given, notices)
+        if case is None:
+            continue
+        if time is None or time.value <= 0 or row.size_bytes <= 0:
+            notices.add("left out: no time, or no data that takes one", row.line)
+            continue
+        if is_derived(row):
+            notices.add(
+                "the time is size over algorithm bandwidth, which has more digits than the time",
+                row.line,
+            )
+        doubt = disagreement(row, operation, number, time)
+        if doubt:
+            doubtful += 1
+            notices.add(f"does not fit: {doubt}" if doubtful == 1 else "do not fit", row.line)
+        cycle = seen.get(case, 0)
+        seen[case] = cycle + 1
+        index = places.setdefault(case, len(places))
+        results.append(_result(row, case, time, index, cycle, run.clock))
+    if doubtful > len(results) / 2 and (given.operation or given.ranks):
+        words = next(kind for kind in notices.found if kind.startswith("does not fit"))
+        raise UsageError(
+            f"{text.name}: {doubtful} of {len(results)} rows do not fit --operation and --ranks "
+            f"as given; line {notices.found[words][0]} {words}"
+        )
+    return results
+
+
+def _case(
+    row: Row, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
+) -> Case | None:
+    """What was measured; None, with a notice, where it is nothing that we know."""
+    info = OPERATIONS[operation]
+    dtype = row.dtype or given.dtype
+    reduction = row.reduction or given.reduction
+    if run.usual is not None and (dtype is None or (info.reduces and reduction is None)):
+        usual = f"{run.usual[0]} {run.usual[1]}" if info.reduces else run.usual[0]
+        notices.add(
+            f"the text names no type and reduction: {usual} is assumed, as {run.tool} takes "
+            "without options; --dtype and --reduction say otherwise",
+            row.line,
+        )
+        dtype = dtype or run.usual[0]
+        reduction = reduction or run.usual[1]
+    if dtype is None or dtype not in DTYPE_BYTES:
+        notices.add("left out: an element type that cclmark does not have", row.line)
+        return None
+    parts = ranks if info.spans_ranks else 1
+    count = row.count if row.count is not None else row.size_bytes // (DTYPE_BYTES[dtype] * parts)
+    return Case(
+        operation=operation,
+        ccl=given.ccl or row.ccl or run.ccl,
+        ranks=ranks,
+        dtype=dtype,
+        size_bytes=row.size_bytes,
+        count=count,
+        in_place=row.in_place,
+        reduction=reduction if info.reduces else None,
+        root=row.root if info.rooted else None,
+    )
+
+
+def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: str) -> CaseResult:
+    rate = row.size_bytes / time.value
+    factor = OPERATIONS[case.operation].bus_factor(case.ranks)
+    spread = row.spread
+    time_s = time.value if spread is None else spread.median_s
+    if spread is not None:
+        rate = row.size_bytes / time_s
+    summary = Summary(
+        clock="device" if spread is not None else clock,
+        time_s=time_s,
+        min_s=time_s if spread is None else spread.min_s,
+        p95_s=time_s if spread is None else spread.p95_s,
+        p99_s=time_s if spread is None else spread.p99_s,
+        max_s=time_s if spread is None else spread.max_s,
+        cv=0.0 if spread is None else spread.cv,
+        samples=1 if spread is None else spread.iterations,
+        algbw_bytes_per_s=rate,
+        busbw_bytes_per_s=rate * factor,
+    )
+    return CaseResult(
+        index=index,
+        case=case,
+        status="wrong" if row.wrong or row.failed else "ok",
+        reason=_UNCOUNTED if row.failed else "",
+        cycle=cycle,
+        route="",
+        summary=summary,
+        verification=None if row.wrong is None else Verification(wrong=row.wrong, where=""),
+    )
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    distinct = sorted(set(numbers))
+    if len(distinct) == 1:
+        return f"line {distinct[0]}"
+    return f"{len(distinct)} lines from {distinct[0]} to {distinct[-1]}"

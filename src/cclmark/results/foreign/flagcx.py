@@ -1,0 +1,86 @@
+"""The lines of FlagCX's perf programs, one below the other or, as in documents, all in one."""
+
+from __future__ import annotations
+
+import re
+
+from cclmark.results.foreign.run import ForeignRun, Row
+from cclmark.results.foreign.series import Series, read_series
+from cclmark.results.foreign.text import Line, Text, read_count, read_figure
+from cclmark.results.foreign.words import operation_in
+
+_BEGIN = "Comm size:"
+_WORD = r"([^\s;]+)"
+_ROW = re.compile(
+    rf"Comm size: {_WORD} bytes; Elapsed time: {_WORD} sec; Algo bandwidth: {_WORD} GB/s; "
+    rf"Bus bandwidth: {_WORD} GB/s"
+)
+
+
+def is_flagcx(lines: list[Line]) -> int | None:
+    """The first line that only such a text has, None where there is none."""
+    return next((line.number for line in lines if _BEGIN in line.text), None)
+
+
+def read_flagcx(text: Text) -> ForeignRun:
+    """What the text tells. Raises UsageError for a row that cannot be read."""
+    run = ForeignRun(
+        "FlagCX perf",
+        "the mean of the tool's iterations",
+        "host",
+        "flagcx",
+        usual=("float32", "sum"),
+    )
+    series = Series()
+    lines = [line for line in text.lines() if line.text.strip()]
+    for line in lines:
+        ours = read_series(line.text)
+        if ours is not None:
+            series = ours
+            run.tool, run.figure, run.clock = "cclmark", "the median of cclmark's samples", ""
+        elif _BEGIN not in line.text:
+            operation = operation_in(line.text)
+            series = series if operation is None else Series(operation=operation)
+        else:
+            run.rows += _rows(text, line, series, run, last=line is lines[-1])
+    return run
+
+
+def _rows(text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool) -> list[Row]:
+    rows: list[Row] = []
+    parts = line.text.split(_BEGIN)[1:]
+    for number, part in enumerate(parts, start=1):
+        row = _row(text, line.number, _BEGIN + part, series)
+        if row is not None:
+            rows.append(row)
+        elif last and number == len(parts):
+            run.notices.append(f"line {line.number}: cut off, left out")
+            run.whole = False
+        else:
+            raise text.refuse(line.number, f"cannot read {(_BEGIN + part).strip()[:60]!r}")
+    return rows
+
+
+def _row(text: Text, number: int, printed: str, series: Series) -> Row | None:
+    """The row, None for one that is not there to its end. Raises UsageError for a wrong number."""
+    found = _ROW.match(printed)
+    if found is None:
+        return None
+    size = read_count(found[1])
+    time, algbw, busbw = (read_figure(word) for word in found.groups()[1:])
+    if size is None or time is None or algbw is None or busbw is None:
+        raise text.refuse(number, f"no number in {found[0][:120]!r}")
+    return Row(
+        line=number,
+        size_bytes=size,
+        in_place=False,
+        operation=series.operation,
+        dtype=series.dtype,
+        reduction=series.reduction,
+        root=series.root,
+        time=time,
+        algbw=algbw.times(1e9),
+        busbw=busbw.times(1e9),
+        ranks=series.ranks,
+        ccl=series.ccl,
+    )

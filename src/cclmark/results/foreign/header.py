@@ -1,0 +1,159 @@
+"""The header of a journal of another tool's results: what the text tells, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import msgspec
+
+from cclmark.results.foreign.run import Facts, ForeignRun
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    CaseResult,
+    DeviceDescription,
+    Footer,
+    Header,
+    HostDescription,
+    Imported,
+    Machine,
+    Settings,
+)
+
+_MOST_RANKS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says of a text that does not say it itself."""
+
+    operation: str | None = None
+    ccl: str | None = None
+    ranks: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    reduction: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a text comes from. ``written_s``: when, in seconds since 1970, None for a pipe.
+
+    ``digest`` is of the content and of what was said of it: the same file is the same run, however
+    often it is imported.
+    """
+
+    file: str
+    digest: str
+    written_s: float | None
+    command: list[str]
+    version: str
+
+
+def header_of(
+    run: ForeignRun,
+    format: str,
+    given: Given,
+    origin: Origin,
+    results: Sequence[CaseResult],
+    notices: list[str],
+) -> Header:
+    """The header of a journal of ``results``, of which there are some."""
+    written = _iso(origin.written_s)
+    ranks = max(result.case.ranks for result in results)
+    devices = _devices(run, given, ranks)
+    hosts = list(dict.fromkeys(device.host for device in devices if device.host))
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        cclmark_version=origin.version,
+        started_at=run.started_at or written,
+        command=origin.command,
+        machine=_machine(hosts[0] if hosts else ""),
+        devices=devices,
+        links=[],
+        libraries=run.libraries,
+        environment=run.environment,
+        settings=_settings(run.facts, results),
+        notices=notices,
+        run_id=origin.digest[:32],
+        planned_cases=1 + max(result.index for result in results),
+        hosts=[HostDescription(_machine(host), host, {}) for host in hosts]
+        if len(hosts) > 1
+        else [],
+        imported=Imported(
+            tool=run.tool,
+            format=format,
+            version=run.version,
+            file=origin.file,
+            file_date=written,
+            command=run.command,
+            figure=run.figure,
+            ranks=ranks,
+        ),
+    )
+
+
+def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescription]:
+    """Those of the text, by another name if one is given; without a list as many as there are
+    ranks, of which only the name is known; else none.
+    """
+    if run.devices:
+        if given.device is None:
+            return run.devices
+        return [msgspec.structs.replace(one, name=given.device) for one in run.devices]
+    if given.device is None or ranks > _MOST_RANKS:
+        return []
+    return [
+        DeviceDescription(
+            rank=rank, host="", runtime="", index=-1, name=given.device, memory_bytes=0
+        )
+        for rank in range(ranks)
+    ]
+
+
+def _settings(facts: Facts, results: Sequence[CaseResult]) -> Settings:
+    sizes = [result.case.size_bytes for result in results]
+    checked = any(result.verification is not None for result in results)
+    return Settings(
+        begin_bytes=min(sizes) if facts.begin_bytes is None else facts.begin_bytes,
+        end_bytes=max(sizes) if facts.end_bytes is None else facts.end_bytes,
+        step_bytes=facts.step_bytes,
+        factor=facts.factor,
+        timing=facts.timing,
+        across_ranks=facts.across_ranks,
+        precision=0.0,
+        max_time_s=0.0,
+        timeout_s=0.0,
+        iterations=facts.iterations,
+        warmup=facts.warmup,
+        group=facts.group,
+        graph_launches=facts.graph_launches,
+        check=int(checked) if facts.check is None else facts.check,
+        cycles=1 + max(result.cycle for result in results),
+        registration="",
+        seed=0,
+    )
+
+
+def _machine(hostname: str) -> Machine:
+    return Machine(
+        hostname=hostname,
+        system="",
+        kernel="",
+        processor="",
+        processors=0,
+        memory_bytes=0,
+    )
+
+
+def footer_of(results: Sequence[CaseResult], header: Header) -> Footer:
+    """The footer of a text that goes on to its end."""
+    wrong = any(result.status == "wrong" for result in results)
+    return Footer(ended_at=header.started_at, exit_code=int(wrong), duration_s=0.0)
+
+
+def _iso(seconds: float | None) -> str:
+    now = datetime.now(timezone.utc)
+    moment = now if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+    return moment.isoformat(timespec="milliseconds")

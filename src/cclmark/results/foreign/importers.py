@@ -1,0 +1,93 @@
+"""The formats that can be imported. To add one: a file with its reader, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+from cclmark.results.foreign.assemble import assemble
+from cclmark.results.foreign.cclmark_json import is_cclmark_json, read_cclmark_json
+from cclmark.results.foreign.flagcx import is_flagcx, read_flagcx
+from cclmark.results.foreign.hccl import is_hccl, read_hccl
+from cclmark.results.foreign.header import Given, Origin
+from cclmark.results.foreign.ml_engineering import is_ml_engineering, read_ml_engineering
+from cclmark.results.foreign.nccl_tests import is_nccl_tests, read_nccl_tests
+from cclmark.results.foreign.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
+from cclmark.results.foreign.run import ForeignRun
+from cclmark.results.foreign.text import Line, Text, decode
+from cclmark.results.journal import Journal
+
+_JOURNAL = b'{"type":"header"'
+
+
+@dataclass(frozen=True)
+class Importer:
+    """``finds``: the first line by which a text is known to be of this format, if it is.
+
+    ``read`` raises UsageError for what it cannot read.
+    """
+
+    finds: Callable[[Text, list[Line]], int | None]
+    read: Callable[[Text], ForeignRun | Journal]
+
+
+def _by_lines(
+    finds: Callable[[list[Line]], int | None],
+) -> Callable[[Text, list[Line]], int | None]:
+    return lambda text, lines: finds(lines)
+
+
+def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[Line]], int | None]:
+    return lambda text, lines: 1 if fits(text) else None
+
+
+IMPORTERS: dict[str, Importer] = {
+    "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
+    "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
+    "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
+    "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
+    "hccl": Importer(_by_lines(is_hccl), read_hccl),
+    "ml-engineering": Importer(_by_lines(is_ml_engineering), read_ml_engineering),
+}
+
+
+def import_text(
+    content: bytes, name: str, format: str | None, given: Given, origin: Origin
+) -> tuple[str, Journal]:
+    """The format of a file and the journal of what it holds; ``format`` None: find out.
+
+    Raises UsageError for what is of no format, of several, or cannot be read.
+    """
+    if content.startswith(_JOURNAL):
+        raise UsageError(f"{name} is a journal of cclmark already: use it as it is")
+    text = decode(content, name)
+    chosen = format or _recognised(text)
+    found = IMPORTERS[chosen].read(text)
+    if isinstance(found, Journal):
+        return chosen, found
+    return chosen, assemble(found, text, chosen, given, origin)
+
+
+def _recognised(text: Text) -> str:
+    lines = text.lines()
+    found = {
+        name: line
+        for name, importer in IMPORTERS.items()
+        if (line := importer.finds(text, lines)) is not None
+    }
+    whole = [name for name in found if name.endswith("json")]
+    if whole:
+        return whole[0]
+    if not found:
+        names = ", ".join(IMPORTERS)
+        raise UsageError(
+            f"{text.name} holds no table of a tool that is known here ({names}); where it should, "
+            "see what is in it, or name the tool with --format"
+        )
+    if len(found) > 1:
+        places = " and ".join(f"{name} (line {line})" for name, line in found.items())
+        raise UsageError(
+            f"{text.name} holds {places}: import one after the other with --format NAME"
+        )
+    return next(iter(found))

@@ -1,0 +1,82 @@
+"""The tables of nccl-tests through the years: which column is what, by the table's own head.
+
+2017: ``bytes N type op``, times in milliseconds, ``res``. 2019: ``size count type``, with ``redop``
+and ``root`` only where the operation has them, microseconds, ``error``. Since 2.13: ``size count
+type redop root`` always, and ``#wrong``. 2024 had another bandwidth for a while, 2.19 has columns
+of single iterations (-I) and a time of day (-S). rccl-tests can leave the out-of-place half out,
+and ends rows with the algorithm, the protocol and the number of channels.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_HEAD = re.compile(
+    r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\btime\b.*|#\s+size\s+count\s+.*cputime.*"
+)
+_PLACEMENTS = re.compile(r"\b(out-of-place|in-place)\b")
+_GAP = re.compile(r"\s{24,}")  # where a row has no out-of-place half
+_STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+_TAIL = ("algo", "proto", "nchannels")
+_NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns before the figures, those of each placement, and which placements there are.
+
+    ``tail``: how many columns follow that are of neither. ``time_unit_s``: what a time is counted
+    in.
+    """
+
+    lead: tuple[str, ...]
+    part: tuple[str, ...]
+    in_place: tuple[bool, ...]
+    time_unit_s: float
+    tail: int = 0
+
+    @property
+    def columns(self) -> int:
+        """How many a row has."""
+        return len(self.lead) + len(self.part) * len(self.in_place) + self.tail
+
+    def halves(self, line: str) -> tuple[bool, ...]:
+        """The placements of the row on ``line``, which may lack its out-of-place half."""
+        short = len(line.split()) == self.columns - len(self.part)
+        if short and len(self.in_place) == 2 and _GAP.search(line.lstrip()):
+            return self.in_place[1:]
+        return self.in_place
+
+
+def read_layout(line: str, before: str) -> Layout | None:
+    """The layout that the head on ``line`` tells, with the placements of the line before it.
+
+    None where it is no head, or one whose halves are not alike.
+    """
+    if _HEAD.fullmatch(line.strip()) is None:
+        return None
+    names = [_NAMES.get(name, name) for name in line.strip().removeprefix("#").split()]
+    if names[-1] == "timestamp":
+        names.pop()
+    starts = [number for number, name in enumerate(names) if name == "time"]
+    first, end = starts[0], len(names)
+    while end > first and names[end - 1] in _TAIL:
+        end -= 1
+    size = (end - first) // len(starts)
+    part = tuple(names[first : first + size])
+    lead = names[:first]
+    if names[first:end] != list(part) * len(starts) or len(set(lead)) < first:
+        return None
+    if not {"size", "count", "type"} <= set(lead):
+        return None
+    placements = [found == "in-place" for found in _PLACEMENTS.findall(before)]
+    if len(placements) != len(starts):
+        placements = [False, True][: len(starts)]
+    unit_s = 1e-3 if "res" in part else 1e-6
+    return Layout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)
+
+
+def without_stamp(line: str) -> str:
+    """``line`` without the time of day that ``-S`` puts at its end."""
+    return _STAMP.sub("", line)

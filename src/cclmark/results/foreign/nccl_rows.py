@@ -1,0 +1,72 @@
+"""The rows of nccl-tests' tables, of which a layout says what is where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cclmark.results.foreign.nccl_layout import Layout
+from cclmark.results.foreign.run import Row
+from cclmark.results.foreign.text import Figure, Text, read_count, read_figure
+from cclmark.results.foreign.words import dtype_of, reduction_of
+
+
+def read_half(
+    text: Text, number: int, lead: Mapping[str, str], cells: Mapping[str, str], unit_s: float
+) -> Row | None:
+    """One placement of the row on line ``number``, None where it has no time.
+
+    ``lead`` and ``cells`` are words by column, ``unit_s`` what times are counted in. Raises
+    UsageError for a word that is no number.
+    """
+    if cells["time"] == "N/A":
+        return None
+    time = _figure(text, number, "time", cells["time"])
+    busbw = _rate(text, number, "busbw", cells.get("busbw", "N/A"))
+    size, count = read_count(lead["size"]), read_count(lead["count"])
+    assert size is not None
+    root = lead.get("root", "-1")
+    return Row(
+        line=number,
+        size_bytes=size,
+        count=count,
+        in_place=False,
+        dtype=dtype_of(lead["type"]),
+        reduction=reduction_of(lead.get("redop", "none")),
+        root=read_count(root),
+        time=time.times(unit_s),
+        algbw=_rate(text, number, "algbw", cells.get("algbw", "N/A")),
+        busbw=busbw,
+        wrong=_wrong(text, number, cells),
+    )
+
+
+def _figure(text: Text, number: int, name: str, word: str) -> Figure:
+    found = read_figure(word)
+    if found is None:
+        raise text.refuse(number, f"the {name} {word[:40]!r} is no number")
+    return found
+
+
+def _rate(text: Text, number: int, name: str, word: str) -> Figure | None:
+    if word == "N/A" or word.lstrip("-") in ("nan", "inf"):
+        return None
+    return _figure(text, number, name, word).times(1e9)
+
+
+def _wrong(text: Text, number: int, cells: Mapping[str, str]) -> int | None:
+    """Wrong elements. Older versions print the largest deviation: only 0 says enough."""
+    word = cells.get("wrong", "N/A").rstrip("*")
+    if "wrong" in cells and word != "N/A":
+        return round(_figure(text, number, "#wrong", word).value)
+    deviation = read_figure(cells.get("error", cells.get("res", "N/A")).rstrip("*"))
+    return 0 if deviation is not None and deviation.value == 0 else None
+
+
+def looks_like_row(tokens: Sequence[str], layout: Layout) -> bool:
+    """Whether words that begin with no two numbers were a row all the same."""
+    return len(tokens) == layout.columns and dtype_of(tokens[layout.lead.index("type")]) is not None
+
+
+def is_figure(word: str) -> bool:
+    """Whether a row may hold such a word among its figures."""
+    return word == "N/A" or read_figure(word) is not None

@@ -1,0 +1,77 @@
+"""Whether the figures of a row fit each other, and how many ranks they can be of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from cclmark.plan.operations import OPERATIONS
+from cclmark.results.foreign.run import Row
+from cclmark.results.foreign.text import Figure
+
+_MOST_RANKS = 1 << 20
+_POOR = 1e-3  # of itself: a time that may be off by more is worth replacing
+_SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
+
+
+def time_of(row: Row) -> Figure | None:
+    """The time of one operation in seconds: as printed, or the size over the algorithm bandwidth
+    where that was printed with far more digits, or no time was. None where there is neither.
+    """
+    by_rate = None
+    if row.algbw is not None and row.algbw.value > 0:
+        value = row.size_bytes / row.algbw.value
+        by_rate = Figure(value, value * row.algbw.share)
+    if row.time is None or by_rate is None:
+        return by_rate if row.time is None else row.time
+    if row.time.share < _POOR or by_rate.share > row.time.share / 4:
+        return row.time
+    return by_rate if _agree(by_rate, row.time) else row.time
+
+
+def is_derived(row: Row) -> bool:
+    """Whether the time is taken from the bandwidth, though one was printed."""
+    return row.time is not None and time_of(row) is not row.time
+
+
+def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
+    """What of the printed bandwidths cannot be of this time, in words; empty where all fits."""
+    rate = row.size_bytes / time.value
+    expected = {
+        "algorithm": (row.algbw, rate),
+        "bus": (row.busbw, rate * OPERATIONS[operation].bus_factor(ranks)),
+    }
+    for name, (printed, value) in expected.items():
+        if printed is not None and not _agree(printed, Figure(value, value * time.share)):
+            return (
+                f"{name} bandwidth {printed.value / 1e9:.6g} GB/s where size, time and "
+                f"{ranks} ranks of {operation} make {value / 1e9:.6g}"
+            )
+    return ""
+
+
+def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
+    """The numbers of ranks that can make these bus bandwidths of these algorithm bandwidths."""
+    low, high = 1.0, float(_MOST_RANKS)
+    info = OPERATIONS[operation]
+    for row in rows if info.bus_factor(2) != info.bus_factor(3) else ():
+        if row.algbw is None or row.busbw is None or row.algbw.value <= row.algbw.error:
+            continue
+        least = (row.busbw.value - row.busbw.error) / (row.algbw.value + row.algbw.error)
+        most = (row.busbw.value + row.busbw.error) / (row.algbw.value - row.algbw.error)
+        low = max(low, _ranks_of(operation, least))
+        high = min(high, _ranks_of(operation, most))
+    if low >= _MOST_RANKS:
+        return range(0)  # more than any number of ranks makes
+    return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
+
+
+def _ranks_of(operation: str, factor: float) -> float:
+    """The number of ranks, as a number of any kind, that has this factor. It grows with it."""
+    rest = 1 - factor / (2 * OPERATIONS[operation].bus_factor(2))  # one over the number of ranks
+    return 1 / rest if rest > 1 / _MOST_RANKS else float(_MOST_RANKS)
+
+
+def _agree(one: Figure, other: Figure) -> bool:
+    allowed = (one.error + other.error) * _SLACK + 1e-9 * abs(other.value)
+    return abs(one.value - other.value) <= allowed

@@ -1,0 +1,47 @@
+"""The line that our exporters put before rows whose format names neither operation nor type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cclmark.plan.operations import OPERATIONS
+from cclmark.results.foreign.text import Text
+from cclmark.results.foreign.words import dtype_of, reduction_of
+
+_SERIES = re.compile(
+    r"# (?P<operation>[a-z_]+) (?P<dtype>\w+)(?: (?P<reduction>[a-z]+))?"
+    r"(?: root (?P<root>\d{1,7}))?, (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks"
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """What all rows after it have in common."""
+
+    operation: str | None = None
+    dtype: str | None = None
+    reduction: str | None = None
+    root: int | None = None
+    ccl: str | None = None
+    ranks: int | None = None
+
+
+def read_series(line: str) -> Series | None:
+    """What such a line says; None for any other."""
+    found = _SERIES.fullmatch(line.strip())
+    if found is None or found["operation"] not in OPERATIONS or dtype_of(found["dtype"]) is None:
+        return None
+    return Series(
+        operation=found["operation"],
+        dtype=dtype_of(found["dtype"]),
+        reduction=reduction_of(found["reduction"] or "none"),
+        root=None if found["root"] is None else int(found["root"]),
+        ccl=found["ccl"],
+        ranks=int(found["ranks"]),
+    )
+
+
+def is_ours(text: Text) -> bool:
+    """Whether an exporter of ours wrote the text."""
+    return any(read_series(line.text) is not None for line in text.lines())

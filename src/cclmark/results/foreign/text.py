@@ -1,0 +1,119 @@
+"""A text of another tool: its lines without what launchers put before them, and its numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+
+# Colours and other orders to a terminal.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")
+_TIME = r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+# What stands before a line: of mpirun --tag-output, of torchrun, a time of day, of srun -l, of a
+# tool that names the host (pdsh, kubectl). The last two only before what a table's line begins
+# with.
+_PREFIXES = (
+    re.compile(r"\[(?P<process>\d+,\d+)\]<std(?:out|err|diag)>:? ?"),
+    re.compile(r"\[(?:default|rank)?(?P<process>\d+)\]: ?"),
+    re.compile(rf"(?:\[{_TIME}\]|{_TIME})(?: *[:|])? "),
+    re.compile(r"(?P<process>\d{1,6}): (?=\s*[#\d|])"),
+    re.compile(r"[A-Za-z][\w.-]*: (?=\s*[#\d])"),
+)
+_FIGURE = re.compile(r"(\d{1,30})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+_MOST = 1e18  # of anything that a tool prints
+_LARGEST_COUNT = 1 << 60
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a text, counted from 1. ``process``: what a launcher says whose it is, or empty."""
+
+    number: int
+    text: str
+    process: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and what to call it in messages."""
+
+    name: str
+    content: str
+
+    def lines(self) -> list[Line]:
+        """Its lines, without colours and what launchers put before them.
+
+        What a carriage return parts, as of a progress that overwrites itself, counts as one line.
+        """
+        numbered = enumerate(self.content.split("\n"), start=1)
+        return [_line(number, part) for number, text in numbered for part in text.split("\r")]
+
+    def refuse(self, line: int, message: str) -> UsageError:
+        """The error to raise for what stands on ``line``."""
+        return UsageError(f"{self.name}:{line}: {message}")
+
+
+def decode(content: bytes, name: str) -> Text:
+    """The text of a file. Raises UsageError for one that is empty or holds no text."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Windows writes what is redirected
+        text = content.decode("utf-16", errors="replace")
+    else:
+        text = content.decode("utf-8-sig", errors="replace")
+        if "\0" in text:
+            raise UsageError(f"{name} is binary: give the text that the tool printed, or its JSON")
+    if not text.strip():
+        raise UsageError(f"{name} is empty")
+    return Text(name, text)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number as a tool printed it, and by how much it may be off: half of its last digit."""
+
+    value: float
+    error: float
+
+    def times(self, factor: float) -> Figure:
+        """The same in another unit."""
+        return Figure(self.value * factor, self.error * factor)
+
+    @property
+    def share(self) -> float:
+        """By what part of itself it may be off."""
+        return self.error / self.value if self.value else float("inf")
+
+
+def read_figure(text: str) -> Figure | None:
+    """The number that ``text`` is, None where it is none, or one that nobody measured."""
+    found = _FIGURE.fullmatch(text)
+    if found is None:
+        return None
+    value = float(text)
+    if value > _MOST:
+        return None
+    error = 0.5 * 10.0 ** (int(found[3] or 0) - len(found[2] or ""))
+    return Figure(value, error)
+
+
+def read_count(text: str) -> int | None:
+    """The whole number that ``text`` is, None where it is none."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 20:
+        return None
+    number = int(text)
+    return number if number < _LARGEST_COUNT else None
+
+
+def _line(number: int, text: str) -> Line:
+    text = _ESCAPES.sub("", text)
+    process = ""
+    for _ in range(3):  # a time of day before or behind a launcher's, and no more than that
+        for prefix in _PREFIXES:
+            found = prefix.match(text)
+            if found is not None:
+                process = found.groupdict().get("process") or process
+                text = text[found.end() :]
+                break
+        else:
+            break
+    return Line(number, text.rstrip(), process)

@@ -1,0 +1,41 @@
+"""What differs between two runs of which another tool measured one: only what both tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cclmark.results.resume import differing_settings
+from cclmark.results.schema import Header
+
+_TOLD = ("timing", "iterations", "warmup", "group", "graph_launches")
+
+
+def differences_told(there: Header, here: Header) -> list[str]:
+    """A sentence for each side that is imported, and for each thing that is not the same."""
+    found = [
+        f"the {place} is imported from {header.imported.source}: a time is {header.imported.figure}"
+        for place, header in (("first", there), ("second", here))
+        if header.imported is not None
+    ]
+    found += differing_settings(there.settings, here.settings, _TOLD)
+    pairs = [
+        ("host", there.machine.hostname, here.machine.hostname),
+        ("devices", _devices(there), _devices(here)),
+        *(
+            (name, version, _libraries(here).get(name, ""))
+            for name, version in _libraries(there).items()
+        ),
+    ]
+    found += [
+        f"{what} was {then}, is {now}" for what, then, now in pairs if then and now != then and now
+    ]
+    return found
+
+
+def _devices(header: Header) -> str:
+    kinds = Counter(device.name for device in header.devices)
+    return ", ".join(f"{number} × {name}" for name, number in kinds.items())
+
+
+def _libraries(header: Header) -> dict[str, str]:
+    return {library.name: library.version for library in header.libraries}

@@ -1,0 +1,192 @@
+"""``cclmark import``: other tools' results on the way through the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cclmark.results.journal import read_journal
+from conftest import PROGRAM
+
+TESTS = Path(__file__).parents[1]
+TEXTS = TESTS / "foreign"
+REAL = TESTS.parent / "benchmarks" / "results" / "h200x4"
+NEWEST = str(TEXTS / "nccl-tests-2.19.txt")
+
+
+def test_it_says_what_it_took_the_file_for_and_writes_a_journal(cclmark):
+    told = cclmark("import", NEWEST)
+    assert "nccl-tests-2.19.txt: nccl-tests, of nccl-tests 2.19.6: 56 cases of " in told.err
+    assert "all_reduce, all_gather, 4 ranks" in told.err
+    assert told.out == ""
+    header = told.journal.header
+    assert told.journal_path.parent.name == "cclmark-runs"
+    assert header.imported.file == "nccl-tests-2.19.txt"
+    assert header.command[1:] == ["import", NEWEST]
+    assert len(told.written()) == 1
+    # Once more it is the same run in another file.
+    again = cclmark("import", NEWEST)
+    assert again.journal_path != told.journal_path
+    assert again.journal.header.run_id == header.run_id
+
+
+def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
+    cclmark("import", NEWEST, "-o", "old.jsonl")
+    new = str(REAL / "all_reduce.jsonl")
+    told = cclmark("compare", "old.jsonl", new)
+    assert (
+        "imported from nccl-tests 2.19.6: a time is the mean of the tool's iterations" in told.out
+    )
+    assert "precision" not in told.out
+    assert "the first is of nccl-tests 2.19.6: one figure, without samples" in told.out
+    (said,) = json.loads(cclmark("compare", "old.jsonl", new, "--format", "json").out)
+    both = [case for case in said["cases"] if case["ratio"] is not None]
+    assert len(both) == 28
+    for case in both:
+        assert case["verdict"] == "not comparable"
+        assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
+    # Even a large difference is no verdict, so it fails nobody's CI.
+    cclmark("compare", new, "old.jsonl", "--fail-if-slower", "5%")
+
+
+def test_two_imported_runs_compare_with_each_other(cclmark):
+    cclmark("import", NEWEST, "-o", "old.jsonl")
+    told = cclmark("compare", "old.jsonl", "old.jsonl")
+    assert "56 cases: 56 not comparable" in told.out
+    assert "the second is of nccl-tests 2.19.6" in told.out
+
+
+def test_the_heading_names_the_tool(cclmark):
+    cclmark("import", NEWEST, "-o", "old.jsonl")
+    table = cclmark("export", "old.jsonl", "--format", "table").out
+    assert "4 ranks on h200-host\n  imported   from nccl-tests 2.19.6, nccl-tests-2.19.txt" in table
+    assert "4 × NVIDIA H200 (cuda:0,1,2,3)\n" in table
+    assert "2 GiB    536870912      fp32   sum     -     8958.2   239.72   359.58      0" in table
+    markdown = cclmark("export", "old.jsonl", "--format", "markdown").out
+    assert "imported from nccl-tests 2.19.6" in markdown
+
+
+def test_without_any_device_every_format_still_has_something_to_say(cclmark):
+    cclmark("import", str(TEXTS / "all-reduce-bench.txt"), "-o", "old.jsonl")
+    for name in ("table", "json", "csv", "markdown", "parquet", "prometheus", "nccl-tests"):
+        cclmark("export", "old.jsonl", "--format", name, "-O", f"out.{name}")
+    for name in ("flagcx", "hccl"):
+        assert cclmark("export", "old.jsonl", "--format", name).out.count("\n") > 20
+    assert "cclmark 0.1.0  32 ranks\n" in cclmark("export", "old.jsonl", "--format", "table").out
+
+
+def test_json_of_a_run_becomes_its_journal_again(cclmark, tmp_path):
+    cclmark("export", str(REAL / "p2p.jsonl"), "--format", "json", "-O", "p2p.json")
+    told = cclmark("import", "p2p.json", "-o", "again.jsonl")
+    assert "a journal of cclmark as JSON" in told.err
+    there, here = read_journal(REAL / "p2p.jsonl"), read_journal(tmp_path / "again.jsonl")
+    assert here == there
+
+
+def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
+    blocks = Path(NEWEST).read_text().split("# nccl-tests version")
+    for name, block in zip(("reduce.txt", "gather.txt"), blocks[1:], strict=True):
+        (tmp_path / name).write_text("# nccl-tests version" + block)
+    cclmark("import", "reduce.txt", "gather.txt", "-o", "both.jsonl")
+    both = read_journal(tmp_path / "both.jsonl")
+    assert len(both.results) == 56
+    assert [one.index for one in both.results] == list(range(56))
+    assert both.header.imported.file == "reduce.txt, gather.txt"
+    assert both.header.planned_cases == 56
+    refused = cclmark("import", "reduce.txt", str(TEXTS / "nccl-tests.json"), "-o", "x", code=2)
+    assert "are not of one run: tool" in refused.message
+    assert not (tmp_path / "x").exists()
+
+
+def test_from_a_pipe(tmp_path):
+    done = subprocess.run(
+        [*PROGRAM, "import", "-", "-o", "piped.jsonl"],
+        input=Path(NEWEST).read_bytes(),
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    assert b"standard input: nccl-tests" in done.stderr
+    assert read_journal(tmp_path / "piped.jsonl").header.imported.file == ""
+
+
+def test_an_imported_run_cannot_be_run_again(cclmark):
+    cclmark("import", NEWEST, "-o", "old.jsonl")
+    assert "none that measures" in cclmark("rerun", "old.jsonl", code=2).message
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "in.txt is empty"),
+            (b"\x00\x01\x02", "in.txt is binary"),
+            (b"hello\n", "holds no table of a tool that is known here"),
+            (b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n", "in.txt:2"),
+        ],
+    )
+    def test_files_that_hold_nothing(self, cclmark, tmp_path, content, message):
+        (tmp_path / "in.txt").write_bytes(content)
+        refused = cclmark("import", "in.txt", "-o", "out.jsonl", code=2)
+        assert message in refused.message
+        assert "Traceback" not in refused.err
+        assert refused.written() == ["in.txt"]
+
+    def test_one_bad_file_of_several_writes_nothing(self, cclmark, tmp_path):
+        (tmp_path / "in.txt").write_text("hello\n")
+        cclmark("import", NEWEST, "in.txt", code=2)
+        assert not (tmp_path / "cclmark-runs").exists()
+
+    def test_files_that_are_none(self, cclmark):
+        assert "cannot read none.txt: No such file" in cclmark("import", "none.txt", code=2).message
+        assert "cannot read /: Is a directory" in cclmark("import", "/", code=2).message
+
+    def test_what_is_not_said_is_asked_for(self, cclmark):
+        text = str(TEXTS / "flagcx-a800.txt")
+        assert "give it with --operation" in cclmark("import", text, code=2).message
+        told = cclmark("import", text, "--operation", "all_reduce", "--device", "NVIDIA A800")
+        assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
+
+    def test_a_journal_is_never_written_over(self, cclmark, tmp_path):
+        (tmp_path / "there.jsonl").write_text("mine\n")
+        refused = cclmark("import", NEWEST, "-o", "there.jsonl", code=2)
+        assert "File exists" in refused.message
+        assert (tmp_path / "there.jsonl").read_text() == "mine\n"
+        assert "cannot write" in cclmark("import", NEWEST, "-o", "no/where.jsonl", code=2).message
+
+    def test_no_room_leaves_nothing_behind(self, tmp_path):
+        """The limit for the size of files stands for a full disk."""
+        command = [*PROGRAM, "import", NEWEST, "-o", "out.jsonl"]
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3, done.stderr
+        assert "cannot write the journal out.jsonl: File too large" in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_hostile_names_reach_no_terminal(self, cclmark, tmp_path):
+        text = Path(NEWEST).read_text().replace("NVIDIA H200", "\x1b]0;x\x07H200")
+        (tmp_path / "in.txt").write_text(text)
+        cclmark("import", "in.txt", "-o", "out.jsonl")
+        assert "\x1b" not in cclmark("export", "out.jsonl", "--format", "table").out
+        assert "\x07" not in cclmark("export", "out.jsonl", "--format", "prometheus").out
+
+
+def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text(Path(NEWEST).read_text())
+    stamp = 1_600_000_000
+    os.utime(text, (stamp, stamp))
+    journal = cclmark("import", "in.txt").journal
+    assert journal.header.started_at == "2020-09-13T12:26:40.000+00:00"
+    assert journal.header.imported.file_date == journal.header.started_at
+    assert time.time() > stamp

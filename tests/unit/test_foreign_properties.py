@@ -1,0 +1,221 @@
+"""What holds for every text: ours come back as they were, and none makes an importer fall."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
+from cclmark.report.formats import FORMATS
+from cclmark.report.nccl_tests import fit
+from cclmark.results.foreign.header import Given, Origin
+from cclmark.results.foreign.importers import IMPORTERS, import_text
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import CaseResult, Summary, Verification
+
+TESTS = Path(__file__).parents[1]
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+TEXTS = [path.read_text() for path in sorted((TESTS / "foreign").iterdir())]
+TEXTS += [path.read_text() for path in sorted((TESTS / "golden").glob("sample.*.txt"))]
+ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, [], "0.1.0")
+ALL = Given("all_reduce", None, 4, None, "float32", "sum")
+PATIENCE_S = 5.0
+
+
+def read(content, format=None, given=Given()):  # noqa: B008 - it does not change
+    return import_text(content, "a.txt", format, given, ORIGIN)[1]
+
+
+@st.composite
+def runs(draw):
+    """Results in the order of a run, both placements of a size or one of them."""
+    ranks = draw(st.integers(1, 9))
+    names = [name for name, row in OPERATIONS.items() if name != "barrier" and not row.round_trip]
+    results, seen = [], set()
+    for operation in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)):
+        row = OPERATIONS[operation]
+        dtype = draw(st.sampled_from([*DTYPE_BYTES]))
+        reduction = draw(st.sampled_from(["sum", "max"])) if row.reduces else None
+        root = draw(st.integers(0, ranks - 1)) if row.rooted else None
+        placements = draw(st.sampled_from([(False,), (True,), (False, True)]))
+        for count in draw(st.lists(st.integers(1, 1 << 31), min_size=1, max_size=3, unique=True)):
+            for in_place in placements:
+                case = Case(
+                    operation=operation,
+                    ccl="nccl",
+                    ranks=ranks,
+                    dtype=dtype,
+                    size_bytes=size_for_count(operation, count, dtype, ranks),
+                    count=count,
+                    in_place=in_place,
+                    reduction=reduction,
+                    root=root,
+                )
+                if case not in seen:
+                    seen.add(case)
+                    results.append(result_of(draw, case, len(results)))
+    devices = [
+        msgspec.structs.replace(SAMPLE.header.devices[0], rank=rank, index=rank)
+        for rank in range(ranks)
+    ]
+    return msgspec.structs.replace(SAMPLE.header, devices=devices), results
+
+
+def result_of(draw, case, index):
+    time_s = draw(st.floats(1e-6, 5.0))  # nccl-tests prints two digits of ten seconds
+    wrong = draw(st.sampled_from([None, 0, 0, 1, 77, 123456]))
+    rate = case.size_bytes / time_s
+    return CaseResult(
+        index=index,
+        case=case,
+        status="wrong" if wrong else "ok",
+        summary=Summary(
+            "device",
+            *(time_s,) * 5,
+            0.0,
+            1,
+            rate,
+            rate * OPERATIONS[case.operation].bus_factor(case.ranks),
+        ),
+        verification=None if wrong is None else Verification(wrong),
+    )
+
+
+def exported(format, header, results):
+    exporter = FORMATS[format]()
+    lines = [exporter.begin(header), *(exporter.add(one) for one in results), exporter.end(None)]
+    return "".join(lines).encode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(runs())
+def test_nccl_tests_text_of_ours_comes_back(run):
+    header, results = run
+    back = read(exported("nccl-tests", header, results)).results
+    assert {one.case for one in back} == {one.case for one in results}
+    found = {one.case: one for one in back}
+    for was in results:
+        now = found[was.case]
+        assert fit(now.summary.time_s * 1e6, 7) == fit(was.summary.time_s * 1e6, 7)
+        assert now.verification is None or now.verification.wrong == was.verification.wrong
+        assert (now.verification is None) == (was.verification is None)
+        assert now.status == was.status
+
+
+@pytest.mark.parametrize(("format", "half_digit_s"), [("flagcx", 5e-7), ("hccl", 5e-9)])
+@settings(max_examples=60, deadline=None)
+@given(run=runs())
+def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s, run):
+    header, results = run
+    shown = {}
+    for one in results:  # of a row that has both placements these formats show the first
+        shown.setdefault(msgspec.structs.replace(one.case, in_place=False), []).append(one)
+    back = {one.case: one for one in read(exported(format, header, results)).results}
+    assert back.keys() == shown.keys()
+    for case, rows in shown.items():
+        times_s = [one.summary.time_s for one in rows]
+        allowed = half_digit_s * 1.05 + 1e-9 * max(times_s)
+        assert min(abs(back[case].summary.time_s - time_s) for time_s in times_s) <= allowed
+        if format == "hccl":
+            assert (back[case].status == "wrong") == any(one.status == "wrong" for one in rows)
+
+
+@pytest.mark.parametrize("file", sorted((TESTS.parent / "benchmarks" / "results").rglob("*.jsonl")))
+def test_json_of_ours_is_the_journal_again(file):
+    from cclmark.report.replay import replayed
+
+    journal = read_journal(file)
+    assert read(replayed(journal, "json").encode()) == journal
+
+
+def test_json_of_a_soak_has_the_conditions_of_its_devices():
+    from cclmark.report.replay import replayed
+    from cclmark.results.schema import Condition
+
+    soak = read_journal(TESTS / "golden" / "sample.jsonl")
+    soak.conditions = [Condition(0, 0, 0, 1.7e9, clock_hz=1.9e9), Condition(1, 0, 0, 1.7e9)]
+    assert read(replayed(soak, "json").encode()) == soak
+
+
+@st.composite
+def mutated(draw):
+    """A text of a tool with a few things done to it."""
+    text = draw(st.sampled_from(TEXTS))
+    for _ in range(draw(st.integers(1, 4))):
+        place, length = draw(st.integers(0, len(text))), draw(st.integers(0, 60))
+        what = draw(st.sampled_from(["cut", "put", "twice", "digit", "line"]))
+        if what == "cut":
+            text = text[:place] + text[place + length :]
+        elif what == "put":
+            text = text[:place] + draw(st.text(max_size=8)) + text[place:]
+        elif what == "twice":
+            text = text[: place + length] + text[place:]
+        elif what == "digit":
+            text = text[:place] + draw(st.sampled_from("0123456789.-eNA|#")) + text[place + 1 :]
+        else:
+            lines = text.splitlines(keepends=True)
+            draw(st.randoms()).shuffle(lines)
+            text = "".join(lines)
+    return text
+
+
+def size_in(text, size_bytes):
+    """Whether the text has that number, or the same with a unit."""
+    if str(size_bytes) in text:
+        return True
+    powers = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+    found = re.findall(r"(\d+)\s*([KMGTPE]?)i?B", text)
+    return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mutated(), st.sampled_from([None, *IMPORTERS]), st.sampled_from([Given(), ALL]))
+def test_a_text_with_faults_is_read_or_refused_and_nothing_is_made_up(text, format, given):
+    began_s = time.monotonic()
+    try:
+        journal = read(text.encode(errors="surrogatepass"), format, given)
+    except UsageError as error:
+        assert str(error)
+        return
+    finally:
+        assert time.monotonic() - began_s < PATIENCE_S
+    for result in journal.results:
+        if journal.header.imported is None:  # a whole journal
+            continue
+        assert size_in(text, result.case.size_bytes)
+        assert result.summary.time_s > 0
+        assert result.summary.busbw_bytes_per_s == pytest.approx(
+            result.summary.algbw_bytes_per_s
+            * OPERATIONS[result.case.operation].bus_factor(result.case.ranks)
+        )
+    # What was read can be written.
+    msgspec.json.encode(journal.header)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(str.encode)))
+def test_what_no_tool_wrote_is_refused(content):
+    for format in (None, *IMPORTERS):
+        with pytest.raises(UsageError):
+            read(content, format, ALL)
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "a", "1", "#", "# ", "|", "{", "[", "1 ", "-", "\x1b[", "Comm size: ", "1:", "."]
+)
+@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n", "Comm size: ", '{"'])
+def test_long_texts_take_no_long_time(piece, start):
+    content = (start + piece * (60_000 // len(piece))).encode()
+    for format in (None, *IMPORTERS):
+        began_s = time.monotonic()
+        with pytest.raises(UsageError):
+            read(content, format, ALL)
+        assert time.monotonic() - began_s < PATIENCE_S
