@@ -66,6 +66,23 @@ def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
     assert data["columns"][0] == "run"
 
 
+def test_what_another_tool_measured_is_drawn_beside_ones_own(cclmark, tmp_path):
+    text = Path(__file__).parents[1] / "foreign" / "flagcx-a800.txt"
+    options = ("--operation", "all_reduce", "--device", "A800", "-o", "a800.jsonl")
+    cclmark("import", str(text), *options)
+    cclmark("report", f"H200={COLLECTIVES}", "A800=a800.jsonl", "-o", "both.html")
+    data = data_of(tmp_path / "both.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("sum-bandwidth"))
+    curve = next(one for one in bandwidth["series"] if one["name"].startswith("A800"))
+    assert curve["x"][0] == 128 << 10
+    assert curve["y"][0] == pytest.approx(8.73191)
+    assert curve["y"][-1] == pytest.approx(144.176)
+    cclmark("report", "a800.jsonl")
+    page = (tmp_path / "a800.html").read_text()
+    assert "imported from FlagCX perf, flagcx-a800.txt" in page
+    assert "<h1>all_reduce on 2 × A800</h1>" in page
+
+
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_each_chart_is_a_picture(cclmark, tmp_path, format):
     pytest.importorskip("matplotlib")

@@ -137,6 +137,20 @@ def test_libraries_and_runs_have_curves_of_their_own():
     }
 
 
+def test_runs_of_one_library_each_are_called_by_their_names():
+    results = [
+        msgspec.structs.replace(one, case=msgspec.structs.replace(one.case, ccl="rccl"))
+        for one in COLLECTIVES.results
+    ]
+    other = type(COLLECTIVES)(COLLECTIVES.header, results)
+    runs = [Run("here", COLLECTIVES), Run("there", other)]
+    (bandwidth, *_) = collective_charts(groups_of(runs)[0], "all_reduce", runs)
+    assert {one.name for one in bandwidth.series} == {
+        *("here out-of-place", "here in-place"),
+        *("there out-of-place", "there in-place"),
+    }
+
+
 def test_cycles_of_a_soak_are_one_point():
     first = COLLECTIVES.results[0]
     again = [

@@ -19,6 +19,7 @@ from cclmark.analysis.pairs import pair_deviations, sweeps
 from cclmark.analysis.transfers import deviations
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.plan.sizes import format_size
+from cclmark.report.head import origin_of
 from cclmark.report.matrix import figure, labels
 from cclmark.report.reference_notes import (
     ReferenceNotes,
@@ -69,7 +70,11 @@ def measured_words(journal: Journal) -> str:
         parts.append(_count(len(journal.checks), "check") + " of a framework's backend")
     libraries = _listed([f"{plain(one.name)} {plain(one.version)}" for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
-    return f"{_listed(parts) or 'Nothing yet'} on {devices or 'no device'} of {where}{by}."
+    if header.imported is not None:
+        devices = devices or f"{header.imported.ranks} ranks"
+        by += f", imported {origin_of(header.imported)}"
+    of = f" of {where}" if where else ""
+    return f"{_listed(parts) or 'Nothing yet'} on {devices or 'no device'}{of}{by}."
 
 
 def headline(journal: Journal) -> str:
@@ -158,7 +163,7 @@ def _data(journal: Journal) -> Iterator[Insight]:
         yield Insight(
             "look",
             "No output was checked: the figures say nothing about whether the data was right.",
-            "Leave out -c 0.",
+            "Leave out -c 0." if journal.header.imported is None else "",
         )
     failed = [one for one in journal.checks if one.status == "failed"]
     if failed:
@@ -359,12 +364,12 @@ def _noise(journal: Journal) -> Iterator[Insight]:
             "The median is what counts; look for other programs on this machine if most are noisy.",
         )
     unsettled = sum(not one.converged for one in journal.results)
-    if unsettled:
+    if unsettled and journal.header.imported is None:
         settings = journal.header.settings
         yield Insight(
             "note",
-            f"{_count(unsettled, 'case')} did not get to ±{settings.precision:.3g} of the median "
-            f"within {settings.max_time_s:g} s.",
+            f"{_count(unsettled, 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+            f"median within {settings.max_time_s:g} s.",
             "--max-time gives them longer.",
         )
 

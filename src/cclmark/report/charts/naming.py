@@ -78,6 +78,8 @@ def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str
     """What to call each: its run where there are several, its library, its placement."""
     all_curves = list(curves)
     several = [len({curve[part] for curve in all_curves}) > 1 for part in range(3)]
+    # A run with one library is told from others by its own name.
+    several[1] = len({curve[:2] for curve in all_curves}) > len({curve[0] for curve in all_curves})
     names = {}
     for curve in all_curves:
         number, ccl, in_place = curve

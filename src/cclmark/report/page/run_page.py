@@ -15,7 +15,7 @@ from cclmark.report.charts.model import Chart
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.transfers import connections, transfer_charts
-from cclmark.report.head import device_lines, link_lines, method_of
+from cclmark.report.head import device_lines, link_lines, method_of, origin_of
 from cclmark.report.insights import headline, insights, measured_words
 from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.page import Facts, Page, Section, Table
@@ -88,11 +88,11 @@ def _title(runs: Sequence[Run]) -> str:
     if not what:
         what = "copies between devices" if runs[0].journal.transfers else "checks"
     names = list(dict.fromkeys(plain(device.name) for device in header.devices))
-    on = (
-        f"{len(header.devices)} × {names[0]}"
-        if len(names) == 1
-        else f"{len(header.devices)} devices"
-    )
+    number = len(header.devices)
+    if header.imported is not None and not number:
+        on = f"{header.imported.ranks} ranks"
+    else:
+        on = f"{number} × {names[0]}" if len(names) == 1 else f"{number} devices"
     return f"{plain(what)} on {on}"
 
 
@@ -100,10 +100,11 @@ def _subtitle(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs: " + ", ".join(run.name for run in runs)
     header = runs[0].journal.header
+    if header.imported is not None:
+        return f"imported {origin_of(header.imported)}"
     started = plain(header.started_at).replace("T", " ")[:16]
-    return (
-        f"{plain(header.machine.hostname)}, {started} UTC, cclmark {plain(header.cclmark_version)}"
-    )
+    version = plain(header.cclmark_version)
+    return f"{plain(header.machine.hostname)}, {started} UTC, cclmark {version}"
 
 
 def _peaks(runs: Sequence[Run]) -> Table | None:
@@ -207,6 +208,8 @@ def _machine_sections(runs: Sequence[Run]) -> list[Section]:
             ),
             ("memory", format_size(machine.memory_bytes)),
         ]
+        if header.imported is not None:  # of which another tool told little
+            rows = [("imported", origin_of(header.imported))]
         rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
         rows += [("links", line) for line in link_lines(header.links) if line]
         rows += [
@@ -256,15 +259,19 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
         ("command", plain(" ".join(header.command))),
         ("started", plain(header.started_at)),
         ("in words", method_of(header)),
-        ("timing", plain(settings.timing)),
-        ("across ranks", plain(settings.across_ranks)),
-        (
-            "precision",
-            f"±{settings.precision:.3g} of the median, at most {settings.max_time_s:g} s",
-        ),
-        ("seed", str(settings.seed)),
-        ("run", plain(header.run_id)),
     ]
+    if header.imported is None:
+        rows += [
+            ("timing", plain(settings.timing)),
+            ("across ranks", plain(settings.across_ranks)),
+            (
+                "precision",
+                f"±{settings.precision * 100:.3g} % of the median, "
+                f"at most {settings.max_time_s:g} s",
+            ),
+            ("seed", str(settings.seed)),
+        ]
+    rows.append(("run", plain(header.run_id)))
     if header.launcher:
         rows.append(("started by", plain(header.launcher)))
     if journal.footer is not None:
