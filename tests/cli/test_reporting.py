@@ -75,8 +75,8 @@ def test_what_another_tool_measured_is_drawn_beside_ones_own(cclmark, tmp_path):
     bandwidth = next(one for one in data["charts"] if one["key"].endswith("sum-bandwidth"))
     curve = next(one for one in bandwidth["series"] if one["name"].startswith("A800"))
     assert curve["x"][0] == 128 << 10
-    assert curve["y"][0] == pytest.approx(8.73191)
-    assert curve["y"][-1] == pytest.approx(144.176)
+    assert curve["y"][0] == pytest.approx(8.73191, rel=1e-4)
+    assert curve["y"][-1] == pytest.approx(144.176, rel=1e-4)
     cclmark("report", "a800.jsonl")
     page = (tmp_path / "a800.html").read_text()
     assert "imported from FlagCX perf, flagcx-a800.txt" in page
