@@ -150,7 +150,7 @@ def ratio_interval(
             return None
         error = 0.0
         for side in (before, after):
-            runs = (_run_noise(time_s) + (variance or 0.0) for time_s, variance in side)
+            runs = (run_noise_variance(time_s) + (variance or 0.0) for time_s, variance in side)
             error += math.fsum(runs) / len(side) ** 2
         reach = _NORMAL_975 * math.sqrt(error)
     else:
@@ -180,8 +180,8 @@ def student_975(freedom: int) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _run_noise(time_s: float) -> float:
-    """The assumed variance of a median's logarithm from run to run."""
+def run_noise_variance(time_s: float) -> float:
+    """The assumed variance of the logarithm of a median of ``time_s`` from run to run."""
     return (RUN_NOISE_S / time_s) ** 2 + RUN_NOISE_SHARE**2
 
 

@@ -13,6 +13,7 @@ import click
 from cclmark import __version__
 from cclmark.cli.collective import commands
 from cclmark.cli.compare import compare_command
+from cclmark.cli.history import history_commands
 from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
@@ -102,6 +103,7 @@ for _command in (
     suite_command(),
     rerun_command(),
     compare_command(),
+    history_commands(),
     info_command(),
 ):
     app.add_command(_command)
