@@ -1,8 +1,8 @@
 """A history of 100,000 cases: how long do `cclmark history list` and `trend` take, all in all?
 
 Journals are made of a real one's header and of times that scatter as real ones do; a tenth of the
-cases gets slower by 5 % in the middle. They are added through `cclmark history`'s own store. What is
-measured is the whole command, with Python's start.
+cases gets slower by 5 % in the middle. They are added by the store of `cclmark history`. What is
+measured is the whole command, with the start of Python.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import accumulate
+from operator import mul
 
 from cclmark.analysis.compare import LEAST_RUNS, ratio_interval, run_noise_variance
 
@@ -23,14 +24,12 @@ LEAST_POINTS = 2 * LEAST_RUNS
 # one run: three that happen to be alike are not rare, and would pass for runs without noise.
 _ENOUGH_RUNS = 5
 _SHORTEST_WINDOW = 8
+_MOST_PARTS = 16
 _PROMISING_T = 3.0  # no t below is as unlikely as FALSE_SHARE with LEAST_POINTS or more
 
 
-class Point(NamedTuple):
-    """A run's median. ``variance`` is that of its logarithm by its samples, None where unknown."""
-
-    time_s: float
-    variance: float | None = None
+# A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
+Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,12 @@ def changes(all_series: Sequence[Sequence[Point]]) -> list[list[Change]]:
 
 
 def _allowed(chances: Sequence[float], tested: int) -> float:
-    """The largest chance at which a series still counts as changed; below 0 where none does."""
+    """Up to which chance a series counts as changed; below 0 where none does."""
     ordered = sorted(chance for chance in chances if chance <= FALSE_SHARE)
     allowed = -1.0
     for rank, chance in enumerate(ordered, start=1):
-        if chance <= FALSE_SHARE * rank / tested:
-            allowed = chance
+        level = FALSE_SHARE * rank / tested
+        allowed = level if chance <= level else allowed
     return allowed
 
 
@@ -95,20 +94,13 @@ class _Series:
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
         self.length = len(points)
-        logs = [math.log(point.time_s) for point in points]
+        logs = [math.log(time_s) for time_s, _ in points]
         # Far from 0 the differences of sums of squares would be all rounding.
-        self._middle = logs[self.length // 2]
-        self._sums = [0.0]
-        self._squares = [0.0]
-        self._variances = [0.0]
-        total = square = variance = 0.0
-        for log, point in zip(logs, points, strict=True):
-            total += log - self._middle
-            square += (log - self._middle) ** 2
-            variance += point.variance or 0.0
-            self._sums.append(total)
-            self._squares.append(square)
-            self._variances.append(variance)
+        self._middle = middle = logs[self.length // 2]
+        logs = [log - middle for log in logs]
+        self._sums = list(accumulate(logs, initial=0.0))
+        self._squares = list(accumulate(map(mul, logs, logs), initial=0.0))
+        self._variances = list(accumulate((one or 0.0 for _, one in points), initial=0.0))
 
     def best(self, first: int, end: int) -> _Split:
         """The least likely split of the points from ``first`` to before ``end``.
@@ -128,21 +120,23 @@ class _Series:
         end = first + length
         base = self._sums[first]
         mean = (self._sums[end] - base) / length
-        # What a split takes off the squares, for every size of its first part.
-        taken = [
-            (total - base - size * mean) ** 2 * factor
-            for total, (size, factor) in zip(
-                self._sums[first + LEAST_RUNS : end - LEAST_RUNS + 1], _factors(length), strict=True
-            )
+        # The root of what a split takes off the squares, for every size of its first part.
+        sizes, weights = _splits(length)
+        sums = self._sums[first + LEAST_RUNS : end - LEAST_RUNS + 1]
+        roots = [
+            (total - base - size * mean) * weight
+            for total, size, weight in zip(sums, sizes, weights, strict=True)
         ]
-        most = max(taken)
+        highest, lowest = max(roots), min(roots)
+        root = highest if highest >= -lowest else lowest
+        most = root * root
         squares = self._squares[end] - self._squares[first] - length * mean * mean
         freedom = length - 2
         samples = (self._variances[end] - self._variances[first]) / length
         variance = max((squares - most) / freedom, samples, 1e-18)
         if most < _PROMISING_T**2 * variance:
             return _NO_SPLIT
-        size = LEAST_RUNS + taken.index(most)
+        size = LEAST_RUNS + roots.index(root)
         chance = student_tails(math.sqrt(most / variance), freedom)
         if min(size, length - size) < _ENOUGH_RUNS:
             noise = samples + run_noise_variance(math.exp(self._middle + mean))
@@ -155,11 +149,12 @@ def _windows(length: int) -> tuple[tuple[tuple[int, int], ...], int]:
     """Start and length of the windows of a part of a series, and how many splits they have.
 
     The whole, then windows of half of it, of a quarter and so on, each half over the one before
-    (seeded binary segmentation, Kovács and others, Biometrika 2023).
+    (seeded binary segmentation, Kovács and others, Biometrika 2023). Down to a sixteenth: in a
+    window of any size a change must stand out from what surrounds it.
     """
     found = [(0, length)]
     parts = 2
-    while (width := -(-length // parts)) >= _SHORTEST_WINDOW:
+    while parts <= _MOST_PARTS and (width := -(-length // parts)) >= _SHORTEST_WINDOW:
         number = 2 * parts - 1
         found += [(round(at * (length - width) / (number - 1)), width) for at in range(number)]
         parts *= 2
@@ -168,10 +163,10 @@ def _windows(length: int) -> tuple[tuple[tuple[int, int], ...], int]:
 
 
 @lru_cache(maxsize=1024)
-def _factors(length: int) -> tuple[tuple[int, float], ...]:
-    """The sizes that the first of two parts may have, each with what makes sums comparable."""
-    sizes = range(LEAST_RUNS, length - LEAST_RUNS + 1)
-    return tuple((size, length / (size * (length - size))) for size in sizes)
+def _splits(length: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The sizes that the first of two parts may have, and what makes their sums comparable."""
+    sizes = tuple(range(LEAST_RUNS, length - LEAST_RUNS + 1))
+    return sizes, tuple(math.sqrt(length / (size * (length - size))) for size in sizes)
 
 
 def _levels(series: _Series, split: _Split, allowed: float) -> list[Change]:
@@ -201,9 +196,7 @@ def _change(
     before: Sequence[Point], after: Sequence[Point], place: int
 ) -> tuple[float, float, float] | None:
     """The ratio of two levels and its interval; None where it is too small or may be none."""
-    interval = ratio_interval(
-        *([(point.time_s, point.variance) for point in side] for side in (before, after))
-    )
+    interval = ratio_interval(before, after)
     if interval is None:
         return None
     ratio, low, high, _ = interval

@@ -29,9 +29,15 @@ class Trend:
 def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
     """Each series with its changes. Cycles of a run are one run: they share its process."""
     merged = [_merged(series.figures) for series in all_series]
-    points = [[_point(figure) for figure in figures] for figures in merged]
+    points: list[list[Point]] = [
+        [
+            (time_s, None if width is None else (width / _NORMAL_975) ** 2)
+            for _, time_s, width in own
+        ]
+        for own in merged
+    ]
     return [
-        Trend(series, [figure[0] for figure in figures], [one.time_s for one in own], list(found))
+        Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))
         for series, figures, own, found in zip(
             all_series, merged, points, changes(points), strict=True
         )
@@ -51,8 +57,3 @@ def _merged(figures: Sequence[Figure]) -> Sequence[Figure]:
         width = median(widths) if len(widths) == len(own) else None
         found.append((run, median([time_s for _, time_s, _ in own]), width))
     return found
-
-
-def _point(figure: Figure) -> Point:
-    _, time_s, half_width = figure
-    return Point(time_s, None if half_width is None else (half_width / _NORMAL_975) ** 2)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cclmark.analysis.change import LEAST_POINTS, Change
 from cclmark.analysis.trend import Trend
 from cclmark.plan.cases import Case
-from cclmark.report.history import SHORT_ID, run_object, started_of
+from cclmark.report.history import SHORT_ID, started_of
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.text import format_time_us, plain
@@ -21,6 +21,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_BLOCKS = 32
 _LEAST_SPAN = math.log(1.1)  # what differs by less is drawn as such
 _USUAL_METHOD = "throughput"
+_OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
 MOST_LINES = 60  # series in a table that nobody asked for all of
 
 
@@ -96,7 +97,7 @@ def trend_markdown(found: Trends) -> str:
 def trend_json(found: Trends) -> str:
     """All series with all their times in seconds, the changes and the runs."""
     document = {
-        "runs": [run_object(run) for run in found.runs.values()],
+        "runs": [_run_object(run) for run in found.runs.values()],
         "series": [_object(trend, found.runs) for trend in found.trends],
         "steps": [
             {
@@ -112,6 +113,10 @@ def trend_json(found: Trends) -> str:
 
 
 _NOTHING = ("nothing that the journals tell",)
+
+
+def _run_object(run: StoredRun) -> dict[str, object]:
+    return {name: getattr(run, name) for name in _OF_RUN}
 
 
 def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -41,24 +42,22 @@ def listed(
     connection: Connection, which: RunFilter, limit: int | None
 ) -> tuple[list[StoredRun], int]:
     """The newest ``limit`` runs, newest first, and how many there are in all."""
-    chosen = runs_of(which)
-    query = select(*_COLUMNS).where(*chosen)
-    query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
-    found = connection.execute(query).all()
+    found = _runs(connection, which, limit)
     total = len(found)
     if limit is not None and total == limit:
-        total = connection.scalar(select(func.count()).select_from(runs).where(*chosen)) or 0
-    numbers = [row.number for row in found]
+        query = select(func.count()).select_from(runs).where(*runs_of(which))
+        total = connection.scalar(query) or 0
+    numbers = [run.number for run in found]
     measured = _of_runs(connection, operations, numbers)
     marked = _of_runs(connection, labels, numbers)
     return [
-        StoredRun(
-            **row._mapping,
-            operations=_column(measured.get(row.number, ()), 0),
-            ccls=_column(measured.get(row.number, ()), 1),
-            labels=_column(marked.get(row.number, ()), 0),
+        replace(
+            run,
+            operations=_column(measured.get(run.number, ()), 0),
+            ccls=_column(measured.get(run.number, ()), 1),
+            labels=_column(marked.get(run.number, ()), 0),
         )
-        for row in found
+        for run in found
     ], total
 
 
@@ -116,11 +115,12 @@ def choices_of(connection: Connection) -> Choices:
 def series_of(
     connection: Connection, which: RunFilter
 ) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
-    """All series of sound times, and their runs by number, from the oldest on.
+    """All series of sound times, and their runs by number, from the oldest on: without what they
+    measured in words, and without labels.
 
     Results that a run took over from one that is here too count once.
     """
-    chosen = {run.number: run for run in reversed(listed(connection, which, None)[0])}
+    chosen = {run.number: run for run in reversed(_runs(connection, which, None))}
     wanted = _things(connection, which)
     figures = _gathered(_rows(connection, which), chosen, wanted)
     places = {number: place for place, number in enumerate(chosen)}
@@ -129,6 +129,13 @@ def series_of(
         points.sort(key=lambda point: places[point[0]])
         series.append(StoredSeries(wanted[thing], machine, method, clock, points))
     return series, chosen
+
+
+def _runs(connection: Connection, which: RunFilter, limit: int | None) -> list[StoredRun]:
+    """The runs themselves, newest first."""
+    query = select(*_COLUMNS).where(*runs_of(which))
+    query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
+    return [StoredRun(**row._mapping) for row in connection.execute(query)]
 
 
 def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:

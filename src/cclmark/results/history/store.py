@@ -126,7 +126,8 @@ class History:
             return choices_of(connection)
 
     def series(self, which: RunFilter) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
-        """All series of sound times, and the runs by number, from the oldest on.
+        """All series of sound times, and the runs by number, from the oldest on: without what they
+        measured in words, and without labels.
 
         Results that a run took over from one that is here too count once.
         """
