@@ -10,6 +10,7 @@ from cclmark.analysis.statistics import median
 from cclmark.results.history.model import Figure, StoredSeries
 
 _NORMAL_975 = 1.959964
+_WIDEST = 10.0  # of what half-widths journals tell; beyond it all is equally unknown
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
     merged = [_merged(series.figures) for series in all_series]
     points: list[list[Point]] = [
         [
-            (time_s, None if width is None else (width / _NORMAL_975) ** 2)
+            (time_s, None if width is None else (min(width, _WIDEST) / _NORMAL_975) ** 2)
             for _, time_s, width in own
         ]
         for own in merged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -44,8 +45,11 @@ def filter_of(
 
 
 def write_all(path: Path | None, text_for: Callable[[Output], Sequence[str]]) -> None:
-    """Prints to ``path`` or standard output. Raises UsageError, OutputError."""
-    output = Output(path)
+    """Prints to ``path``, or to standard output for none and for ``-``.
+
+    Raises UsageError, OutputError.
+    """
+    output = Output(None if path == Path("-") else path)
     try:
         for text in text_for(output):
             output.write(text)
@@ -123,6 +127,7 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
 def export_runs(run: str, output: Path | None, db: str | None) -> int:
     """Writes a run's journal out; returns the exit code."""
     content = history_at(db).content(run)
+    output = None if output == Path("-") else output
     try:
         if output is None:
             sys.stdout.buffer.write(content)
@@ -167,8 +172,7 @@ def _doomed(
         return list({run.number: run for run in map(history.run, named)}.values())
     chosen = filter_of(**filters)
     if before:
-        chosen = filter_of(**filters, until="")
-        return history.runs(RunFilter(**{**vars(chosen), "until": moment(before)}))[0]
+        chosen = replace(chosen, until=moment(before))
     return history.runs(chosen)[0][keep:]
 
 

@@ -119,7 +119,7 @@ def _list() -> click.Command:
             *_filters(),
             click.Option(
                 ["-n", "--limit"],
-                type=click.IntRange(min=0),
+                type=click.IntRange(0, 10**9),
                 default=20,
                 metavar="N",
                 help="At most so many, 0: all [20].",
@@ -178,7 +178,7 @@ def _prune() -> click.Command:
             ),
             click.Option(
                 ["--keep"],
-                type=click.IntRange(min=0),
+                type=click.IntRange(0, 10**9),
                 metavar="N",
                 help="All but the newest N.",
             ),

@@ -2,28 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
+from cclmark.errors import UsageError
 from cclmark.report.exporter import Exporter, Observer
 from cclmark.report.paint import Paint, unpainted
+from cclmark.report.text import plain
 from cclmark.results.journal import Journal
 
 AGAIN_FORMATS = ("table", "json", "csv", "markdown")
+_NUMBERS = ("samples", "matrix", "flows", "weights")  # fields that may be large
 
 
 def printed_again(
     journal: Journal, format: str, *, paint: Paint = unpainted, columns: int | None = None
 ) -> Iterator[str]:
-    """The text of a journal, piece by piece. ``columns``: of the terminal, None for none."""
+    """The text of a journal, piece by piece. ``columns``: of the terminal, None for none.
+
+    It may come from anywhere. Raises UsageError where it makes no sense.
+    """
+    try:
+        yield from _pieces(journal, format, paint, columns)
+    except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+        raise UsageError(
+            f"the journal of run {journal.header.run_id} cannot be shown as {format}: what it says "
+            f"does not fit together ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _pieces(journal: Journal, format: str, paint: Paint, columns: int | None) -> Iterator[str]:
     exporter = _exporter(journal, format, paint, columns)
+    # The other formats write what would be obeyed in their own ways.
+    clean: Callable[[Any], Any] = _plain if format == "table" else _as_it_is
     if isinstance(exporter, Observer):
         for condition in journal.conditions:
-            exporter.observe(condition)
-    yield exporter.begin(journal.header)
+            exporter.observe(clean(condition))
+    yield exporter.begin(clean(journal.header))
     for result in (*journal.results, *journal.transfers, *journal.checks):
-        yield exporter.add(result)
-    yield exporter.end(journal.footer)
+        yield exporter.add(clean(result))
+    yield exporter.end(clean(journal.footer))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """The same without anything that a terminal would obey, however deep it is."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, msgspec.Struct):
+        found = {
+            name: _plain(part)
+            for name in value.__struct_fields__
+            if name not in _NUMBERS and not isinstance(part := getattr(value, name), (int, float))
+        }
+        return msgspec.structs.replace(value, **found)
+    if isinstance(value, Mapping):
+        return {plain(str(name)): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def _exporter(journal: Journal, format: str, paint: Paint, columns: int | None) -> Exporter[Any]:

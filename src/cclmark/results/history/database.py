@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from cclmark.errors import CclmarkError, MissingError, OutputError, UsageError
 
-BUSY_S = 10.0  # how long another process's transaction is waited for
+BUSY_S = 5.0  # how long another process's transaction is waited for
 CONNECT_S = 5  # how long a server may take to answer
 _LOCK = 0x63636C6D61726B  # of PostgreSQL: who writes a history holds it
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -82,7 +82,11 @@ class Database:
 
     def _file_engine(self, *, writing: bool) -> Engine:
         assert self.path is not None
-        address = f"file:{quote(str(self.path.absolute()))}?mode={'rwc' if writing else 'ro'}"
+        path = self.path.absolute()
+        # Who may, opens it for writing also to look: what a killed process left half done has to be
+        # rolled back first.
+        mode = "rwc" if writing else "rw" if _may_write(path) else "ro"
+        address = f"file:{quote(str(path))}?mode={mode}"
 
         def connect() -> sqlite3.Connection:
             return sqlite3.connect(
@@ -99,6 +103,7 @@ class Database:
         @event.listens_for(engine, "connect")
         def _connected(connection: Any, record: object) -> None:
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute(f"PRAGMA query_only = {'OFF' if writing else 'ON'}")
 
         @event.listens_for(engine, "begin")
         def _begun(connection: Connection) -> None:
@@ -132,20 +137,27 @@ class Database:
     def _complaint(self, error: DBAPIError) -> CclmarkError:
         said = self._without_password(error.orig or error)
         if not self.is_file:
-            return self._complaint_of_server(said, connected=not error.connection_invalidated)
+            return self._complaint_of_server(said)
         assert self.path is not None
         if "locked" in said or "busy" in said:
-            return MissingError(
-                f"the history {self.name} was locked by another process for more than "
-                f"{self._busy_s:g} s: try again when it is done"
-            )
-        if "not a database" in said or "malformed" in said:
+            return self._locked()
+        if "not a database" in said:
             return UsageError(
                 f"{self.name} is no history of cclmark ({said}): name another file with --db"
+            )
+        if "malformed" in said:
+            return MissingError(
+                f"the history {self.name} is damaged ({said}): put a copy in its place"
             )
         if "readonly" in said or "unable to open" in said:
             return self._not_writable()
         return OutputError(f"the history {self.name}: {said}")
+
+    def _locked(self) -> CclmarkError:
+        return MissingError(
+            f"the history {self.name} was locked by another process for more than "
+            f"{self._busy_s:g} s: try again when it is done"
+        )
 
     def _not_writable(self) -> CclmarkError:
         assert self.path is not None
@@ -158,12 +170,9 @@ class Database:
             )
         return MissingError(f"cannot open the history {self.name}: this user may not write there")
 
-    def _complaint_of_server(self, said: str, *, connected: bool) -> CclmarkError:
+    def _complaint_of_server(self, said: str) -> CclmarkError:
         if "lock timeout" in said:
-            return MissingError(
-                f"the history {self.name} was locked by another process for more than "
-                f"{self._busy_s:g} s: try again when it is done"
-            )
+            return self._locked()
         return MissingError(f"the history {self.name}: {said}")
 
     def _without_password(self, error: BaseException) -> str:
@@ -174,6 +183,10 @@ class Database:
             for written in (str(secret), quote(str(secret), safe=""), unquote(str(secret))):
                 said = said.replace(written, "***")
         return said
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def _url(place: str) -> URL:

@@ -33,6 +33,7 @@ from cclmark.results.history.tables import (
 
 _UNSHOWN = ("digest", "size_bytes")
 _COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]
+_TIMES_S = (1e-15, 1e15)  # whatever is beyond was not measured
 _AT_ONCE = 500  # values in one list of a statement
 _CASES = msgspec.json.Decoder(Case)
 _TRANSFERS = msgspec.json.Decoder(Transfer)
@@ -142,7 +143,7 @@ def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]
     """Thing, run, clock, whether carried, time and half-width of each sound result."""
     columns = (results.c.thing, results.c.run, results.c.clock, results.c.carried)
     query = select(*columns, results.c.time_s, results.c.half_width).where(
-        results.c.status == "ok", results.c.time_s > 0
+        results.c.status == "ok", results.c.time_s.between(*_TIMES_S)
     )
     if conditions := runs_of(which):
         query = query.where(results.c.run.in_(select(runs.c.number).where(*conditions)))

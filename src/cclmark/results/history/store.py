@@ -41,7 +41,7 @@ class History:
     def __init__(self, place: str, *, read_only: bool = False) -> None:
         """``place``: the file of an SQLite database, or the URL of a PostgreSQL one.
 
-        ``read_only``: a history of an older version is not brought up to date.
+        ``read_only``: nothing is changed, and one of an older version is refused.
         """
         self._database = Database(place)
         self._read_only = read_only
@@ -136,7 +136,9 @@ class History:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction on tables of the newest version."""
+        """A transaction on tables of the newest version. Raises UsageError for one to read."""
+        if self._read_only:
+            raise UsageError(f"the history {self.name} was opened to be read only")
         with self._database.writing() as connection:
             if not self._ready:
                 if version_of(connection) == 0:
