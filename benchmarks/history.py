@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -89,10 +90,13 @@ def build(place: str, runs: int, things: list[Case]) -> float:
     return time.perf_counter() - began_s
 
 
-def command_s(arguments: tuple[str, ...], place: str) -> float:
-    """How long a command takes from its start to its end, in seconds."""
+def command_s(arguments: tuple[str, ...], place: str) -> tuple[float, float]:
+    """How long a command takes from its start to its end, and how much of a processor, in
+    seconds: the second tells what a busy machine did to the first.
+    """
     other = TEMPLATE.with_name("default-2.jsonl")
     words = ["history", *arguments] if arguments else ["compare", str(TEMPLATE), str(other)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began_s = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "cclmark", *words],
@@ -100,7 +104,9 @@ def command_s(arguments: tuple[str, ...], place: str) -> float:
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    return time.perf_counter() - began_s
+    wall_s = time.perf_counter() - began_s
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
@@ -123,9 +129,14 @@ def main() -> None:
                 for name, arguments in COMMANDS.items():
                     times[name].append(command_s(arguments, place))
         for name, taken in times.items():
-            middle = sorted(taken)[len(taken) // 2]
-            print(f"  {name}: {middle:.3f} s ({min(taken):.3f} to {max(taken):.3f})", flush=True)
-        found.append({"shape": shape, "adding_s": adding_s, "times_s": times})
+            walls_s, processor_s = (sorted(each) for each in zip(*taken, strict=True))
+            middle = len(taken) // 2
+            print(
+                f"  {name}: {walls_s[middle]:.3f} s ({walls_s[0]:.3f} to {walls_s[-1]:.3f}), "
+                f"{processor_s[middle]:.3f} s of a processor",
+                flush=True,
+            )
+        found.append({"shape": shape, "adding_s": adding_s, "wall_and_processor_s": times})
     if args.out:
         args.out.write_text(json.dumps(found, indent=1) + "\n")
 

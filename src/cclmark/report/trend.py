@@ -164,9 +164,7 @@ def _tally(found: Trends) -> str:
     slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
     faster = sum(len(trend.changes) for trend in found.trends) - slower
     changed = sum(bool(trend.changes) for trend in found.trends)
-    text = (
-        f"{changed} of {len(found.trends)} series changed: {slower} times slower, {faster} faster"
-    )
+    text = f"{changed} of {len(found.trends)} series changed: {slower} slower, {faster} faster"
     if not changed:
         text = f"no change in {len(found.trends)} series"
     if short:
