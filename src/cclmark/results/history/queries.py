@@ -123,12 +123,13 @@ def series_of(
     """
     chosen = {run.number: run for run in reversed(_runs(connection, which, None))}
     wanted = _things(connection, which)
-    figures = _gathered(_rows(connection, which), chosen, wanted)
+    figures = _gathered(_rows(connection, which), chosen)
     places = {number: place for place, number in enumerate(chosen)}
     series = []
-    for (thing, machine, method, clock), points in figures.items():
+    for (number, machine, method), points in figures.items():
+        thing, clock = wanted[number]
         points.sort(key=lambda point: places[point[0]])
-        series.append(StoredSeries(wanted[thing], machine, method, clock, points))
+        series.append(StoredSeries(thing, machine, method, clock, points))
     return series, chosen
 
 
@@ -140,9 +141,9 @@ def _runs(connection: Connection, which: RunFilter, limit: int | None) -> list[S
 
 
 def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
-    """Thing, run, clock, whether carried, time and half-width of each sound result."""
-    columns = (results.c.thing, results.c.run, results.c.clock, results.c.carried)
-    query = select(*columns, results.c.time_s, results.c.half_width).where(
+    """Thing, run, whether carried, time and half-width of each sound result."""
+    columns = (results.c.thing, results.c.run, results.c.carried, results.c.time_s)
+    query = select(*columns, results.c.half_width).where(
         results.c.status == "ok", results.c.time_s.between(*_TIMES_S)
     )
     if conditions := runs_of(which):
@@ -156,9 +157,9 @@ def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]
 
 
 def _gathered(
-    rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun], wanted: dict[int, Thing]
-) -> dict[tuple[int, str, str, str], list[Figure]]:
-    """The figures of each thing by machine, method and clock."""
+    rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun]
+) -> dict[tuple[int, str, str], list[Figure]]:
+    """The figures of each thing by machine and method."""
     known = {run.run_id for run in chosen.values()}
     twice = {run.number for run in chosen.values() if run.continues in known}
     contexts: dict[tuple[str, str], int] = {}
@@ -166,28 +167,29 @@ def _gathered(
         run.number: contexts.setdefault((run.machine, run.method), len(contexts))
         for run in chosen.values()
     }
-    by_number: dict[tuple[int, int, str], list[Figure]] = {}
-    for thing, run, clock, carried, time_s, half_width in rows:
+    by_number: dict[tuple[int, int], list[Figure]] = {}
+    for thing, run, carried, time_s, half_width in rows:
         if carried and run in twice:
             continue
-        key = (thing, numbers[run], clock)
+        key = (thing, numbers[run])
         points = by_number.get(key)
         if points is None:
             points = by_number[key] = []
         points.append((run, time_s, half_width))
     names = list(contexts)
-    return {
-        (thing, *names[context], clock): points
-        for (thing, context, clock), points in by_number.items()
-    }
+    return {(thing, *names[context]): points for (thing, context), points in by_number.items()}
 
 
-def _things(connection: Connection, which: RunFilter) -> dict[int, Thing]:
-    query = select(things.c.number, things.c.kind, things.c.document).where(*things_of(which))
-    return {
-        row.number: (_CASES if row.kind == "case" else _TRANSFERS).decode(row.document)
-        for row in connection.execute(query)
-    }
+def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, str]]:
+    """The things by number, each with its clock."""
+    columns = (things.c.number, things.c.kind, things.c.clock, things.c.document)
+    found: dict[int, tuple[Thing, str]] = {}
+    for number, kind, clock, document in connection.execute(
+        select(*columns).where(*things_of(which))
+    ):
+        thing: Thing = (_CASES if kind == "case" else _TRANSFERS).decode(document)
+        found[number] = (thing, clock)
+    return found
 
 
 def _of_runs(

@@ -103,7 +103,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     for position, result in enumerate(_measured(journal)):
         row = _result_row(result, position, _carried(header))
         thing = result.case if isinstance(result, CaseResult) else result.transfer
-        row["thing"] = _add_thing(things, thing)
+        row["thing"] = _add_thing(things, thing, _text(getattr(result.summary, "clock", "")))
         results.append(row)
     return JournalRows(run, _operations(journal), list(things.values()), results)
 
@@ -173,15 +173,16 @@ def _operations(journal: Journal) -> list[Row]:
     return [{"operation": operation, "ccl": ccl} for operation, ccl in texts]
 
 
-def _add_thing(things: dict[str, Row], thing: Thing) -> str:
-    """Adds the row of ``thing`` where it is not there yet, and returns its digest."""
+def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
+    """Adds the row of ``thing``, timed by ``clock``, if it is new, and returns its digest."""
     document = msgspec.json.encode(thing)
     kind = "case" if isinstance(thing, Case) else "transfer"
-    digest = hashlib.sha256(kind.encode() + document).hexdigest()
+    digest = hashlib.sha256(f"{kind} {clock} ".encode() + document).hexdigest()
     if digest not in things:
         things[digest] = {
             "digest": digest,
             "kind": kind,
+            "clock": clock,
             "size_bytes": thing.size_bytes,
             "document": _text(document.decode()),
             **(_case_row(thing) if isinstance(thing, Case) else _transfer_row(thing)),
@@ -232,8 +233,6 @@ def _result_row(result: CaseResult | TransferResult, position: int, carried: int
     summary = result.summary
     for name in ("samples", "time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"):
         row[name] = getattr(summary, name, None)
-    clock = getattr(summary, "clock", "")
-    row["clock"] = None if summary is None else _text(clock)
     # All flows of a transfer together; no factor turns that into another bandwidth.
     rate = getattr(summary, "bytes_per_s", None) or None
     row["algbw_bytes_per_s"] = getattr(summary, "algbw_bytes_per_s", rate)

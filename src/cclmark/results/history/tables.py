@@ -92,13 +92,15 @@ operations = Table(
     UniqueConstraint("run", "operation", "ccl"),
 )
 
-# Every case and every transfer that was ever measured, once. ``document`` is all of it as JSON.
+# Every case and every transfer that was ever measured, once for each clock that its times are
+# by: two clocks are not held against each other. ``document`` is all of it as JSON.
 things = Table(
     "cclmark_things",
     metadata,
     Column("number", _Number, primary_key=True, autoincrement=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("kind", Text, nullable=False),
+    Column("clock", Text, nullable=False),
     Column("operation", Text, nullable=False),
     Column("ccl", Text, nullable=False),
     Column("ranks", BigInteger),
@@ -123,7 +125,6 @@ results = Table(
     Column("carried", Boolean, nullable=False),
     Column("status", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("clock", Text),
     Column("samples", BigInteger),
     Column("time_s", Float(53)),
     Column("min_s", Float(53)),
@@ -138,6 +139,6 @@ results = Table(
     # All that a trend reads of a row, so that it reads no row.
     Index(
         "cclmark_results_trend",
-        *("thing", "run", "status", "carried", "clock", "time_s", "half_width"),
+        *("thing", "run", "status", "carried", "time_s", "half_width"),
     ),
 )
