@@ -4,6 +4,8 @@ import csv
 import hashlib
 import io
 import json
+import os
+import pty
 import socket
 import sqlite3
 import subprocess
@@ -242,6 +244,26 @@ class TestPruning:
         assert "--yes removes 3 runs without asking" in told.err
         assert len(self.left(history)) == 8
 
+    @pytest.mark.parametrize(("answer", "left", "code"), [("n", 2, 130), ("y", 1, 0)])
+    def test_on_a_terminal_it_asks(self, in_file, tmp_path, answer, left, code):
+        in_file("add", *DEFAULTS[:2])
+        mine, theirs = pty.openpty()
+        os.write(mine, f"{answer}\n".encode())
+        command = ("history", "prune", "--keep", "1", "--db", str(tmp_path / "history.sqlite"))
+        told = subprocess.run(
+            [sys.executable, "-m", "cclmark", *command],
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        os.close(mine)
+        os.close(theirs)
+        assert told.returncode == code, told.stderr
+        assert "This removes 1 run " in told.stderr
+        assert len(self.left(in_file)) == left
+
     def test_what_goes(self, history):
         history("add", *DEFAULTS)
         assert history("prune", "--run", FIRST[:6], "--yes").out == "removed 1 run\n"
@@ -289,6 +311,7 @@ class TestBadPlaces:
             ("missing/history.sqlite", 3, "there is no directory"),
             ("/proc/history.sqlite", 3, "may not write there"),
             (".", 2, "is a directory"),
+            ("x" * 300, 3, "cannot open the history"),
             ("mysql://user:s3cr3t@host/db", 2, "not by mysql"),
             ("postgresql://user:s3cr3t@host:port/db", 2, "cannot read the address"),
         ],

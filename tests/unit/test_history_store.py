@@ -492,6 +492,13 @@ class TestDatabases:
             monkeypatch.setenv("XDG_DATA_HOME", nothing)
             assert default_path() == Path.home() / ".local/share/cclmark/history.sqlite"
 
+        def nowhere():
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", nowhere)
+        with pytest.raises(MissingError, match="name a file with --db"):
+            default_path()
+
     @pytest.mark.parametrize(
         "wrong",
         ["mysql://u@h/d", "sqlite://", "postgresql://u:s3cr3t@h:port/d", "://", "oracle://x"],

@@ -24,9 +24,15 @@ _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 def default_path() -> Path:
-    """Where the history of this user lies, by the XDG base directories."""
+    """Where the history of this user lies, by the XDG base directories.
+
+    Raises MissingError for a user without a home.
+    """
     data = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    try:
+        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError:
+        raise MissingError("this user has no home for a history: name a file with --db") from None
     return base / "cclmark" / "history.sqlite"
 
 
@@ -53,7 +59,7 @@ class Database:
 
         Raises MissingError where there is no such database, UsageError for what is none.
         """
-        if self.path is not None and not self.path.exists():
+        if self.path is not None and not _is_there(self.path):
             raise MissingError(
                 f"there is no history at {self.name}: cclmark history add JOURNAL begins one"
             )
@@ -162,9 +168,9 @@ class Database:
     def _not_writable(self) -> CclmarkError:
         assert self.path is not None
         directory = self.path.absolute().parent
-        if self.path.is_dir():
+        if _is_there(f"{self.path}/."):
             return UsageError(f"{self.name} is a directory: name a file with --db")
-        if not directory.is_dir():
+        if not _is_there(directory):
             return MissingError(
                 f"cannot open the history {self.name}: there is no directory {directory}"
             )
@@ -183,6 +189,11 @@ class Database:
             for written in (str(secret), quote(str(secret), safe=""), unquote(str(secret))):
                 said = said.replace(written, "***")
         return said
+
+
+def _is_there(path: Path | str) -> bool:
+    """Whether this user can see it; not where a name is too long, or a directory is closed."""
+    return os.access(path, os.F_OK)
 
 
 def _may_write(path: Path) -> bool:
