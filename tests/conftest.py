@@ -21,6 +21,8 @@ from typing import IO
 
 import pytest
 
+import postgres as postgres_room
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = [sys.executable, "-m", "cclmark"]
 _TAG = "TAG_OF_CCLMARK_TEST"
@@ -395,3 +397,25 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
         old_nccl=_built(directory, "libnccl.so.2", old=True),
         cache=tmp_path_factory.mktemp("kernels"),
     )
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres_room.Postgres]:
+    """A server of PostgreSQL. Left out with the reason where none is installed; with
+    CCLMARK_REQUIRE_POSTGRES, as where every change is checked, that is a failure.
+    """
+    if reason := postgres_room.missing():
+        if os.environ.get("CCLMARK_REQUIRE_POSTGRES"):
+            pytest.fail(f"CCLMARK_REQUIRE_POSTGRES is set, and yet: {reason}")
+        pytest.skip(reason)
+    with postgres_room.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def history_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a history can be begun, for each kind of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "history.sqlite")
+    server = request.getfixturevalue("postgres_server")
+    return server.url(server.new_database())

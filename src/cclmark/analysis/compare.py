@@ -32,6 +32,7 @@ RUN_NOISE_SHARE = 0.003
 LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
 
 _NORMAL_975 = 1.959964
+_LARGEST_LOG = 709.0
 # Student's t, 97.5 %, by degrees of freedom from 1 on; beyond the table by Cornish and Fisher.
 _T_975 = (
     *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
@@ -151,7 +152,7 @@ def ratio_interval(
             return None
         error = 0.0
         for side in (before, after):
-            runs = (_run_noise(time_s) + (variance or 0.0) for time_s, variance in side)
+            runs = (run_noise_variance(time_s) + (variance or 0.0) for time_s, variance in side)
             error += math.fsum(runs) / len(side) ** 2
         reach = _NORMAL_975 * math.sqrt(error)
     else:
@@ -163,8 +164,13 @@ def ratio_interval(
         error = variance * (1 / len(before) + 1 / len(after))
         reach = student_975(freedom) * math.sqrt(error)
     ends = (difference, difference - reach, difference + reach)
-    ratio, low, high = map(math.exp, ends)
+    ratio, low, high = map(_exp, ends)
     return ratio, low, high, assumed
+
+
+def _exp(value: float) -> float:
+    """Infinite where the number is too large for the machine."""
+    return math.exp(value) if value < _LARGEST_LOG else math.inf
 
 
 def student_975(freedom: int) -> float:
@@ -181,9 +187,10 @@ def student_975(freedom: int) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _run_noise(time_s: float) -> float:
-    """The assumed variance of a median's logarithm from run to run."""
-    return (RUN_NOISE_S / time_s) ** 2 + RUN_NOISE_SHARE**2
+def run_noise_variance(time_s: float) -> float:
+    """The assumed variance of the logarithm of a median of ``time_s`` from run to run."""
+    share = RUN_NOISE_S / time_s
+    return share * share + RUN_NOISE_SHARE**2
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.analysis.compare import Compared, Side, compare
 from cclmark.cli.output import Output
+from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
 from cclmark.report.comparison import (
     Comparison,
@@ -23,8 +23,6 @@ from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import surroundings_changed
 
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%?", re.ASCII)
-
 
 def compare_journals(
     before: str, after: Sequence[str], format: str, output: Path | None, fail_if_slower: str | None
@@ -33,7 +31,7 @@ def compare_journals(
 
     Raises UsageError for journals that cannot be read or share nothing, OutputError.
     """
-    allowed = math.inf if fail_if_slower is None else _share(fail_if_slower)
+    allowed = math.inf if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     first = _side(before)
     comparisons = [_comparison(first, _side(text)) for text in after]
     written = Output(output)
@@ -61,14 +59,6 @@ def _slower_by(one: Compared, allowed_percent: float) -> bool:
     return (
         one.verdict == "slower" and one.ratio is not None and one.ratio >= 1 + allowed_percent / 100
     )
-
-
-def _share(text: str) -> float:
-    """Percent. Raises UsageError."""
-    read = _SHARE.fullmatch(text.strip())
-    if read is None:
-        raise UsageError(f"--fail-if-slower: cannot read {text!r}: write a share such as 5%")
-    return float(read[1])
 
 
 def _side(text: str) -> Side:

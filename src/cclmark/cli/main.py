@@ -15,6 +15,7 @@ from cclmark.cli.collective import commands
 from cclmark.cli.compare import compare_command
 from cclmark.cli.export import export_command
 from cclmark.cli.foreign import import_command
+from cclmark.cli.history import history_commands
 from cclmark.cli.info import info_command
 from cclmark.cli.options import SaysHelp
 from cclmark.cli.output import say
@@ -110,6 +111,7 @@ for _command in (
     references_command(),
     import_command(),
     export_command(),
+    history_commands(),
     info_command(),
 ):
     app.add_command(_command)

@@ -16,11 +16,10 @@ from cclmark.analysis.compare import (
     bands,
 )
 from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.text import format_time_us, plain
+from cclmark.report.things import flows_of, group_of, size_of
 
 _STYLES: dict[Verdict, str] = {
     "slower": "red",
@@ -52,7 +51,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     shown = _in_groups(comparison.found)
     group = ""
     for one in shown:
-        name = plain(_group(one))
+        name = plain(group_of(one.thing))
         if name != group:
             group = name
             head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
@@ -140,34 +139,13 @@ def assumption() -> str:
     )
 
 
-def _group(one: Compared) -> str:
-    return group_of(one.thing)
-
-
-def group_of(thing: Case | Transfer) -> str:
-    """What the rows of a table share. Not yet safe to print: it is of a journal."""
-    if not isinstance(thing, Case):
-        return f"{thing.measure} {thing.direction} {thing.means}"
-    words = [thing.operation, "" if thing.operation == "barrier" else thing.dtype]
-    words += [thing.reduction or "", "" if thing.root is None else f"root {thing.root}"]
-    words.append("" if thing.operation == "barrier" else thing.placement)
-    pair = "" if thing.pair is None else f" between ranks {thing.pair[0]} and {thing.pair[1]}"
-    return " ".join(filter(None, words)) + f"{pair} · {thing.ccl}, {thing.ranks} ranks"
-
-
 def _in_groups(found: Sequence[Compared]) -> list[Compared]:
     """Those with a ratio, each table's together, in the order in which tables begin."""
     groups: dict[str, list[Compared]] = {}
     for one in found:
         if one.ratio is not None:
-            groups.setdefault(_group(one), []).append(one)
+            groups.setdefault(group_of(one.thing), []).append(one)
     return [one for group in groups.values() for one in group]
-
-
-def _size(one: Compared) -> str:
-    if isinstance(one.thing, Case) and one.thing.operation == "barrier":
-        return "-"
-    return format_size(one.size_bytes)
 
 
 def _row(one: Compared, paint: Paint) -> str:
@@ -175,17 +153,9 @@ def _row(one: Compared, paint: Paint) -> str:
     assert one.after_s is not None
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
     verdict = "" if one.verdict == "no difference" else paint(one.verdict, _STYLES[one.verdict])
-    what = "" if isinstance(one.thing, Case) else f"  {plain(_flows(one))}"
-    return (
-        f"{_size(one):>10} {times} {one.ratio:>7.3f}  {_interval(one):<14} {verdict}{what}".rstrip()
-    )
-
-
-def _flows(one: Compared) -> str:
-    assert not isinstance(one.thing, Case)
-    flows = one.thing.flows
-    text = ", ".join(f"{start} to {end}" for start, end in flows[:2])
-    return text + (f" and {len(flows) - 2} more" if len(flows) > 2 else "")
+    what = f"  {plain(flows)}" if (flows := flows_of(one.thing)) else ""
+    figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
+    return f"{size_of(one.thing):>10} {figures} {verdict}{what}".rstrip()
 
 
 def _interval(one: Compared) -> str:
@@ -202,9 +172,10 @@ def _markdown_table(found: Sequence[Compared]) -> str:
     for one in found:
         assert one.before_s is not None
         assert one.after_s is not None
-        what = _group(one) if isinstance(one.thing, Case) else f"{_group(one)} {_flows(one)}"
+        what = f"{group_of(one.thing)} {flows_of(one.thing)}".rstrip()
         cells = [
-            *(escape(what), _size(one), format_time_us(one.before_s), format_time_us(one.after_s)),
+            *(escape(what), size_of(one.thing)),
+            *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
             "" if one.verdict == "no difference" else one.verdict,
         ]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from cclmark.analysis.reference_checks import Checked, below
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.comparison import group_of
 from cclmark.report.csv_format import csv_line
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.report.things import group_of
 
 _MOST_REASONS = 6
 _COLUMNS = (

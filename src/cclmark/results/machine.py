@@ -23,6 +23,7 @@ _KEPT_PREFIXES = (
     *("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "ASCEND_"),
     *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_"),
 )
+_DROPPED_NAMES = ("CCLMARK_HISTORY",)  # where runs are kept shapes none
 _KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
 # One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
@@ -44,6 +45,7 @@ def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
         readable(name): without_secrets(readable(value))
         for name, value in sorted(environment.items())
         if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
+        and name not in _DROPPED_NAMES
         and not is_of_one_start(name)
         and not names_secret(name)
     }

@@ -1,0 +1,102 @@
+"""What goes into a history and comes out of it, without a word of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+
+Thing = Case | Transfer
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs, and of their results which. What is empty does not choose.
+
+    ``machine`` and ``device`` are parts of names, in capitals or not; ``operation``, ``ccl`` and
+    ``label`` are whole names. ``since`` is the first moment and ``until`` the first one after, as
+    ``moment`` in cclmark.results.history.moments gives them. ``number`` is that of one run.
+    """
+
+    machine: str = ""
+    device: str = ""
+    operation: str = ""
+    ccl: str = ""
+    label: str = ""
+    since: str = ""
+    until: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as lists show it.
+
+    ``machine`` names hosts and devices, ``method`` what shapes figures: runs are held against each
+    other where both are the same. ``operations`` and ``ccls`` are what was measured. ``not_ok``:
+    how many results are neither ok nor skipped. ``exit_code`` is None for a run that did not end by
+    itself.
+    """
+
+    number: int
+    run_id: str
+    started_at: str
+    added_at: str
+    source: str
+    hostname: str
+    devices: str
+    machine: str
+    method: str
+    command: str
+    libraries: str
+    driver: str
+    cclmark_version: str
+    cases: int
+    not_ok: int
+    damaged_lines: int
+    exit_code: int | None
+    continues: str
+    operations: Sequence[str] = ()
+    ccls: Sequence[str] = ()
+    labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What there is to filter by: each value once, sorted."""
+
+    hostnames: Sequence[str]
+    devices: Sequence[str]
+    operations: Sequence[str]
+    ccls: Sequence[str]
+    labels: Sequence[str]
+
+
+Figure = tuple[int, float, float | None]
+
+
+@dataclass(frozen=True)
+class StoredSeries:
+    """One thing measured by one machine in one way, by runs from the oldest on.
+
+    A figure is the number of a run, a time in seconds and the half-width of its 95 % interval as a
+    share, None where unknown; a run with cycles has a figure for each.
+    """
+
+    thing: Thing
+    machine: str
+    method: str
+    clock: str
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came of adding a journal: the run, and whether it was there before."""
+
+    run_id: str
+    known: bool
+    replaced: bool = False
+    cases: int = 0

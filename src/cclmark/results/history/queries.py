@@ -1,0 +1,208 @@
+"""Everything that is read from the tables, each by as few statements as it takes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Table, func, select
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+from cclmark.results.history.model import (
+    Choices,
+    Figure,
+    RunFilter,
+    StoredRun,
+    StoredSeries,
+    Thing,
+)
+from cclmark.results.history.selection import runs_of, things_of
+from cclmark.results.history.tables import (
+    journals,
+    labels,
+    operations,
+    results,
+    runs,
+    things,
+)
+
+_UNSHOWN = ("digest", "size_bytes")
+_COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]
+_TIMES_S = (1e-15, 1e15)  # whatever is beyond was not measured
+_AT_ONCE = 500  # values in one list of a statement
+_CASES = msgspec.json.Decoder(Case)
+_TRANSFERS = msgspec.json.Decoder(Transfer)
+
+
+def listed(
+    connection: Connection, which: RunFilter, limit: int | None
+) -> tuple[list[StoredRun], int]:
+    """The newest ``limit`` runs, newest first, and how many there are in all."""
+    found = _runs(connection, which, limit)
+    total = len(found)
+    if limit is not None and total == limit:
+        query = select(func.count()).select_from(runs).where(*runs_of(which))
+        total = connection.scalar(query) or 0
+    numbers = [run.number for run in found]
+    measured = _of_runs(connection, operations, numbers)
+    marked = _of_runs(connection, labels, numbers)
+    return [
+        replace(
+            run,
+            operations=_column(measured.get(run.number, ()), 0),
+            ccls=_column(measured.get(run.number, ()), 1),
+            labels=_column(marked.get(run.number, ()), 0),
+        )
+        for run in found
+    ], total
+
+
+def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
+    """Number and id of the only run that is ``run`` or begins so.
+
+    ``name`` is the database's. Raises UsageError for none, or for several.
+    """
+    query = select(runs.c.number, runs.c.run_id)
+    exact = connection.execute(query.where(runs.c.run_id == run)).first()
+    if exact is not None:
+        return exact.number, exact.run_id
+    begin = runs.c.run_id.startswith(run, autoescape=True)
+    found = connection.execute(query.where(begin).order_by(runs.c.run_id).limit(4)).all()
+    if not run or not found:
+        raise UsageError(f"no run {run!r} is in the history {name}: see cclmark history list")
+    if len(found) > 1:
+        ids = ", ".join(row.run_id for row in found[:3]) + (", …" if len(found) > 3 else "")
+        raise UsageError(f"{run!r} could be any of {ids}: give more of it")
+    return found[0].number, found[0].run_id
+
+
+def content_of(connection: Connection, number: int) -> bytes:
+    """The journal of a run, as it was added."""
+    query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
+    unpacker = zlib.decompressobj()
+    pieces = [unpacker.decompress(part) for part in connection.scalars(query)]
+    return b"".join([*pieces, unpacker.flush()])
+
+
+def first_line_of(connection: Connection, number: int) -> bytes:
+    """The journal's header, of whose other lines no more is read than has to be."""
+    query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
+    unpacker = zlib.decompressobj()
+    line = b""
+    for part in connection.scalars(query):
+        waiting = part
+        while waiting and b"\n" not in line.lstrip():
+            line += unpacker.decompress(waiting, 1 << 16)
+            waiting = unpacker.unconsumed_tail
+    return line.lstrip().splitlines()[0]
+
+
+def choices_of(connection: Connection) -> Choices:
+    """What there is to filter by."""
+    columns = (runs.c.hostname, runs.c.devices, operations.c.operation, operations.c.ccl)
+    return Choices(
+        *(
+            list(connection.scalars(select(column).distinct().order_by(column)))
+            for column in (*columns, labels.c.label)
+        )
+    )
+
+
+def series_of(
+    connection: Connection, which: RunFilter
+) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
+    """All series of sound times, and their runs by number, from the oldest on: without what they
+    measured in words, and without labels.
+
+    Results that a run took over from one that is here too count once.
+    """
+    chosen = {run.number: run for run in reversed(_runs(connection, which, None))}
+    wanted = _things(connection, which)
+    figures = _gathered(_rows(connection, which), chosen)
+    places = {number: place for place, number in enumerate(chosen)}
+    series = []
+    for (number, machine, method), points in figures.items():
+        thing, clock = wanted[number]
+        points.sort(key=lambda point: places[point[0]])
+        series.append(StoredSeries(thing, machine, method, clock, points))
+    return series, chosen
+
+
+def _runs(connection: Connection, which: RunFilter, limit: int | None) -> list[StoredRun]:
+    """The runs themselves, newest first."""
+    query = select(*_COLUMNS).where(*runs_of(which))
+    query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
+    return [StoredRun(**row._mapping) for row in connection.execute(query)]
+
+
+def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
+    """Thing, run, whether carried, time and half-width of each sound result."""
+    columns = (results.c.thing, results.c.run, results.c.carried, results.c.time_s)
+    query = select(*columns, results.c.half_width).where(
+        results.c.status == "ok", results.c.time_s.between(*_TIMES_S)
+    )
+    if conditions := runs_of(which):
+        query = query.where(results.c.run.in_(select(runs.c.number).where(*conditions)))
+    if conditions := things_of(which):
+        query = query.where(results.c.thing.in_(select(things.c.number).where(*conditions)))
+    # As the driver gives them: there may be a hundred thousand, and each costs time.
+    cursor = connection.execute(query.order_by(results.c.thing, results.c.run)).cursor
+    assert cursor is not None
+    return cursor.fetchall()
+
+
+def _gathered(
+    rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun]
+) -> dict[tuple[int, str, str], list[Figure]]:
+    """The figures of each thing by machine and method."""
+    known = {run.run_id for run in chosen.values()}
+    twice = {run.number for run in chosen.values() if run.continues in known}
+    contexts: dict[tuple[str, str], int] = {}
+    numbers = {
+        run.number: contexts.setdefault((run.machine, run.method), len(contexts))
+        for run in chosen.values()
+    }
+    by_number: dict[tuple[int, int], list[Figure]] = {}
+    for thing, run, carried, time_s, half_width in rows:
+        if carried and run in twice:
+            continue
+        key = (thing, numbers[run])
+        points = by_number.get(key)
+        if points is None:
+            points = by_number[key] = []
+        points.append((run, time_s, half_width))
+    names = list(contexts)
+    return {(thing, *names[context]): points for (thing, context), points in by_number.items()}
+
+
+def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, str]]:
+    """The things by number, each with its clock."""
+    columns = (things.c.number, things.c.kind, things.c.clock, things.c.document)
+    found: dict[int, tuple[Thing, str]] = {}
+    for number, kind, clock, document in connection.execute(
+        select(*columns).where(*things_of(which))
+    ):
+        thing: Thing = (_CASES if kind == "case" else _TRANSFERS).decode(document)
+        found[number] = (thing, clock)
+    return found
+
+
+def _of_runs(
+    connection: Connection, table: Table, numbers: Sequence[int]
+) -> dict[int, list[tuple[str, ...]]]:
+    """The rows of a table by run."""
+    found: dict[int, list[tuple[str, ...]]] = {}
+    for first in range(0, len(numbers), _AT_ONCE):
+        query = select(table).where(table.c.run.in_(numbers[first : first + _AT_ONCE]))
+        for run, *texts in connection.execute(query):
+            found.setdefault(run, []).append(tuple(texts))
+    return found
+
+
+def _column(rows: Sequence[tuple[str, ...]], place: int) -> list[str]:
+    return sorted({row[place] for row in rows})

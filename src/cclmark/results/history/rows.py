@@ -1,0 +1,245 @@
+"""What a journal comes to as rows of the tables: plain values under the names of columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+from cclmark.results.history.model import Thing
+from cclmark.results.history.moments import stored_moment
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceDescription,
+    Header,
+    LibraryDescription,
+    Result,
+    Settings,
+    TransferResult,
+)
+
+Value = str | int | float | bool | None
+Row = dict[str, Value]
+
+# What shapes a time and is asked for by an option, with the words for it. How long and how often
+# is measured is none of it, nor whether outputs are checked.
+_METHOD = {
+    "timing": "{}",
+    "across_ranks": "{} over ranks",
+    "cache": "cache {}",
+    "registration": "registration {}",
+    "group": "groups of {}",
+    "graph_launches": "{} graph launches",
+    "through_host": "through the host",
+    "one_by_one": "one by one",
+    "inject": "with faults: {}",
+}
+_USUAL = {
+    "across_ranks": "max",
+    "cache": "cold",
+    "registration": "none",
+    "group": 1,
+    "graph_launches": 1,
+    "through_host": False,
+    "one_by_one": False,
+    "inject": [],
+}
+
+
+@dataclass(frozen=True)
+class JournalRows:
+    """The rows of a run. Each of ``results`` has the digest of its thing under ``thing``."""
+
+    run: Row
+    operations: Sequence[Row]
+    things: Sequence[Row]
+    results: Sequence[Row]
+
+
+def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
+    """The rows of a journal, which is ``content``. ``name`` is for messages.
+
+    Raises UsageError for one that does not say when it was.
+    """
+    header = journal.header
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        started_at = stored_moment(header.started_at)
+    except ValueError:
+        raise UsageError(
+            f"{name} began at no time that can be read: {header.started_at!r}"
+        ) from None
+    footer = journal.footer
+    everything: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+    run: Row = {
+        "run_id": _text(header.run_id) or digest[:32],
+        "digest": digest,
+        "size_bytes": len(content),
+        "source": _text(name),
+        "started_at": started_at,
+        "hostname": hostname_of(header),
+        "devices": devices_of(header),
+        "machine": machine_of(header),
+        "method": method_of(header.settings),
+        "command": _text(" ".join(header.command)),
+        "libraries": _text(", ".join(_library(one) for one in header.libraries)),
+        "driver": _text(_driver(header)),
+        "cclmark_version": _text(header.cclmark_version),
+        "cases": len(everything),
+        "not_ok": sum(one.status not in ("ok", "skipped", "unsupported") for one in everything),
+        "damaged_lines": journal.damaged_lines,
+        "exit_code": None if footer is None else footer.exit_code,
+        "continues": "" if header.continues is None else _text(header.continues.run_id),
+    }
+    things: dict[str, Row] = {}
+    results: list[Row] = []
+    for position, result in enumerate(_measured(journal)):
+        row = _result_row(result, position, _carried(header))
+        thing = result.case if isinstance(result, CaseResult) else result.transfer
+        row["thing"] = _add_thing(things, thing, _text(getattr(result.summary, "clock", "")))
+        results.append(row)
+    return JournalRows(run, _operations(journal), list(things.values()), results)
+
+
+def hostname_of(header: Header) -> str:
+    """All hosts of a run."""
+    machines = [host.machine for host in header.hosts] or [header.machine]
+    return _text(", ".join(machine.hostname for machine in machines))
+
+
+def devices_of(header: Header) -> str:
+    """The devices of a run: of each kind how many."""
+    kinds = Counter(map(_kind, header.devices))
+    return _text(", ".join(f"{number} × {kind}" for kind, number in kinds.items()))
+
+
+def machine_of(header: Header) -> str:
+    """What two runs share that were on one machine: its hosts and its devices."""
+    return f"{hostname_of(header)}: {devices_of(header)}"
+
+
+def method_of(settings: Settings) -> str:
+    """How was measured, as far as it shapes a time, in words."""
+    words = []
+    for name, text in _METHOD.items():
+        value = getattr(settings, name)
+        if value != _USUAL.get(name):
+            said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(text.format(said))
+    if settings.islands:
+        islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
+        words.append(f"islands {','.join(islands)}")
+    return _text(", ".join(words))
+
+
+def _library(library: LibraryDescription) -> str:
+    return f"{library.name} {library.version}".strip()
+
+
+def _kind(device: DeviceDescription) -> str:
+    return f"{device.name} ({device.runtime})"
+
+
+def _driver(header: Header) -> str:
+    if header.machine.vendor_driver:
+        return header.machine.vendor_driver
+    return ", ".join(dict.fromkeys(filter(None, (one.driver_version for one in header.devices))))
+
+
+def _measured(journal: Journal) -> Iterator[CaseResult | TransferResult]:
+    yield from journal.results
+    yield from journal.transfers
+
+
+def _carried(header: Header) -> int:
+    """How many of the first results were measured by the run that this one continues."""
+    return 0 if header.continues is None else header.continues.carried
+
+
+def _operations(journal: Journal) -> list[Row]:
+    found = dict.fromkeys(
+        [(one.case.operation, one.case.ccl) for one in journal.results]
+        + [("p2p", one.transfer.means) for one in journal.transfers]
+        + [("torch check", one.check.backend) for one in journal.checks]
+    )
+    texts = dict.fromkeys((_text(operation), _text(ccl)) for operation, ccl in found)
+    return [{"operation": operation, "ccl": ccl} for operation, ccl in texts]
+
+
+def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
+    """Adds the row of ``thing``, timed by ``clock``, if it is new, and returns its digest."""
+    document = msgspec.json.encode(thing)
+    kind = "case" if isinstance(thing, Case) else "transfer"
+    digest = hashlib.sha256(f"{kind} {clock} ".encode() + document).hexdigest()
+    if digest not in things:
+        things[digest] = {
+            "digest": digest,
+            "kind": kind,
+            "clock": clock,
+            "size_bytes": thing.size_bytes,
+            "document": _text(document.decode()),
+            **(_case_row(thing) if isinstance(thing, Case) else _transfer_row(thing)),
+        }
+    return digest
+
+
+def _case_row(case: Case) -> Row:
+    pair = case.pair or (None, None)
+    return {
+        "operation": _text(case.operation),
+        "ccl": _text(case.ccl),
+        "ranks": case.ranks,
+        "dtype": _text(case.dtype),
+        "reduction": None if case.reduction is None else _text(case.reduction),
+        "root": case.root,
+        "placement": case.placement,
+        "first": pair[0],
+        "second": pair[1],
+    }
+
+
+def _transfer_row(transfer: Transfer) -> Row:
+    pair = transfer.flows[0] if transfer.flows else (None, None)
+    return {
+        "operation": "p2p",
+        "ccl": _text(transfer.means),
+        "ranks": None,
+        "dtype": None,
+        "reduction": None,
+        "root": None,
+        "placement": None,
+        "first": pair[0],
+        "second": pair[1],
+    }
+
+
+def _result_row(result: CaseResult | TransferResult, position: int, carried: int) -> Row:
+    checked = result.verification
+    row: Row = {
+        "position": position,
+        "cycle": getattr(result, "cycle", 0),
+        "carried": position < carried,
+        "status": _text(result.status),
+        "reason": _text(result.reason),
+        "wrong": None if checked is None else checked.wrong,
+    }
+    summary = result.summary
+    for name in ("samples", "time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"):
+        row[name] = getattr(summary, name, None)
+    # All flows of a transfer together; no factor turns that into another bandwidth.
+    rate = getattr(summary, "bytes_per_s", None) or None
+    row["algbw_bytes_per_s"] = getattr(summary, "algbw_bytes_per_s", rate)
+    row["busbw_bytes_per_s"] = getattr(summary, "busbw_bytes_per_s", rate)
+    return row
+
+
+def _text(text: str) -> str:
+    """What every database takes: PostgreSQL knows no NUL, and neither knows a lone surrogate."""
+    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()

@@ -1,0 +1,201 @@
+"""Change points: how often noise is told as one, and how often a change is found."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS, changes, student_tails
+
+LARGE_S = 600e-6  # where a share of the time is what differs from run to run
+SMALL_S = 9e-6  # where a launch is
+SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
+
+
+def series(draw, runs, noise, *, base_s=LARGE_S, levels=()):
+    """``levels``: from which run on the time is which multiple of ``base_s``."""
+    found = []
+    for run in range(runs):
+        level = next((ratio for first, ratio in reversed(levels) if run >= first), 1.0)
+        log = math.log(base_s * level) + noise(draw) + draw.gauss(0, SAMPLES)
+        found.append((math.exp(log), SAMPLES**2))
+    return found
+
+
+def normal(deviation):
+    return lambda draw: draw.gauss(0, deviation)
+
+
+def heavy(deviation):
+    """Student's t with three degrees of freedom."""
+
+    def one(draw):
+        squares = sum(draw.gauss(0, 1) ** 2 for _ in range(3))
+        return deviation * draw.gauss(0, 1) / math.sqrt(squares / 3)
+
+    return one
+
+
+def two_levels(distance):
+    """What a process keeps that began with one of two levels of launches."""
+    return lambda draw: distance * draw.choice((0, 1))
+
+
+def alarms(trials, runs, noise, base_s=LARGE_S):
+    """The share of series without a change in which one is told."""
+    draw = random.Random(runs)
+    return sum(
+        bool(changes([series(draw, runs, noise, base_s=base_s)])[0]) for _ in range(trials)
+    ) / (trials)
+
+
+@pytest.mark.parametrize("runs", [6, 8, 12, 30, 100])
+@pytest.mark.parametrize("noise", [normal(0.003), normal(0.05), heavy(0.01)])
+def test_noise_is_rarely_told_as_a_change(runs, noise):
+    """The bound is 1 %; four standard errors of 1,000 trials are let pass."""
+    trials = 1000
+    allowed = FALSE_SHARE + 4 * math.sqrt(FALSE_SHARE * (1 - FALSE_SHARE) / trials)
+    assert alarms(trials, runs, noise) <= allowed
+
+
+@pytest.mark.parametrize("runs", [6, 8, 12, 30])
+def test_two_levels_of_launches_are_no_change_most_of_the_time(runs):
+    """Runs alike by luck: as methodology.md says, up to 3.5 % of such series."""
+    assert alarms(1000, runs, two_levels(0.19), SMALL_S) <= 0.05
+
+
+def test_a_few_runs_on_one_of_two_levels_are_what_is_assumed_of_launches():
+    assert alarms(1000, 6, two_levels(0.1), SMALL_S) <= 0.005
+    assert alarms(1000, 6, two_levels(0.1), LARGE_S) >= 0.015
+
+
+@pytest.mark.parametrize(("deviation", "least"), [(0.003, 0.99), (0.01, 0.75)])
+@pytest.mark.parametrize(
+    ("runs", "place"), [(6, 3), (8, 4), (12, 6), (20, 17), (50, 25), (100, 96)]
+)
+def test_a_step_of_five_percent_is_found(runs, place, deviation, least):
+    draw = random.Random(place)
+    found = 0
+    for _ in range(100):
+        (told,) = changes([series(draw, runs, normal(deviation), levels=[(place, 1.05)])])
+        found += any(abs(one.place - place) <= 1 for one in told)
+    assert found >= 100 * least
+
+
+def test_a_step_has_its_size_in_its_interval():
+    draw = random.Random(1)
+    inside = 0
+    for _ in range(200):
+        ((told,),) = changes([series(draw, 30, normal(0.003), levels=[(15, 1.05)])])
+        assert told.place == 15
+        assert told.chance <= FALSE_SHARE
+        inside += told.low <= 1.05 <= told.high
+    assert inside >= 180
+
+
+def test_what_was_taken_back_is_two_changes():
+    draw = random.Random(2)
+    (told,) = changes([series(draw, 60, normal(0.005), levels=[(30, 1.05), (37, 1.0)])])
+    assert [one.place for one in told] == [30, 37]
+    assert told[0].ratio == pytest.approx(1.05, rel=0.01)
+    assert told[1].ratio == pytest.approx(1 / 1.05, rel=0.01)
+
+
+def test_several_steps_are_told_in_their_order():
+    draw = random.Random(3)
+    levels = [(10, 1.1), (20, 1.3), (35, 0.9)]
+    (told,) = changes([series(draw, 50, normal(0.005), levels=levels)])
+    assert [one.place for one in told] == [10, 20, 35]
+
+
+def test_one_run_that_stands_out_is_no_change():
+    draw = random.Random(4)
+    for place in range(12):
+        points = series(draw, 12, normal(0.003))
+        points[place] = (points[place][0] * 3, SAMPLES**2)
+        assert changes([points]) == [[]]
+
+
+def test_many_series_share_the_bound():
+    """Of 2,000 series without a change hardly one is told of, and one that changed is found."""
+    draw = random.Random(5)
+    quiet = [series(draw, 20, normal(0.005)) for _ in range(2000)]
+    changed = series(draw, 20, normal(0.005), levels=[(10, 1.05)])
+    *still, last = changes([*quiet, changed])
+    assert [one.place for one in last] == [10]
+    assert sum(map(bool, still)) <= 1
+
+
+def test_a_change_beyond_noise_that_is_too_small_is_not_told():
+    draw = random.Random(6)
+    assert changes([series(draw, 100, normal(0.001), levels=[(50, 1.004)])]) == [[]]
+
+
+def test_small_messages_have_the_noise_that_is_assumed():
+    """Three runs and three more: at 9 us 10 % may be launches, at 600 us it is a change."""
+    draw = random.Random(7)
+    for base_s, count in ((SMALL_S, 0), (LARGE_S, 1)):
+        (told,) = changes([series(draw, 6, normal(0.002), base_s=base_s, levels=[(3, 1.1)])])
+        assert len(told) == count
+
+
+def test_too_few_runs_have_no_change():
+    assert changes([]) == []
+    points = [(1e-3, None), (1e-3, None), (1e-3, None), (2e-3, None), (2e-3, None)]
+    assert len(points) < LEAST_POINTS
+    assert changes([points, [], points[:1]]) == [[], [], []]
+
+
+def test_times_without_any_noise():
+    """A clock of few steps, and nothing known of samples."""
+    (told,) = changes([[(1e-3, None)] * 4 + [(2e-3, None)] * 4])
+    assert [one.place for one in told] == [4]
+    assert told[0].ratio == pytest.approx(2)
+    assert changes([[(1e-3, None)] * 50]) == [[]]
+
+
+TIMES = st.floats(1e-9, 1e3)
+POINTS = st.lists(st.tuples(TIMES, st.none() | st.floats(0, 1)), max_size=60)
+
+
+@given(st.lists(POINTS, max_size=4))
+def test_whatever_the_times_are(all_series):
+    found = changes(all_series)
+    assert len(found) == len(all_series)
+    for points, told in zip(all_series, found, strict=True):
+        places = [one.place for one in told]
+        assert places == sorted(set(places))
+        assert all(3 <= place <= len(points) - 3 for place in places)
+        assert all(one.low <= one.ratio <= one.high for one in told)
+
+
+def test_faster_is_the_mirror_of_slower():
+    draw = random.Random(8)
+    points = series(draw, 30, normal(0.005), levels=[(12, 1.1)])
+    ((slower,),) = changes([points])
+    ((faster,),) = changes([[(LARGE_S**2 / time_s, variance) for time_s, variance in points]])
+    assert faster.place == slower.place == 12
+    assert faster.ratio == pytest.approx(1 / slower.ratio)
+    assert (faster.low, faster.high) == (
+        pytest.approx(1 / slower.high),
+        pytest.approx(1 / slower.low),
+    )
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "known"),
+    [
+        (12.7062, 1, 0.05),
+        (2.2281, 10, 0.05),
+        (3.1693, 10, 0.01),
+        (8.6103, 4, 0.001),
+        (1.0, 5, 0.363217),
+        (0.0, 7, 1.0),
+        (1.959964, 10**6, 0.05),
+        (4.891638, 10**6, 1e-6),
+    ],
+)
+def test_tails_of_students_t(t, freedom, known):
+    assert student_tails(t, freedom) == pytest.approx(known, rel=2e-4)

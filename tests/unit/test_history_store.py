@@ -1,0 +1,571 @@
+"""The history as its users in Python see it, in SQLite and in PostgreSQL."""
+
+import dataclasses
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, insert, text
+
+from cclmark.analysis.trend import trends
+from cclmark.errors import MissingError, UsageError
+from cclmark.results.history import migrations
+from cclmark.results.history.database import Database, default_path
+from cclmark.results.history.migrations import migrate, version_of
+from cclmark.results.history.model import RunFilter
+from cclmark.results.history.moments import moment, stored_moment
+from cclmark.results.history.store import History
+from cclmark.results.history.tables import things
+from cclmark.results.journal import read_journal
+
+REPOSITORY = Path(__file__).parents[2]
+RESULTS = REPOSITORY / "benchmarks" / "results"
+RUNS = RESULTS / "h200x4" / "runs"
+GOLDEN = REPOSITORY / "tests" / "golden" / "sample.jsonl"
+EVERYTHING = RunFilter()
+
+
+def content(name):
+    return (RUNS / f"{name}.jsonl").read_bytes()
+
+
+def changed(name, **fields):
+    """A journal with other values in its header, which then has no checksum."""
+    first, rest = content(name).split(b"\n", 1)
+    header = json.loads(first)
+    header.pop("crc32", None)
+    return json.dumps({**header, **fields}).encode() + b"\n" + rest
+
+
+def rewritten(name, **values):
+    """A journal whose cases have other values in the fields of these names, as bytes."""
+    first, *others = content(name).splitlines()
+    found = [first]
+    for line in others:
+        bare = re.sub(rb',"crc32":"[0-9a-f]{8}"\}$', b"}", line)
+        for field, value in values.items():
+            bare = re.sub(
+                rb'"%s":[^,}]+' % field.encode(), b'"%s":%s' % (field.encode(), value), bare
+            )
+        found.append(bare)
+    return b"\n".join(found)
+
+
+def dump(history):
+    """All that lists say, and all figures."""
+    found, _ = history.runs(EVERYTHING)
+    series, _ = history.series(EVERYTHING)
+    return found, [dataclasses.astuple(one) for one in series]
+
+
+@pytest.fixture
+def history(history_place):
+    return History(history_place)
+
+
+@pytest.fixture
+def filled(history):
+    """The eight runs of one command, and two of others."""
+    for number in range(1, 9):
+        history.add(content(f"default-{number}"), f"default-{number}", ["night", f"n{number % 2}"])
+    history.add(content("ctas8"), "ctas8")
+    history.add((RESULTS / "h200x4" / "p2p.jsonl").read_bytes(), "p2p", ["links"])
+    return history
+
+
+class TestAdding:
+    def test_a_journal_comes_out_as_it_went_in(self, history):
+        for file in [GOLDEN, *sorted(RESULTS.rglob("*.jsonl"))]:
+            was = file.read_bytes()
+            added = history.add(was, str(file))
+            assert not added.known
+            assert history.content(added.run_id) == was
+
+    def test_schemas_from_the_first_one_on(self, history):
+        """Each version's real lines: every case and every transfer has a row."""
+        versions = {
+            1: GOLDEN,
+            2: RESULTS / "h200x4" / "p2p.jsonl",
+            3: RESULTS / "h200x4" / "collectives.jsonl",
+            4: RUNS / "default-1.jsonl",
+        }
+        for version, file in versions.items():
+            lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+            assert lines[0]["schema_version"] == version
+            run_id = history.add(file.read_bytes(), str(file)).run_id
+            stored = history.run(run_id)
+            assert stored.cases == sum(one["type"] in ("case", "transfer") for one in lines)
+            assert stored.damaged_lines == 0
+            sound = [one for one in lines if one.get("status") == "ok" and "summary" in one]
+            series, _ = history.series(RunFilter(number=stored.number))
+            assert sum(len(one.figures) for one in series) == len(sound)
+            times = sorted(time_s for one in series for _, time_s, _ in one.figures)
+            assert times == pytest.approx(sorted(one["summary"]["time_s"] for one in sound))
+
+    def test_a_journal_without_a_footer(self, history):
+        short = b"\n".join(content("default-1").split(b"\n")[:10])
+        run_id = history.add(short, "short").run_id
+        stored = history.run(run_id)
+        assert (stored.exit_code, stored.cases) == (None, 9)
+        assert history.content(run_id) == short
+
+    def test_twice_changes_nothing(self, filled):
+        before = dump(filled)
+        added = filled.add(content("default-3"), "elsewhere", ["other"])
+        assert added.known
+        assert dump(filled) == before
+
+    def test_a_run_that_went_on_replaces_its_beginning_when_asked(self, history):
+        whole = content("default-1")
+        short = b"\n".join(whole.split(b"\n")[:10])
+        run_id = history.add(short, "short", ["night"]).run_id
+        with pytest.raises(UsageError, match="--replace"):
+            history.add(whole, "whole")
+        assert history.content(run_id) == short
+        assert history.add(whole, "whole", replace=True).replaced
+        assert history.content(run_id) == whole
+        stored, total = history.runs(EVERYTHING)
+        assert total == 1
+        assert (stored[0].exit_code, stored[0].labels) == (0, ["night"])
+
+    def test_a_run_without_a_name_is_known_by_its_content(self, history):
+        first = history.add(changed("default-1", run_id=""), "one")
+        second = history.add(changed("default-2", run_id=""), "two")
+        assert first.run_id != second.run_id
+        assert history.add(changed("default-1", run_id=""), "again").known
+
+    @pytest.mark.parametrize(
+        "wrong", [b"", b"# nThread 1\n", b'{"type":"header"', b"\x00\xff", b"{}\n"]
+    )
+    def test_what_is_no_journal(self, history, wrong):
+        history.begin()
+        with pytest.raises(UsageError, match="file"):
+            history.add(wrong, "file")
+        assert history.runs(EVERYTHING) == ([], 0)
+
+    def test_one_that_began_at_no_time(self, history):
+        for text_of_time in ("", "yesterday", "2026-13-01T00:00:00"):
+            with pytest.raises(UsageError, match="no time"):
+                history.add(changed("default-1", started_at=text_of_time), "file")
+
+    def test_results_that_another_run_measured_count_once(self, history):
+        first = history.add(content("default-1"), "first")
+        continues = {"run_id": first.run_id, "path": "first", "carried": 20}
+        history.add(changed("default-1", run_id="second", continues=continues), "second")
+        series, _ = history.series(EVERYTHING)
+        assert sorted(len(one.figures) for one in series) == [1] * 20 + [2] * 6
+        history.remove([history.run(first.run_id).number])
+        series, _ = history.series(EVERYTHING)
+        assert [len(one.figures) for one in series] == [1] * 26
+
+
+class TestLooking:
+    def test_filters(self, filled):
+        def names(**chosen):
+            return sorted(run.source for run in filled.runs(RunFilter(**chosen))[0])
+
+        assert len(names()) == 10
+        assert names(operation="p2p") == names(label="links") == ["p2p"]
+        assert len(names(ccl="nccl")) == 9
+        assert names(ccl="ncc") == []
+        assert len(names(label="n1")) == 4
+        assert len(names(device="h200", machine="H200-HOST")) == 10
+        assert names(device="%") == names(machine="_") == []
+        assert names(since=moment("2026-11-22T05:01:06"), ccl="nccl") == ["ctas8"]
+        assert names(until=moment("2026-11-22T05:00:39")) == ["default-1", "p2p"]
+
+    def test_the_newest_come_first_and_the_others_are_counted(self, filled):
+        found, total = filled.runs(RunFilter(label="night"), 3)
+        assert total == 8
+        assert [run.source for run in found] == ["default-8", "default-7", "default-6"]
+        assert filled.runs(RunFilter(label="night"), 8)[1] == 8
+
+    def test_a_run_by_the_beginning_of_its_id(self, filled):
+        run_id = "fa3d6a0ec1c84c559bb0eb9291906219"
+        assert filled.run("fa3d").run_id == filled.run(run_id).run_id == run_id
+        for wrong in ("", "zzz", "%", "fa3d_", run_id + "0"):
+            with pytest.raises(UsageError, match="no run"):
+                filled.run(wrong)
+        filled.add(changed("default-1", run_id="fa3d"), "short name")
+        assert filled.run("fa3d").source == "short name"
+        with pytest.raises(UsageError, match="could be any of fa3d, fa3d6a0e"):
+            filled.run("fa3")
+
+    def test_choices(self, filled):
+        found = filled.choices()
+        assert found.hostnames == ["h200-host"]
+        assert found.devices == ["4 × NVIDIA H200 (cuda)"]
+        assert "p2p" in found.operations
+        assert "nccl" in found.ccls
+        assert found.labels == ["links", "n0", "n1", "night"]
+
+    def test_series_are_those_of_the_journals(self, filled):
+        series, runs = filled.series(RunFilter(label="night"))
+        assert len(series) == 26
+        journals = [read_journal(RUNS / f"default-{number}.jsonl") for number in range(1, 9)]
+        for one in series:
+            want = [
+                (result.summary.time_s, result.summary.half_width)
+                for journal in journals
+                for result in journal.results
+                if result.case == one.thing
+            ]
+            assert [figure[1:] for figure in one.figures] == want
+            assert [runs[number].source for number, _, _ in one.figures] == [
+                f"default-{number}" for number in range(1, 9)
+            ]
+
+    def test_what_was_measured_in_another_way_is_another_series(self, filled):
+        settings_of = json.loads(content("default-1").split(b"\n")[0])["settings"]
+        blocking = {**settings_of, "timing": "blocking"}
+        filled.add(changed("default-1", run_id="b", settings=blocking), "blocking")
+        precise = {**settings_of, "precision": 0.01, "check": 3}
+        filled.add(changed("default-1", run_id="p", settings=precise), "precise")
+        series, _ = filled.series(RunFilter(operation="all_reduce"))
+        assert sorted({(one.method, len(one.figures)) for one in series}) == [
+            ("blocking", 1),
+            ("throughput", 10),
+        ]
+
+    def test_transfers_have_series_too(self, filled):
+        series, _ = filled.series(RunFilter(operation="p2p"))
+        assert {type(one.thing).__name__ for one in series} == {"Transfer"}
+
+    def test_headers_are_those_of_the_journals(self, filled):
+        found, _ = filled.runs(EVERYTHING)
+        headers = filled.headers([run.number for run in found])
+        for run in found:
+            assert headers[run.number] == filled.journal(run.run_id).header
+
+    def test_threads_share_a_history(self, filled):
+        answers = []
+
+        def look():
+            answers.append(filled.runs(EVERYTHING)[1])
+
+        threads = [threading.Thread(target=look) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert answers == [10] * 8
+
+
+class TestRemoving:
+    def test_what_is_left_is_what_was(self, filled):
+        keep, _ = filled.runs(RunFilter(label="n1"))
+        gone, _ = filled.runs(RunFilter(label="n0"))
+        before, _ = filled.series(RunFilter(label="n1"))
+        filled.remove([run.number for run in gone])
+        assert filled.runs(RunFilter(label="night"))[0] == keep
+        assert filled.series(RunFilter(label="n1"))[0] == before
+        with pytest.raises(UsageError, match="no run"):
+            filled.content(gone[0].run_id)
+
+    def test_all_and_nothing_is_left(self, filled, history_place):
+        found, _ = filled.runs(EVERYTHING)
+        filled.remove([run.number for run in found])
+        with Database(history_place).reading() as connection:
+            for table in migrations.metadata.tables:
+                rows = connection.scalar(text(f"SELECT count(*) FROM {table}"))
+                assert rows == (1 if table == "cclmark_schema" else 0), table
+
+    def test_none(self, filled):
+        filled.remove([])
+        assert filled.runs(EVERYTHING)[1] == 10
+
+
+HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
+
+
+class TestHostileJournals:
+    def test_text_stays_text(self, history):
+        header = json.loads(content("default-1").split(b"\n")[0])
+        machine = {**header["machine"], "hostname": HOSTILE}
+        devices = [{**one, "name": HOSTILE} for one in header["devices"]]
+        wrong = changed(
+            *("default-1",),
+            run_id=HOSTILE,
+            machine=machine,
+            devices=devices,
+            command=[HOSTILE, "\x00"],
+            libraries=[{"name": HOSTILE, "version": HOSTILE, "path": HOSTILE}],
+        ).replace(b'"operation":"all_reduce"', b'"operation":"x\'; DROP--\\u0000"')
+        added = history.add(wrong, HOSTILE, ["'; --"])
+        stored = history.run(added.run_id)
+        assert history.content(added.run_id) == wrong
+        assert "DROP TABLE" in stored.hostname
+        assert "\x00" not in stored.hostname + stored.devices + stored.command + stored.source
+        assert history.runs(RunFilter(label="'; --"))[1] == 1
+        assert history.runs(RunFilter(operation=stored.operations[0]))[1] == 1
+        assert history.runs(RunFilter(machine="x'; drop"))[1] == 1
+        assert len(history.series(EVERYTHING)[0]) == 26
+
+    def test_numbers_at_the_ends_of_what_a_journal_may_hold(self, history):
+        huge = b"%d" % ((1 << 63) - 1)
+        wrong = rewritten("default-1", size_bytes=huge, time_s=b"1e100", count=b"-" + huge)
+        added = history.add(wrong, "huge")
+        series, _ = history.series(EVERYTHING)
+        assert history.run(added.run_id).damaged_lines == 0
+        assert series == []
+        history.add(rewritten("default-2", size_bytes=huge, half_width=b"1e100"), "wide")
+        series, _ = history.series(EVERYTHING)
+        assert {one.thing.size_bytes for one in series} == {(1 << 63) - 1}
+        assert len(trends(series)) == 26
+
+    def test_times_that_are_none_have_no_series(self, history):
+        added = history.add(rewritten("default-1", time_s=b"-1.0"), "negative")
+        assert history.run(added.run_id).damaged_lines == 0
+        assert history.series(EVERYTHING)[0] == []
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.tuples(st.integers(0, 27), st.binary(max_size=30)), min_size=1, max_size=4))
+def test_a_damaged_journal_is_kept_or_refused_whole(tmp_path_factory, damage):
+    """Whatever is in the lines: either all of it is kept, or a message says why not."""
+    lines = content("default-1").splitlines()
+    for place, piece in damage:
+        middle = len(lines[place]) // 2
+        lines[place] = lines[place][:middle] + piece + lines[place][middle + len(piece) :]
+    wrong = b"\n".join(lines)
+    history = History(str(tmp_path_factory.mktemp("damaged") / "history.sqlite"))
+    history.begin()
+    try:
+        added = history.add(wrong, "damaged")
+    except UsageError:
+        assert history.runs(EVERYTHING) == ([], 0)
+    else:
+        assert history.content(added.run_id) == wrong
+        history.series(EVERYTHING)
+
+
+class TestVersions:
+    """Whatever version the tables have, nobody loses anything by it."""
+
+    def test_an_empty_database_gets_the_newest(self, history_place):
+        database = Database(history_place)
+        with database.writing() as connection:
+            assert version_of(connection) == 0
+            assert migrate(connection, "x") == 0
+            assert version_of(connection) == len(migrations.MIGRATIONS)
+            assert migrate(connection, "x") == len(migrations.MIGRATIONS)
+
+    def test_an_older_one_is_brought_up_to_date(self, history_place, monkeypatch):
+        """Tables of version 1 with a run in them, and a program that knows one version more."""
+        History(history_place).add(content("default-1"), "default-1")
+
+        def with_notes(connection: Connection) -> None:
+            connection.execute(text("ALTER TABLE cclmark_runs ADD COLUMN note TEXT"))
+
+        steps = (*migrations.MIGRATIONS, with_notes)
+        monkeypatch.setattr("cclmark.results.history.store.MIGRATIONS", steps)
+        monkeypatch.setattr(migrate, "__defaults__", (steps,))
+        monkeypatch.setattr(migrations.refuse_newer, "__defaults__", (len(steps),))
+        with pytest.raises(MissingError, match="older schema 1"):
+            History(history_place, read_only=True).runs(EVERYTHING)
+        for _ in range(2):
+            assert History(history_place).runs(EVERYTHING)[1] == 1
+            with Database(history_place).reading() as connection:
+                assert version_of(connection) == 2
+                assert connection.execute(text("SELECT note FROM cclmark_runs")).all() == [(None,)]
+
+    def test_a_step_that_fails_leaves_all_as_it_was(self, history_place):
+        History(history_place).add(content("default-1"), "default-1")
+
+        def broken(connection: Connection) -> None:
+            connection.execute(text("ALTER TABLE cclmark_runs ADD COLUMN note TEXT"))
+            connection.execute(text("DELETE FROM cclmark_results"))
+            raise RuntimeError("power failure")
+
+        database = Database(history_place)
+        with pytest.raises(RuntimeError), database.writing() as connection:
+            migrate(connection, "x", (*migrations.MIGRATIONS, broken))
+        assert len(History(history_place).series(EVERYTHING)[0]) == 26
+        with database.reading() as connection:
+            assert version_of(connection) == 1
+            names = connection.execute(text("SELECT * FROM cclmark_runs")).keys()
+            assert "note" not in names
+
+    def test_a_newer_one_is_refused(self, history_place):
+        History(history_place).begin()
+        with Database(history_place).writing() as connection:
+            connection.execute(text("UPDATE cclmark_schema SET version = 99"))
+        history = History(history_place)
+        for act in (
+            lambda: history.runs(EVERYTHING),
+            lambda: history.add(content("default-1"), "x"),
+            lambda: history.remove([1]),
+        ):
+            with pytest.raises(UsageError, match=r"schema 99.*update cclmark"):
+                act()
+
+    def test_nothing_is_made_by_looking(self, tmp_path):
+        place = tmp_path / "history.sqlite"
+        with pytest.raises(MissingError, match="there is no history"):
+            History(str(place)).runs(EVERYTHING)
+        assert not place.exists()
+        place.touch()
+        with pytest.raises(MissingError, match="no history yet"):
+            History(str(place)).runs(EVERYTHING)
+        assert place.read_bytes() == b""
+
+
+class TestDatabases:
+    def test_one_that_was_opened_to_look(self, filled, history_place):
+        looking = History(history_place, read_only=True)
+        assert looking.runs(EVERYTHING)[1] == 10
+        with pytest.raises(UsageError, match="to be read only"):
+            looking.remove([1])
+        assert looking.runs(EVERYTHING)[1] == 10
+
+    def test_a_failure_in_the_middle_adds_nothing(self, filled, history_place):
+        before = dump(filled)
+        with pytest.raises(RuntimeError), Database(history_place).writing() as connection:
+            connection.execute(text("DELETE FROM cclmark_results"))
+            raise RuntimeError("killed")
+        assert dump(filled) == before
+
+    def test_looking_cannot_change_anything(self, filled, history_place):
+        with (
+            pytest.raises((MissingError, UsageError), match=r"read-only|may not write"),
+            Database(history_place).reading() as connection,
+        ):
+            connection.execute(insert(things).values(digest="x"))
+
+    def test_a_locked_one_is_waited_for_and_then_told(self, filled, history_place):
+        other = Database(history_place, busy_s=1)
+        with (
+            Database(history_place).writing(),
+            pytest.raises(MissingError, match="locked by another process for more than 1 s"),
+            other.writing(),
+        ):
+            pass
+
+    def test_a_file_of_something_else_is_left_alone(self, tmp_path):
+        place = tmp_path / "places.sqlite"
+        with sqlite3.connect(place) as connection:
+            connection.execute("CREATE TABLE bookmarks (url TEXT)")
+        connection.close()
+        was = place.read_bytes()
+        with pytest.raises(UsageError, match=r"database of something else.*bookmarks"):
+            History(str(place)).begin()
+        assert place.read_bytes() == was
+
+    def test_processes_add_at_the_same_time(self, history_place):
+        """Each adds all of them, in another order: each run is there once."""
+        code = (
+            "import sys; from pathlib import Path\n"
+            "from cclmark.results.history.store import History\n"
+            "history = History(sys.argv[1])\n"
+            "for name in sys.argv[2:]: history.add(Path(name).read_bytes(), name)\n"
+        )
+        files = [str(RUNS / f"default-{number}.jsonl") for number in range(1, 9)]
+        orders = (files, files[::-1], files[4:] + files[:4])
+        processes = [
+            subprocess.Popen([sys.executable, "-c", code, history_place, *order], stderr=-1)
+            for order in orders
+        ]
+        told = [process.communicate(timeout=60)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0, 0], told
+        history = History(history_place)
+        assert history.runs(EVERYTHING)[1] == 8
+        series, _ = history.series(EVERYTHING)
+        assert [len(one.figures) for one in series] == [8] * 26
+
+    def test_the_default_lies_with_the_users_data(self, monkeypatch):
+        monkeypatch.setenv("XDG_DATA_HOME", "/data")
+        assert default_path() == Path("/data/cclmark/history.sqlite")
+        for nothing in ("", "relative"):
+            monkeypatch.setenv("XDG_DATA_HOME", nothing)
+            assert default_path() == Path.home() / ".local/share/cclmark/history.sqlite"
+
+        def nowhere():
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", nowhere)
+        with pytest.raises(MissingError, match="name a file with --db"):
+            default_path()
+
+    @pytest.mark.parametrize(
+        "wrong",
+        ["mysql://u@h/d", "sqlite://", "postgresql://u:s3cr3t@h:port/d", "://", "oracle://x"],
+    )
+    def test_addresses_that_are_none(self, wrong):
+        with pytest.raises(UsageError) as caught:
+            Database(wrong)
+        assert "s3cr3t" not in str(caught.value)
+
+    def test_names_of_files_are_names(self, tmp_path):
+        """Whatever SQLite would read into one."""
+        odd = tmp_path / "a?mode=memory&b#c%20d'"
+        odd.mkdir()
+        place = odd / "history.sqlite"
+        History(str(place)).add(content("default-1"), "x")
+        assert place.stat().st_size > 10_000
+        History(f"sqlite:///{tmp_path}/other.sqlite").begin()
+        assert (tmp_path / "other.sqlite").exists()
+        assert not os.environ.get("PGPASSWORD")
+
+
+class TestMoments:
+    @pytest.mark.parametrize(
+        ("said", "kept"),
+        [
+            ("2026-11-22T05:00:36.664+00:00", "2026-11-22T05:00:36.664Z"),
+            ("2026-11-22T05:00:36Z", "2026-11-22T05:00:36.000Z"),
+            ("2026-11-22T06:00:36+02:00", "2026-11-22T04:00:36.000Z"),
+            ("2026-11-22", "2026-11-22T00:00:00.000Z"),
+        ],
+    )
+    def test_times_are_kept_as_utc(self, said, kept):
+        assert stored_moment(said) == moment(said) == kept
+
+    def test_until_includes_the_day(self):
+        assert moment("2026-11-22", after=True) == "2026-11-23T00:00:00.000Z"
+        assert moment("2026-11-22T05:00", after=True) == "2026-11-22T05:00:00.001Z"
+
+    @pytest.mark.parametrize("wrong", ["", "yesterday", "2026-02-30", "9999-12-31", "0001-01-01"])
+    def test_what_is_no_time(self, wrong):
+        if wrong.startswith("0001"):
+            with pytest.raises(UsageError, match="cannot read the time"):
+                moment("0001-01-01T00:00+14:00")
+        else:
+            with pytest.raises(UsageError, match="cannot read the time"):
+                moment(wrong, after=True)
+
+    @given(st.datetimes(timezones=st.timezones()), st.datetimes(timezones=st.timezones()))
+    def test_their_order_is_that_of_time(self, one, other):
+        try:
+            kept = [stored_moment(time.isoformat()) for time in (one, other)]
+        except ValueError:
+            return
+        if abs((one - other).total_seconds()) >= 0.001:
+            assert (kept[0] < kept[1]) == (one < other)
+
+
+def test_importing_the_model_brings_no_sql():
+    """Reports and other commands import it, and must not pay for a database."""
+    code = "import sys, cclmark.results.history.model, cclmark.report.trend, cclmark.cli.main; "
+    code += "print('sqlalchemy' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
+
+
+def test_structures_of_the_store_are_plain(filled):
+    """A web page or a program makes JSON of them."""
+    found, _ = filled.runs(EVERYTHING, 1)
+    assert json.loads(msgspec.json.encode(found))[0]["source"] == found[0].source
+    assert json.loads(msgspec.json.encode(filled.choices()))["hostnames"] == ["h200-host"]
