@@ -138,7 +138,7 @@ def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
     told = cclmark("report", COPIES, "--svg", "file", code=2)
     assert "cannot make file: File exists" in told.err
     told = cclmark("report", COPIES, "-o", ".", code=2)
-    assert "it is a directory" in told.err
+    assert "cannot write .: Is a directory" in told.err
     told = cclmark("report", COPIES, "-o", "/dev/full", code=3)
     assert "cannot write /dev/full: No space left on device" in told.err
 

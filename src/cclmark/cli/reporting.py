@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.cli.atomic import write_whole
 from cclmark.cli.referencing import usual_references
-from cclmark.cli.replacing import replace_file
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
@@ -36,7 +36,7 @@ def report_journals(
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
         path = output or Path(f"{Path(_path_of(journals[0])).stem}.html")
-        replace_file(path, render(page_of(runs, title or "")).encode())
+        write_whole(path, render(page_of(runs, title or "")).encode())
         print(f"cclmark: report {path}", file=sys.stderr)
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
@@ -55,7 +55,7 @@ def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
     except OSError as error:
         raise UsageError(f"cannot make {directory}: {error.strerror}") from None
     for chart in charts:
-        replace_file(directory / f"{_file_name(chart.key)}.{format}", picture(chart, format))
+        write_whole(directory / f"{_file_name(chart.key)}.{format}", picture(chart, format))
     print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
 
 
