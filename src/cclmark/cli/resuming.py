@@ -82,9 +82,11 @@ class Resumed:
         """What the user should know of rows that this run did not measure."""
         carried = len(self.remainder.carried)
         unfit = self.remainder.misplaced + self.damaged_lines
+        words = "result" if carried == 1 else "results"
         found = [
-            f"{carried} result{'s' * (carried != 1)} of {self.path}, begun {self.header.started_at}"
-            f", are kept; {len(self.remainder.pending)} still had to be measured"
+            f"{carried} {words} of {self.path}, begun {self.header.started_at}, "
+            f"{'is' if carried == 1 else 'are'} kept; {len(self.remainder.pending)} still had to "
+            "be measured"
         ]
         if unfit:
             found.append(f"{unfit} line{'s' * (unfit != 1)} of {self.path} cannot be used")
