@@ -39,7 +39,7 @@ def main() -> None:
         runs = [RESULTS / "runs" / f"{one}.jsonl" for one in ("default-1", "ctas8")]
         cclmark("compare", *runs, "--format", "html", "-O", comparison)
         cclmark("report", "--svg", directory, journals / "pairs.jsonl")
-        for chart in ("pairs-all_reduce-bandwidth-134217728", "pairs-bandwidth"):
+        for chart in ("pairs-all_reduce-bandwidth-128-mib", "pairs-bandwidth"):
             shutil.copy(directory / f"{chart}.svg", HERE / f"{chart}.svg")
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

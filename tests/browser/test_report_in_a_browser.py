@@ -78,9 +78,11 @@ def test_hovering_over_a_point_tells_its_figures(seen, pages):
 
 def test_a_cell_of_a_heat_map_tells_its_link(seen, pages):
     seen.open(pages["copies"])
-    figure = seen.page.locator("figure[data-chart=p2p-00-bandwidth]")
+    figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
     figure.scroll_into_view_if_needed()
-    seen.page.wait_for_selector("figure[data-chart=p2p-00-bandwidth][data-drawn=yes]")
+    seen.page.wait_for_selector(
+        "figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib][data-drawn=yes]"
+    )
     box = figure.locator(".heatmaplayer image, .heatmaplayer .hm").first.bounding_box()
     seen.page.mouse.move(box["x"] + box["width"] * 0.375, box["y"] + box["height"] * 0.125)
     text = figure.locator(".hovertext").first.text_content(timeout=10_000)
@@ -107,7 +109,7 @@ def test_the_axis_can_be_changed_by_keyboard(seen, pages):
 
 def test_what_a_chart_shows_is_there_as_a_table_too(seen, pages):
     seen.open(pages["copies"])
-    figure = seen.page.locator("figure[data-chart=p2p-00-bandwidth]")
+    figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
     figure.get_by_text("Values").click()
     rows = figure.locator("tbody tr")
     assert rows.nth(0).locator("td, th").all_text_contents() == [
@@ -124,8 +126,8 @@ def test_the_table_is_filtered_sorted_and_handed_out(seen, pages):
         for one in COLLECTIVES.results
     )
     assert page.locator("#count").text_content() == f"{count} of {len(COLLECTIVES.results)} rows"
-    page.get_by_role("button", name="time us").click()
-    column = page.locator("#cases thead th").all_text_contents().index("time us")
+    page.get_by_role("button", name="time µs").click()
+    column = page.locator("#cases thead th").all_text_contents().index("time µs")
     cells = page.locator(f"#cases tbody td:nth-child({column + 1})").all_text_contents()
     times = [float(cell) for cell in cells]
     assert times == sorted(times)

@@ -6,12 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.collectives import collective_charts
 from cclmark.report.charts.model import Boxes, Chart, Heat, Lines, Series
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.pictures import picture
-from cclmark.report.charts.transfers import connections, transfer_charts
+from cclmark.report.charts.transfers import transfer_charts
 from cclmark.results.journal import read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -107,6 +108,54 @@ def test_a_slow_rank_has_a_row_that_says_so():
     assert "rank 2" in chart.says
 
 
+def test_a_rank_that_is_slow_at_one_size_is_shown_among_hundreds():
+    def change(result):
+        factor = 6 if result.case.size_bytes == 8 << 20 else 1
+        rows = [
+            [row[0] * (factor if rank == 17 else 1) for rank in range(300)]
+            for row in result.samples.device_s
+        ]
+        samples = msgspec.structs.replace(result.samples, device_s=rows)
+        return msgspec.structs.replace(result, samples=samples)
+
+    chart = charts_of(with_results(COLLECTIVES, change))["ranks"]
+    assert "rank 17 with +500.0 % at 8 MiB" in chart.says
+    assert "out-of-place · rank 17" in chart.rows
+
+
+def test_a_late_rank_is_told_beside_its_short_times():
+    def change(result):
+        rows = [[*row[:2], row[2] / 4, row[3]] for row in result.samples.device_s]
+        return msgspec.structs.replace(
+            result,
+            samples=msgspec.structs.replace(result.samples, device_s=rows),
+            summary=msgspec.structs.replace(result.summary, late_rank=2),
+        )
+
+    chart = charts_of(with_results(COLLECTIVES, change))["ranks"]
+    assert "rank 2 with -7" in chart.says
+    assert any("comes late is busy for less time" in note for note in chart.notes)
+    assert any(note.startswith("rank 2 comes late in ") for note in chart.notes)
+    assert charts_of(COLLECTIVES, "gather")["ranks"].notes[-1].startswith("ranks do not do the")
+
+
+def test_other_numbers_of_ranks_have_curves_of_their_own():
+    first = next(one for one in COLLECTIVES.results if one.case.size_bytes == 2 << 20)
+    results = []
+    for ranks, time_s in ((2, 10e-6), (4, 20e-6), (8, 40e-6)):
+        case = msgspec.structs.replace(first.case, ranks=ranks)
+        summary = msgspec.structs.replace(first.summary, time_s=time_s)
+        results.append(msgspec.structs.replace(first, case=case, summary=summary))
+    runs = [Run("run", type(COLLECTIVES)(COLLECTIVES.header, results))]
+    (group,) = groups_of(runs)
+    times = collective_charts(group, "all_reduce", runs)[1]
+    assert [(one.name, one.y) for one in times.series] == [
+        ("2 ranks", [pytest.approx(10)]),
+        ("4 ranks", [pytest.approx(20)]),
+        ("8 ranks", [pytest.approx(40)]),
+    ]
+
+
 def test_of_very_many_ranks_the_furthest_are_shown():
     def change(result):
         rows = [[row[0]] * 299 + [row[0] * 2] for row in result.samples.device_s]
@@ -116,7 +165,7 @@ def test_of_very_many_ranks_the_furthest_are_shown():
     chart = charts_of(with_results(COLLECTIVES, change))["ranks"]
     assert len(chart.rows) == 48
     assert "out-of-place · rank 299" in chart.rows
-    assert "600 rows are too many" in chart.notes[0]
+    assert "600 rows are too many" in chart.notes[-1]
 
 
 def test_libraries_and_runs_have_curves_of_their_own():
@@ -171,9 +220,6 @@ def test_copies_have_a_matrix_each():
     assert chart.values[0][0] is None
     assert chart.hover[0][1] == "396.02 GB/s, NV18"
     assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
-    wiring = connections(COPIES.header)
-    assert wiring.texts[0][1] == "NV18"
-    assert wiring.hover[0][1] == "NV18, 1 hops, at most 450 GB/s one way"
 
 
 def test_a_slow_link_is_marked_where_it_is():
@@ -262,6 +308,13 @@ def test_the_limit_is_within_the_picture():
         else float(place.split(' y="')[1].split('"')[0])
     )
     assert y > 0
+
+
+def test_pictures_have_names_of_their_own():
+    taken = set()
+    keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
+    assert len(set(keys)) == 3
+    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
 
 
 def test_every_kind_is_drawn():

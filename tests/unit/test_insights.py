@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from cclmark.report.insights import headline, insights, measured_words
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
+from cclmark.results.references import shipped_references
 from cclmark.results.schema import Finding, Footer, Verification
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -47,9 +49,11 @@ def test_the_figure_to_remember():
         "all_reduce reaches 346.1 GB/s bus bandwidth at 512 MiB, 77% of the 450 GB/s link limit; "
         "8 B take 7.88 µs."
     )
-    assert "The fastest copy between two devices runs at 396.1 GB/s (CE, write, 88%" in headline(
-        COPIES
+    assert headline(COPIES) == (
+        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s, "
+        "88% of the 450 GB/s that its links carry."
     )
+    assert headline(PAIRS).startswith("all_reduce between two devices: 285.0 GB/s at 128 MiB")
     assert headline(Journal(COPIES.header)) == ""
 
 
@@ -151,3 +155,141 @@ def test_what_hung_is_bad_and_what_was_skipped_is_worth_knowing():
     assert "1 case timeout: rank 1 hung." in texts(journal, "bad")
     journal = changed(COLLECTIVES, 0, status="skipped", summary=None, reason="no fp8")
     assert "1 case skipped: no fp8." in texts(journal, "note")
+
+
+def test_blocks_that_were_swept_are_no_slow_pairs():
+    journal = read_journal(RESULTS / "p2p_blocks.jsonl")
+    low, high = headline(journal).split(" run at ")[1].split(" GB/s")[0].split(" to ")
+    assert float(low) > 0.9 * float(high)
+
+
+def test_wrong_data_is_no_peak():
+    at = place_of("all_reduce", 512 << 20)
+    wrong = Verification(wrong=1, findings=[Finding(3, 1, 7, "1", "2")])
+    summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
+    journal = changed(COLLECTIVES, at, status="wrong", verification=wrong, summary=summary)
+    assert "900" not in headline(journal)
+    assert (
+        "rank 3, 1 in all, the first at element 7: expected 1, actual 2"
+        in insights(journal)[0].text
+    )
+
+
+def test_what_was_put_in_on_purpose_is_said():
+    header = replace(
+        COPIES.header, settings=replace(COPIES.header.settings, inject=["delay:pair=0-1"])
+    )
+    first = COPIES.transfers[0]
+    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    journal = Journal(header, transfers=[replace(first, summary=slow), *COPIES.transfers[1:]])
+    assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
+    (look,) = [one for one in insights(journal) if one.text.startswith("Copies from")]
+    assert look.advice == "That may be what --inject put in."
+
+
+def test_a_host_is_not_told_to_swap_cables():
+    devices = [replace(device, runtime="host") for device in COPIES.header.devices]
+    first = COPIES.transfers[0]
+    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    journal = Journal(
+        replace(COPIES.header, devices=devices),
+        transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
+    )
+    assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights(journal))
+
+
+def test_nothing_stands_out_only_where_something_was_measured():
+    hung = [replace(one, status="timeout", summary=None) for one in PAIRS.results]
+    assert texts(Journal(PAIRS.header, hung), "good") == []
+    hung = [replace(one, status="timeout", summary=None) for one in COPIES.transfers]
+    assert texts(Journal(COPIES.header, transfers=hung), "good") == []
+    one_pair = [one for one in PAIRS.results if one.case.pair == (0, 1)]
+    assert not any(
+        "stands out among" in text for text in texts(Journal(PAIRS.header, one_pair), "good")
+    )
+
+
+def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
+    header = replace(COLLECTIVES.header, links=[], relations=[])
+    quiet = [one for one in COLLECTIVES.results if one.summary.cv < 0.1]
+    journal = Journal(header, quiet, footer=COLLECTIVES.footer)
+    assert "There is no link limit and no reference to hold these against." in texts(
+        journal, "note"
+    )
+
+
+def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
+    noisy = [
+        replace(
+            one,
+            summary=replace(
+                one.summary,
+                cv=0.5,
+                busbw_bytes_per_s=one.summary.busbw_bytes_per_s / (1 + place % 2),
+            ),
+        )
+        for place, one in enumerate(COLLECTIVES.results)
+    ]
+    found = texts(Journal(COLLECTIVES.header, noisy, footer=COLLECTIVES.footer), "look")
+    assert [text for text in found if "falls to" in text] == []
+    assert any("vary by more than 10 %" in text for text in found)
+
+
+def test_more_than_links_carry_is_worth_a_look():
+    at = place_of("all_reduce", 512 << 20)
+    summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
+    found = texts(changed(COLLECTIVES, at, summary=summary), "look")
+    assert any("More than the 450 GB/s link limit: all_reduce 200%" in text for text in found)
+
+
+def test_far_above_a_reference_is_not_normal_and_small_messages_are_not_judged():
+    notes = ReferenceNotes(shipped_references)
+    many = [
+        replace(
+            one,
+            summary=replace(
+                one.summary,
+                busbw_bytes_per_s=one.summary.busbw_bytes_per_s * 1.2,
+                time_s=one.summary.time_s / 1.2,
+            ),
+        )
+        for one in COLLECTIVES.results
+        if one.case.operation == "all_reduce"
+    ]
+    found = insights(Journal(COLLECTIVES.header, many), notes)
+    assert [one.kind for one in found if " is high: " in one.text] == ["look"]
+    small = [one for one in many if one.case.size_bytes <= 128]
+    assert not any(
+        "reference (" in one.text for one in insights(Journal(COLLECTIVES.header, small), notes)
+    )
+
+
+def test_several_hosts_have_devices_with_their_names():
+    devices = [
+        replace(device, host=f"h{rank // 2}", index=rank % 2)
+        for rank, device in enumerate(COPIES.header.devices)
+    ]
+    first = COPIES.transfers[0]
+    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    journal = Journal(
+        replace(COPIES.header, devices=devices),
+        transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
+    )
+    assert any("from HOST0:DEV0 to HOST0:DEV1" in one.text for one in insights(journal))
+
+
+def test_notices_of_the_run_reach_the_summary():
+    header = replace(COLLECTIVES.header, notices=["4 ranks share 2 processors"])
+    assert "4 ranks share 2 processors." in texts(Journal(header, COLLECTIVES.results), "note")
+
+
+def test_skipped_cases_are_neither_unchecked_nor_unsure():
+    skipped = [
+        replace(one, status="skipped", summary=None, verification=None, converged=False)
+        for one in COLLECTIVES.results
+    ]
+    found = [
+        one.text
+        for one in insights(Journal(COLLECTIVES.header, skipped, footer=COLLECTIVES.footer))
+    ]
+    assert not any("No output was checked" in text or "did not get to" in text for text in found)

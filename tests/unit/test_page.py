@@ -240,6 +240,29 @@ def test_a_comparison_is_a_page_too():
     assert verdicts.count("slower") == 10
 
 
+def test_what_cannot_be_judged_is_not_called_the_same():
+    run = read_journal(RESULTS / "runs" / "default-1.jsonl")
+    unsure = [replace(one, summary=replace(one.summary, half_width=None)) for one in run.results]
+    wrong = [replace(one, status="wrong") for one in run.results]
+    good = Side("a.jsonl", [run])
+    for results, kind, words in (
+        (unsure, "look", "Nothing could be judged"),
+        (wrong, "bad", "Wrong data in 26 cases"),
+    ):
+        other = Side("b.jsonl", [Journal(run.header, results)])
+        page = comparison_page([Comparison(good, other, [], compare(good, other))])
+        found = page.insights[0][1]
+        assert any(one.kind == kind and words in one.text for one in found)
+        assert not any("Nothing differs" in one.text for one in found)
+
+
+def test_how_devices_are_connected_is_a_table():
+    section = next(one for one in page_of([Run("run", COPIES)]).sections if one.key == "p2p")
+    table = section.tables[0]
+    assert table.rows[0] == ["DEV0", "X", "NV18", "NV18", "NV18"] or table.rows[0][2] == "NV18"
+    assert "A pair's links carry 450 GB/s in one direction." in table.notes
+
+
 def test_without_plotly_it_is_said_what_to_install(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(page_module, "files", lambda name: Path("/nonexistent"))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, Summary
 
 
@@ -13,7 +14,7 @@ from cclmark.results.schema import CaseResult, Summary
 class OperationFindings:
     """The best bandwidth and the smallest message's latency of one operation with one library.
 
-    ``name`` is the operation's, with the library's where the run has several;
+    ``name`` is the operation's, with the library's and the number of ranks where there are several;
     ``peak`` and ``latency`` are results; ``late_rank`` is the rank that the others waited for in
     most cases, ``slowest_rank`` the one that took longest in most, None where none stands out.
     """
@@ -27,18 +28,31 @@ class OperationFindings:
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
-    """The results that have figures, with them."""
-    return [(result, result.summary) for result in results if result.summary is not None]
+    """The results that have figures, with them; what came with wrong data has none to speak of."""
+    return [
+        (result, result.summary)
+        for result in results
+        if result.summary is not None and result.status != "wrong"
+    ]
+
+
+def settled(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Of the cycles of a case that have figures, the one with the median time; in their order."""
+    cycles: dict[Case, list[tuple[float, int]]] = {}
+    for place, result in enumerate(results):
+        if result.summary is not None and result.status != "wrong":
+            cycles.setdefault(result.case, []).append((result.summary.time_s, place))
+    return [results[sorted(found)[(len(found) - 1) // 2][1]] for found in cycles.values()]
 
 
 def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
-    """One entry per operation and library that were measured, in the order of the run."""
+    """One entry per operation, library and number of ranks, in the order of the run."""
     entries = []
-    several = len({result.case.ccl for result in results}) > 1
-    for operation, ccl in dict.fromkeys((one.case.operation, one.case.ccl) for one in results):
-        own = measured(
-            [one for one in results if (one.case.operation, one.case.ccl) == (operation, ccl)]
-        )
+    keys = dict.fromkeys(_key(one) for one in results)
+    libraries, counts = ({key[part] for key in keys} for part in (1, 2))
+    chosen = settled(results)
+    for key in keys:
+        own = measured([one for one in chosen if _key(one) == key])
         if not own:
             continue
         peak = max(own, key=lambda pair: pair[1].busbw_bytes_per_s)
@@ -47,9 +61,12 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
             (pair for pair in own if pair[0].case.size_bytes == smallest),
             key=lambda pair: pair[1].time_s,
         )
+        operation, ccl, ranks = key
+        words = [operation, ccl if len(libraries) > 1 else ""]
+        words.append(f"{ranks} ranks" if len(counts) > 1 else "")
         entries.append(
             OperationFindings(
-                name=f"{operation} · {ccl}" if several else operation,
+                name=" · ".join(filter(None, words)),
                 operation=operation,
                 peak=peak[0],
                 latency=latency[0],
@@ -58,6 +75,10 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
             )
         )
     return entries
+
+
+def _key(result: CaseResult) -> tuple[str, str, int]:
+    return result.case.operation, result.case.ccl, result.case.ranks
 
 
 def _most_often(ranks: Sequence[int | None]) -> int | None:

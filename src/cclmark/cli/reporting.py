@@ -10,6 +10,7 @@ from pathlib import Path
 from cclmark.cli.atomic import write_whole
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of
@@ -54,14 +55,10 @@ def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {directory}: {error.strerror}") from None
+    taken: set[str] = set()
     for chart in charts:
-        write_whole(directory / f"{_file_name(chart.key)}.{format}", picture(chart, format))
+        write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))
     print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
-
-
-def _file_name(key: str) -> str:
-    """Without anything that means something in a path."""
-    return "".join(one if one.isalnum() or one in "-_" else "-" for one in key)
 
 
 def _runs(journals: Sequence[str]) -> list[Run]:

@@ -1,13 +1,26 @@
-"""What heat maps of devices have in common."""
+"""What heat maps of devices have in common, and charts' keys."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cclmark.report.matrix import figure, labels
 from cclmark.results.schema import Header
 
+_LONGEST_KEY = 100
 _LEAST_SPAN = 0.20  # of the median: a smaller range would make a pattern out of noise
+
+
+def key_of(title: str, taken: set[str]) -> str:
+    """A chart's key out of its title: what a file can be called, unlike those ``taken``."""
+    words = re.sub(r"[^a-z0-9_]+", "-", title.lower()).strip("-")[:_LONGEST_KEY]
+    key, number = words, 1
+    while key in taken:
+        number += 1
+        key = f"{words}-{number}"
+    taken.add(key)
+    return key
 
 
 def device_names(header: Header) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,7 +73,7 @@ def _point(results: Sequence[CaseResult]) -> _Point | None:
     )
     if not found:
         return None
-    middle = found[len(found) // 2]
+    middle = found[(len(found) - 1) // 2]
     low_s = min(one.min_s for one in found)
     return _Point(
         size_bytes=results[0].case.size_bytes,
@@ -199,8 +200,8 @@ class _Draft:
             name=self._names[curve],
             x=[point.size_bytes for point in points],
             y=y,
-            low=low,
-            high=high,
+            low=low if any(_is_band(point) for point in points) else (),
+            high=high if any(_is_band(point) for point in points) else (),
             colour=colour,
             dashed=dashed,
             hover=[_words(point) for point in points],
@@ -230,7 +231,7 @@ class _Draft:
             says=f"How far the samples of {self._title} are from their median, by message size: "
             "boxes from the first to the third quartile, whiskers from the fastest sample to the "
             f"95th percentile, which is {widest:+.1f} % at most ({where}).",
-            x_title="message size",
+            x_title="" if self._group.operation == "barrier" else "message size",
             y_title="sample against median [%]",
             columns=[_size(self._group, size) for size in sizes],
             series=series,
@@ -252,7 +253,10 @@ class _Draft:
                 several = len(self._points) > 1
                 name = f"{self._names[curve]} · rank {rank}" if several else f"rank {rank}"
                 rows.append((name, cells))
-        notes = []
+        if not any(cells for _, cells in rows):
+            return None
+        says = _standing_out(rows, self._group)
+        notes = self._rank_notes()
         if len(rows) > _MOST_RANK_ROWS:
             notes.append(
                 f"{len(rows)} rows are too many: shown are the {_MOST_RANK_ROWS} that are furthest "
@@ -261,26 +265,40 @@ class _Draft:
             far = sorted(rows, key=_distance, reverse=True)[:_MOST_RANK_ROWS]
             kept = {name for name, _ in far}
             rows = [row for row in rows if row[0] in kept]
-        if not any(cells for _, cells in rows):
-            return None
         return Heat(
             key=f"{self._group.key}-ranks",
             title=f"{self._title}: ranks",
-            says=f"Each rank's own time in {self._title} against the median of the ranks. "
-            + _standing_out(rows, self._group),
+            says=f"Each rank's own time in {self._title} against the median of the ranks. {says}",
             row_title="",
-            column_title="message size",
+            column_title="" if self._group.operation == "barrier" else "message size",
             unit="%",
             rows=[name for name, _ in rows],
             columns=[_size(self._group, size) for size in sizes],
             values=[[_first(cells.get(size)) for size in sizes] for _, cells in rows],
             texts=[[_percent(cells.get(size)) for size in sizes] for _, cells in rows],
             hover=[[_rank_words(cells.get(size)) for size in sizes] for _, cells in rows],
-            higher_is_better=False,
             centred=True,
             least_span=_LEAST_RANK_SPAN,
             notes=notes,
         )
+
+    def _rank_notes(self) -> list[str]:
+        """What a rank's time means."""
+        summaries = [point.summary for points in self._points.values() for point in points]
+        clocks = {summary.clock for summary in summaries}
+        notes = []
+        if "device" in clocks:
+            notes.append(
+                "by the device's clock: a rank that comes late is busy for less time, since the "
+                "others wait for it in theirs"
+            )
+        if "host" in clocks:
+            notes.append("by the host's clock: waiting for the others is in it")
+        if self._group.root is not None or self._group.operation in ("gather", "scatter"):
+            notes.append("ranks do not do the same work here: the root's is another")
+        late = Counter(one.late_rank for one in summaries if one.late_rank is not None)
+        notes += [f"rank {rank} comes late in {count} cases" for rank, count in late.most_common(3)]
+        return notes
 
     def _limit(self, number: int) -> float | None:
         header = self._runs[number].journal.header
@@ -289,6 +307,10 @@ class _Draft:
     def _across(self, curve: Curve) -> str:
         across = self._runs[curve[0]].journal.header.settings.across_ranks
         return across if across in ACROSS_RANKS else "max"
+
+
+def _is_band(point: _Point) -> bool:
+    return point.low_s < point.high_s
 
 
 def _size(group: Group, size_bytes: int) -> str:
@@ -301,9 +323,14 @@ def _words(point: _Point) -> str:
         f"{format_time_us(summary.time_s)} µs",
         f"algbw {summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}, "
         f"busbw {summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s",
-        f"{summary.samples} samples, fastest {format_time_us(point.low_s)}, "
-        f"95th percentile {format_time_us(point.high_s)} µs",
     ]
+    samples = sum(one.summary.samples for one in point.results if one.summary is not None)
+    if samples > 1:
+        cycles = f" of {len(point.results)} cycles" if len(point.results) > 1 else ""
+        words.append(
+            f"{samples} samples{cycles}, fastest {format_time_us(point.low_s)}, "
+            f"95th percentile {format_time_us(point.high_s)} µs"
+        )
     route = point.results[0].route
     words += [plain(route)] if route != "native" else []
     if summary.slowest_rank is not None:
@@ -334,15 +361,16 @@ def _by_rank(point: _Point) -> list[float]:
 
 
 def _distance(row: tuple[str, dict[int, tuple[float, float]]]) -> float:
-    shares = [abs(share) for share, _ in row[1].values()]
-    return median(shares) if shares else 0.0
+    return max((abs(share) for share, _ in row[1].values()), default=0.0)
 
 
 def _standing_out(rows: Sequence[tuple[str, dict[int, tuple[float, float]]]], group: Group) -> str:
-    share, name, size = max(
-        (abs(share), name, size) for name, cells in rows for size, (share, _) in cells.items()
+    _, share, name, size = max(
+        (abs(share), share, name, size)
+        for name, cells in rows
+        for size, (share, _) in cells.items()
     )
-    return f"The furthest away is {name} with {share:.1f} % at {_size(group, size)}."
+    return f"The furthest away is {name} with {share:+.1f} % at {_size(group, size)}."
 
 
 def _first(cell: tuple[float, float] | None) -> float | None:

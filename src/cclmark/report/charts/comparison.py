@@ -55,12 +55,14 @@ def _name(case: Case) -> str:
 
 def _curve(placement: str, found: Sequence[Compared], number: int) -> Series:
     ratios = [one.ratio or 0.0 for one in found]
+    sure = all(one.low is not None and one.high is not None for one in found)
     return Series(
         name=placement,
         x=[one.size_bytes for one in found],
         y=ratios,
-        low=[one.low or ratio for one, ratio in zip(found, ratios, strict=True)],
-        high=[one.high or ratio for one, ratio in zip(found, ratios, strict=True)],
+        # Without its interval a ratio would look as if it were certain.
+        low=[one.low or 0.0 for one in found] if sure else (),
+        high=[one.high or 0.0 for one in found] if sure else (),
         colour=number,
         hover=[_words(one) for one in found],
     )

@@ -10,8 +10,8 @@ from cclmark.report.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult
 
-# Of a curve: the number of its run, its library, whether it is in place.
-Curve = tuple[int, str, bool]
+# Of a curve: the number of its run, its library, how many ranks, whether it is in place.
+Curve = tuple[int, str, int, bool]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def groups_of(runs: Sequence[Run]) -> list[Group]:
             if case.pair is None:
                 key = case.operation, case.dtype, case.reduction, case.root
                 curves = found.setdefault(key, Group(*key, {})).curves
-                curve = curves.setdefault((number, case.ccl, case.in_place), {})
+                curve = curves.setdefault((number, case.ccl, case.ranks, case.in_place), {})
                 curve.setdefault(case.size_bytes, []).append(result)
     return list(found.values())
 
@@ -75,16 +75,23 @@ def group_titles(groups: Sequence[Group]) -> list[str]:
 
 
 def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str]:
-    """What to call each: its run where there are several, its library, its placement."""
+    """What to call each: its run where there are several, its library, ranks and placement where
+    these tell curves of a run apart.
+    """
     all_curves = list(curves)
-    several = [len({curve[part] for curve in all_curves}) > 1 for part in range(3)]
-    # A run with one library is told from others by its own name.
-    several[1] = len({curve[:2] for curve in all_curves}) > len({curve[0] for curve in all_curves})
+    numbers = len({curve[0] for curve in all_curves})
+
+    def tells(part: int) -> bool:
+        return len({(curve[0], curve[part]) for curve in all_curves}) > numbers
+
+    library, ranks = tells(1), tells(2)
+    placed = len({curve[3] for curve in all_curves}) > 1
     names = {}
     for curve in all_curves:
-        number, ccl, in_place = curve
-        words = [runs[number].name if several[0] else "", ccl if several[1] else ""]
-        words.append(("in-place" if in_place else "out-of-place") if several[2] else "")
+        number, ccl, count, in_place = curve
+        words = [runs[number].name if numbers > 1 else "", ccl if library else ""]
+        words.append(f"{count} ranks" if ranks else "")
+        words.append(("in-place" if in_place else "out-of-place") if placed else "")
         names[curve] = plain(" ".join(filter(None, words)) or ccl)
     return names
 
@@ -92,9 +99,6 @@ def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str
 def colours(curves: Iterable[Curve]) -> dict[Curve, tuple[int, bool]]:
     """The number of each curve's colour, and whether it is dashed: placements share a colour."""
     all_curves = list(curves)
-    kinds = list(dict.fromkeys((number, ccl) for number, ccl, _ in all_curves))
-    both = len({in_place for *_, in_place in all_curves}) > 1
-    return {
-        (number, ccl, in_place): (kinds.index((number, ccl)), both and in_place)
-        for number, ccl, in_place in all_curves
-    }
+    kinds = list(dict.fromkeys(curve[:3] for curve in all_curves))
+    both = len({curve[3] for curve in all_curves}) > 1
+    return {curve: (kinds.index(curve[:3]), both and curve[3]) for curve in all_curves}

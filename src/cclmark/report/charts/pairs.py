@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cclmark.analysis.pairs import sweeps
-from cclmark.report.charts.cells import device_names, extremes, least_span
+from cclmark.plan.pairs import Pair
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.cells import device_names, extremes, key_of, least_span
 from cclmark.report.charts.model import Chart, Heat, Lines, Series
 from cclmark.report.matrix import figure
 from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
@@ -43,11 +45,12 @@ def pair_charts(journal: Journal) -> list[Chart]:
         )
     devices = device_names(journal.header)
     kinds = {(one.first, one.second): plain(one.kind) for one in journal.header.relations}
+    keys: set[str] = set()
     for sweep, name in zip(found, names, strict=True):
         for matrix in matrices_of(sweep):
             if matrix.values:
                 charts.append(
-                    _pair_heat(matrix, plain(name), sweep.series.operation, devices, kinds)
+                    _pair_heat(matrix, plain(name), sweep.series.operation, devices, kinds, keys)
                 )
     return charts
 
@@ -57,7 +60,8 @@ def _pair_heat(
     name: str,
     operation: str,
     devices: list[str],
-    kinds: dict[tuple[int, int], str],
+    kinds: dict[Pair, str],
+    keys: set[str],
 ) -> Heat:
     numbers = range(len(devices))
     unit = "GB/s" if matrix.figure == "bandwidth" else "µs"
@@ -77,9 +81,8 @@ def _pair_heat(
         for row, (line, shown) in enumerate(zip(values, texts, strict=True))
     ]
     title = f"{name} between pairs: {matrix.title}"
-    slug = name.replace(" ", "-")
     return Heat(
-        key=f"pairs-{slug}-{matrix.figure}-{matrix.point.size_bytes}",
+        key=key_of(f"pairs {name} {matrix.figure} {format_size(matrix.point.size_bytes)}", keys),
         title=title,
         says=f"{title}. {extremes(values, unit, devices, devices)}",
         row_title="",

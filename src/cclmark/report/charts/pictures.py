@@ -158,7 +158,7 @@ def _heat(figure: Any, axes: Any, chart: Heat) -> None:
     if chart.centred:
         high = max(abs(low), abs(high), chart.least_span)
         low = -high
-        colours = ["#0b5cad", "#f7f7f7", "#c2410c"]
+        colours = ["#7a4fb5", "#f7f7f7", "#a07400"]
     else:
         missing = chart.least_span - (high - low)
         if missing > 0:

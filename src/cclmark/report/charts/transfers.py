@@ -11,56 +11,12 @@ from cclmark.analysis.transfers import Deviation, deviations, figures
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.charts.cells import device_names, extremes, least_span
+from cclmark.report.charts.cells import extremes, key_of, least_span
 from cclmark.report.charts.model import Chart, Heat, Lines, Series
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure
 from cclmark.report.text import BYTES_PER_GB, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Relation
-
-
-def connections(header: Header) -> Heat | None:
-    """What each pair of devices is connected by; None where nobody noted it."""
-    relations = [
-        one for one in header.relations if max(one.first, one.second) < len(header.devices)
-    ]
-    if not relations:
-        return None
-    names = device_names(header)
-    by_pair = {(one.first, one.second): one for one in relations}
-    numbers = range(len(names))
-    values: list[list[float | None]] = []
-    texts, hover = [], []
-    for row in numbers:
-        cells = [by_pair.get((row, column)) for column in numbers]
-        rates = [None if one is None else one.limit_bytes_per_s / BYTES_PER_GB for one in cells]
-        values.append([rate or None for rate in rates])
-        texts.append(["" if one is None else plain(one.kind) for one in cells])
-        hover.append(
-            [
-                ""
-                if one is None
-                else f"{plain(one.kind)}"
-                + (f", {one.hops} hops" if one.hops is not None else "")
-                + (f", at most {rate:.0f} GB/s one way" if rate else "")
-                for one, rate in zip(cells, rates, strict=True)
-            ]
-        )
-    kinds = sorted({plain(one.kind) for one in relations})
-    return Heat(
-        key="connections",
-        title="Connections and their limits",
-        says=f"How every two of the {len(names)} devices are connected: {', '.join(kinds)}.",
-        row_title="",
-        column_title="",
-        unit="GB/s",
-        rows=names,
-        columns=names,
-        values=values,
-        texts=texts,
-        hover=hover,
-        least_span=1.0,
-    )
+from cclmark.results.schema import Relation
 
 
 def transfer_charts(journal: Journal) -> list[Chart]:
@@ -80,14 +36,16 @@ def transfer_charts(journal: Journal) -> list[Chart]:
         (one.transfer.series(), one.pair): one
         for one in deviations(journal.transfers, journal.header.relations)
     }
-    for number, matrix in enumerate(matrices):
+    keys: set[str] = set()
+    for matrix in matrices:
         if any(cell.value is not None for cell in matrix.cells.values()):
-            charts.append(_transfer_heat(number, matrix, kinds, usual))
+            key = key_of(f"p2p {matrix.title}", keys)
+            charts.append(_transfer_heat(key, matrix, kinds, usual))
     return charts
 
 
 def _transfer_heat(
-    number: int,
+    key: str,
     matrix: Matrix,
     kinds: Mapping[Pair, Relation],
     usual: Mapping[tuple[Transfer, Pair], Deviation],
@@ -124,7 +82,7 @@ def _transfer_heat(
 
     title = f"{matrix.title[0].upper()}{matrix.title[1:]}"
     return Heat(
-        key=f"p2p-{number:02}-{matrix.figure}",
+        key=key,
         title=title,
         says=f"{title}. {extremes(values, matrix.unit, rows, columns)}",
         row_title="",

@@ -30,7 +30,10 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
     several = len(comparisons) > 1
     sides = [comparisons[0].before, *(one.after for one in comparisons)]
     names = _names(sides)
-    runs = [Run(name, side.runs[0]) for name, side in zip(names, sides, strict=True)]
+    runs = [
+        Run(name if len(side.runs) == 1 else f"first of {name}", side.runs[0])
+        for name, side in zip(names, sides, strict=True)
+    ]
     sections = []
     for number, (one, name) in enumerate(zip(comparisons, names[1:], strict=True)):
         mark = f"-{number}" if several else ""
@@ -94,7 +97,14 @@ def _insights(comparison: Comparison) -> list[Insight]:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
             found.append(Insight(kind, f"{text}: {far.ratio:.3f} times as long."))
-    if not slower and not faster:
+    wrong = [one for one in comparison.found if "wrong data" in one.reason]
+    if wrong:
+        found.insert(0, Insight("bad", f"Wrong data in {len(wrong)} cases: see the reasons below."))
+    if not any(one.verdict != "not comparable" for one in comparison.found):
+        found.append(
+            Insight("look", "Nothing could be judged: no case has times of both to be sure of.")
+        )
+    elif not slower and not faster:
         found.append(Insight("good", "Nothing differs by more than runs differ by anyway."))
     differences = [plain(text) for text in comparison.differences]
     said = "; ".join(differences) or "nothing that the journals tell"
@@ -104,6 +114,9 @@ def _insights(comparison: Comparison) -> list[Insight]:
         found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
     if any(one.assumed for one in comparison.found):
         found.append(Insight("note", f"Noise is {assumption()}."))
+    for side, word in ((comparison.before, "before"), (comparison.after, "after")):
+        notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
+        found += [Insight("note", f"{word}: {plain(text)}.") for text in notices]
     return found
 
 
@@ -112,7 +125,7 @@ def _words(comparison: Comparison) -> list[str]:
         return []
     return [
         "Above 1 the second is slower. Where the band holds 1, the two do not differ beyond noise, "
-        "whatever the curve looks like."
+        "whatever the curve looks like; a curve without a band has too few samples to tell."
     ]
 
 

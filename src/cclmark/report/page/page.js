@@ -10,17 +10,18 @@
   // Okabe and Ito's colours, which people with any colour vision tell apart; lighter ones on black.
   const THEMES = {
     light: {
-      text: "#1c2430", soft: "#56606e", grid: "#e3e7ec", back: "rgba(0,0,0,0)",
+      text: "#1c2430", soft: "#56606e", grid: "#e3e7ec", back: "rgba(0,0,0,0)", card: "#ffffff",
       colours: ["#0072b2", "#d55e00", "#009e73", "#b0468c", "#a07400", "#3b8fc4", "#444444", "#7a4fb5"],
-      good: "#0b5cad", poor: "#f4f7fb", bad: "#c2410c", middle: "#f7f7f7",
+      good: "#0b5cad", poor: "#f4f7fb", bad: "#c2410c", middle: "#f7f7f7", less: "#7a4fb5", more: "#a07400",
     },
     dark: {
-      text: "#e6eaf0", soft: "#a4afbd", grid: "#2e3743", back: "rgba(0,0,0,0)",
+      text: "#e6eaf0", soft: "#a4afbd", grid: "#2e3743", back: "rgba(0,0,0,0)", card: "#171c24",
       colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#c3a6f0"],
-      good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34",
+      good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34", less: "#b48cf0", more: "#f0c94f",
     },
   };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+  const PAPER = { width: 480 }; // half of a sheet across, in CSS pixels
   const logged = new Set(); // charts whose reader changed the vertical axis
 
   const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -36,9 +37,14 @@
     return `${Number.isInteger(bytes) ? bytes : bytes.toPrecision(4)} ${units[power]}`;
   }
 
+  // Of any number of values: as arguments of Math.min they would not all have room.
+  const extremes = (values) => values.reduce(
+    ([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+
   function byteTicks(values) {
-    const low = Math.floor(Math.log2(Math.min(...values)));
-    const high = Math.ceil(Math.log2(Math.max(...values)));
+    const [least, most] = extremes(values);
+    const low = Math.floor(Math.log2(least));
+    const high = Math.ceil(Math.log2(most));
     const step = Math.max(1, Math.ceil((high - low) / 8));
     const ticks = [];
     for (let power = low; power <= high; power += step) ticks.push(2 ** power);
@@ -144,14 +150,13 @@
 
   function drawnHeat(chart, colours) {
     const values = chart.values;
-    const known = values.flat().filter((value) => value !== null);
-    let low = Math.min(...known), high = Math.max(...known);
+    let [low, high] = extremes(values.flat().filter((value) => value !== null));
     const span = chart.least_span || 0;
     let scale;
     if (chart.centred) {
       high = Math.max(Math.abs(low), Math.abs(high), span);
       low = -high;
-      scale = [[0, colours.good], [0.5, colours.middle], [1, colours.bad]];
+      scale = [[0, colours.less], [0.5, colours.middle], [1, colours.more]]; // neither is good or bad
     } else {
       if (high - low < span) { const middle = (high + low) / 2; low = middle - span / 2; high = middle + span / 2; }
       scale = chart.higher_is_better === false
@@ -200,12 +205,15 @@
 
   const DRAWN = { lines: drawnLines, boxes: drawnBoxes, heat: drawnHeat };
 
+  const heightOf = (chart) => (chart.kind === "heat" ? Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length)) : 24);
+
   function draw(figure) {
     const chart = charts.get(figure.dataset.chart);
     const plot = figure.querySelector(".plot");
-    if (chart.kind === "heat") plot.style.height = `${Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length))}rem`;
+    plot.style.height = `${heightOf(chart)}rem`;
     const made = DRAWN[chart.kind](chart, theme());
-    const options = { displayModeBar: false, responsive: true };
+    if (root.dataset.paper) Object.assign(made.layout, PAPER, { height: Math.min(620, 13 * heightOf(chart)) });
+    const options = { displayModeBar: false, responsive: !root.dataset.paper };
     return Plotly.react(plot, made.traces, made.layout, options).then(() => {
       if (!figure.dataset.drawn) performance.mark("cclmark-drawn");
       figure.dataset.drawn = "yes";
@@ -252,7 +260,14 @@
     const chart = charts.get(figure.dataset.chart);
     const tools = figure.querySelector(".tools");
     const plot = figure.querySelector(".plot");
-    const save = (format) => Plotly.downloadImage(plot, { format, filename: chart.key, width: 1000, height: 620, scale: format === "png" ? 2 : 1 });
+    const save = (format) => {
+      const colours = theme();
+      const made = DRAWN[chart.kind](chart, colours);
+      const title = { text: escaped(chart.title), x: 0.02, xanchor: "left", font: { size: 16 } };
+      Object.assign(made.layout, { title, margin: { l: 64, r: 24, t: 84, b: 56 }, paper_bgcolor: colours.card });
+      const size = { width: 1000, height: Math.max(560, 18 * heightOf(chart)), scale: format === "png" ? 2 : 1 };
+      return Plotly.downloadImage({ data: made.traces, layout: made.layout }, { format, filename: chart.key, ...size });
+    };
     tools.append(button("PNG", () => save("png")), button("SVG", () => save("svg")));
     for (const [index, format] of ["PNG", "SVG"].entries()) {
       tools.children[index].setAttribute("aria-label", `Save ${chart.title} as ${format}`);
@@ -356,6 +371,9 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  const headOf = (name) => name.replace(/_us$/, " µs").replace(/_gbps$/, " GB/s").replace(/_percent$/, " %")
+    .replaceAll("_", " ");
+
   function setUpTable() {
     const head = document.querySelector("#cases thead");
     if (!head) return;
@@ -363,7 +381,7 @@
     data.columns.forEach((name, at) => {
       const made = document.createElement("th");
       made.scope = "col";
-      made.append(button(name.replaceAll("_", " "), () => {
+      made.append(button(headOf(name), () => {
         table.down = table.sort === at ? !table.down : false;
         table.sort = at;
         fillTable();
@@ -417,7 +435,13 @@
   const waiting = [];
   function drawNext() {
     const figure = waiting[0];
-    draw(figure).then(() => {
+    const told = (error) => {
+      const plot = figure.querySelector(".plot");
+      plot.textContent = `This chart cannot be drawn (${error.message}): its values are below.`;
+    };
+    let drawn;
+    try { drawn = draw(figure); } catch (error) { drawn = Promise.reject(error); }
+    drawn.catch(told).finally(() => {
       waiting.shift();
       if (waiting.length) setTimeout(drawNext);
     });
@@ -431,17 +455,24 @@
     }
   }, { rootMargin: "400px" });
 
-  // On paper all charts are drawn, in light colours, and all rows are there.
+  // On paper all charts are drawn, in light colours and for a sheet's width, and all rows are there.
   let before = null;
   addEventListener("beforeprint", () => {
-    before = root.dataset.theme;
+    before = { theme: root.dataset.theme, all: table.all };
     root.dataset.theme = "light";
+    root.dataset.paper = "yes";
     table.all = true;
     if (document.querySelector("#cases")) fillTable();
     runPlotly();
     for (const figure of figures) draw(figure);
   });
-  addEventListener("afterprint", () => { if (before) applyTheme(before); });
+  addEventListener("afterprint", () => {
+    if (!before) return;
+    delete root.dataset.paper;
+    table.all = before.all;
+    if (document.querySelector("#cases")) fillTable();
+    applyTheme(before.theme);
+  });
 
   setUpTable();
   for (const figure of figures) addTools(figure);

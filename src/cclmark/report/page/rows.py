@@ -20,7 +20,7 @@ _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 _CHECK_COLUMNS = ("check", "status", "reason", "duration_s")
 
 
-def rows_of(runs: Sequence[Run]) -> Rows:
+def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
     """All cases of all runs; columns that are empty everywhere are left out."""
     lines: list[dict[str, Cell]] = []
     for run in runs:
@@ -44,7 +44,7 @@ def rows_of(runs: Sequence[Run]) -> Rows:
     )
     used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
-    return Rows(used, [[_clean(line.get(name)) for name in used] for line in lines])
+    return Rows(used, [[_clean(line.get(name)) for name in used] for line in lines], file_name)
 
 
 def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:

@@ -10,11 +10,12 @@ from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
 from cclmark.plan.sizes import format_size
+from cclmark.report.charts.cells import device_names, key_of
 from cclmark.report.charts.collectives import collective_charts
 from cclmark.report.charts.model import Chart
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
-from cclmark.report.charts.transfers import connections, transfer_charts
+from cclmark.report.charts.transfers import transfer_charts
 from cclmark.report.head import device_lines, link_lines, method_of, origin_of
 from cclmark.report.insights import headline, insights, measured_words
 from cclmark.report.matrix import MatrixCollector, figure
@@ -22,8 +23,10 @@ from cclmark.report.page.page import Facts, Page, Section, Table
 from cclmark.report.page.rows import rows_of
 from cclmark.report.reference_notes import share_text
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
+_MOST_CONNECTED = 32
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 
@@ -40,7 +43,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         ],
         insights=[(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
         sections=[*chart_sections(runs), *_machine_sections(runs)],
-        rows=rows_of(runs),
+        rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=_peaks(runs),
         made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
         "rank unless the method says otherwise; GB/s are 10⁹ bytes per second.",
@@ -63,11 +66,9 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
             sections.append(Section(f"pairs{mark}", f"Pairs{name}", charts=_marked(pairs, mark)))
         copies = transfer_charts(run.journal)
         if copies:
-            wiring = connections(run.journal.header)
-            charts = [*([wiring] if wiring is not None else []), *copies]
-            tables = [course] if (course := _copies(run)) is not None else []
+            tables = [one for one in (_connections(run), _copies(run)) if one is not None]
             sections.append(
-                Section(f"p2p{mark}", f"Copies{name}", charts=_marked(charts, mark), tables=tables)
+                Section(f"p2p{mark}", f"Copies{name}", charts=_marked(copies, mark), tables=tables)
             )
     return sections
 
@@ -161,6 +162,34 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
             for reference, of in list(references.items())[:_MOST_NOTES]
         ],
     )
+
+
+def _connections(run: Run) -> Table | None:
+    """What every two devices are connected by; None where nobody noted it, or of too many."""
+    header = run.journal.header
+    names = device_names(header)
+    if not header.relations or len(names) > _MOST_CONNECTED:
+        return None
+    by_pair = {(one.first, one.second): one for one in header.relations}
+    numbers = range(len(names))
+    rows = [
+        [names[row]]
+        + [
+            "" if (one := by_pair.get((row, column))) is None else plain(one.kind)
+            for column in numbers
+        ]
+        for row in numbers
+    ]
+    limits = sorted({one.limit_bytes_per_s for one in header.relations} - {0.0})
+    notes = [
+        f"A pair's links carry {' to '.join(f'{one / BYTES_PER_GB:.0f}' for one in ends)} GB/s in "
+        "one direction."
+        for ends in ([limits[:1] + limits[-1:] if len(limits) > 1 else limits] if limits else [])
+    ]
+    kinds = {one.kind for one in header.relations}
+    shown = {"NV#" if kind.startswith("NV") else kind for kind in kinds}
+    notes += [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
+    return Table("How devices are connected", ["", *names], rows, notes=notes)
 
 
 def _copies(run: Run) -> Table | None:

@@ -1,0 +1,49 @@
+"""What a run says in plain words: what was measured, what stands out, what to do about it.
+
+Safe to print: see report.text.
+"""
+
+from __future__ import annotations
+
+from cclmark.analysis.limits import link_limit
+from cclmark.report.insights.curves import of_courses, of_limits, of_noise, of_references
+from cclmark.report.insights.headline import headline, measured_words
+from cclmark.report.insights.soundness import of_completeness, of_data
+from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
+from cclmark.report.insights.words import Insight, Kind
+from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.results.journal import Journal
+
+__all__ = ["Insight", "Kind", "headline", "insights", "measured_words"]
+
+_ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
+
+
+def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
+    """The gravest first, then what is in order, then what is only worth knowing.
+
+    ``notes`` knows what others reached.
+    """
+    beside = list(of_references(journal, notes or ReferenceNotes()))
+    found = [
+        *of_data(journal),
+        *of_completeness(journal),
+        *of_ranks(journal),
+        *of_pairs(journal),
+        *of_copies(journal),
+        *of_limits(journal),
+        *beside,
+        *of_courses(journal),
+        *of_noise(journal),
+    ]
+    measured = any(one.summary is not None for one in journal.results)
+    measured |= any(one.summary is not None for one in journal.transfers)
+    if measured and not any(one.kind in ("bad", "look") for one in found):
+        header = journal.header
+        held = beside or header.relations or link_limit(header.links, header.hosts) is not None
+        found.append(
+            Insight("good", "Nothing stands out that would need a look.")
+            if held
+            else Insight("note", "There is no link limit and no reference to hold these against.")
+        )
+    return sorted(found, key=lambda one: _ORDER[one.kind])

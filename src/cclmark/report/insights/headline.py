@@ -1,0 +1,121 @@
+"""What was measured, and the figure to remember."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cclmark.analysis.findings import findings
+from cclmark.analysis.limits import link_limit
+from cclmark.analysis.pairs import sweeps
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.report.head import origin_of
+from cclmark.report.insights.words import counted, listed, of_all_ranks
+from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.results.journal import Journal
+
+
+def measured_words(journal: Journal) -> str:
+    """What was measured, in a sentence."""
+    header = journal.header
+    names = Counter(plain(device.name) for device in header.devices)
+    devices = " and ".join(f"{count} × {name}" for name, count in names.items())
+    hosts = [plain(one.machine.hostname) for one in header.hosts]
+    where = f"{len(hosts)} hosts" if len(hosts) > 1 else plain(header.machine.hostname)
+    parts = []
+    all_ranks = of_all_ranks(journal)
+    if all_ranks:
+        operations = sorted({plain(one.case.operation) for one in all_ranks})
+        parts.append(f"{counted(len(all_ranks), 'case')} of {listed(operations)}")
+    if len(journal.results) > len(all_ranks):
+        number = len(journal.results) - len(all_ranks)
+        parts.append(f"{counted(number, 'case')} between single pairs of devices")
+    if journal.transfers:
+        parts.append(counted(len(journal.transfers), "copy", "copies") + " between devices")
+    if journal.checks:
+        parts.append(counted(len(journal.checks), "check") + " of a framework's backend")
+    libraries = listed(
+        [f"{plain(one.name)} {plain(one.version)}".strip() for one in header.libraries]
+    )
+    by = f" with {libraries}" if libraries else ""
+    if header.imported is not None:
+        devices = devices or counted(header.imported.ranks, "rank")
+        by += f", imported {origin_of(header.imported)}"
+    if header.settings.inject:
+        by += (
+            f", with faults put in on purpose (--inject {plain(' '.join(header.settings.inject))})"
+        )
+    of = f" of {where}" if where else ""
+    return f"{listed(parts) or 'Nothing yet'} on {devices or 'no device'}{of}{by}."
+
+
+def headline(journal: Journal) -> str:
+    """The figure to remember, in a sentence; empty where nothing was measured."""
+    return _of_collectives(journal) or _of_pairs(journal) or _of_copies(journal)
+
+
+def _of_collectives(journal: Journal) -> str:
+    limit = link_limit(journal.header.links, journal.header.hosts)
+    found = [one for one in findings(of_all_ranks(journal)) if one.operation != "barrier"]
+    # Of several operations all_reduce is the one that people know by heart.
+    usual = [one for one in found if one.operation == "all_reduce"] or found
+    rates = [
+        (one.peak.summary.busbw_bytes_per_s, place)
+        for place, one in enumerate(usual)
+        if one.peak.summary is not None
+    ]
+    if not rates:
+        return ""
+    rate, place = max(rates)
+    best = usual[place]
+    share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
+    text = (
+        f"{plain(best.name)} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
+        f"{format_size(best.peak.case.size_bytes)}{share}"
+    )
+    latency = best.latency.summary
+    if latency is None:
+        return f"{text}."
+    size = format_size(best.latency.case.size_bytes)
+    return f"{text}; {size} take {format_time_us(latency.time_s)} µs."
+
+
+def _of_pairs(journal: Journal) -> str:
+    found = sweeps([one for one in journal.results if one.case.pair is not None])
+    usual = [one for one in found if one.series.operation == "all_reduce"] or found
+    for sweep in usual:
+        if not sweep.measured:
+            continue
+        point = sweep.measured[-1]
+        rates = sorted(one.algbw_bytes_per_s / BYTES_PER_GB for one in point.once.values())
+        if rates and point.bytes_per_s:
+            return (
+                f"{plain(sweep.series.operation)} between two devices: "
+                f"{point.bytes_per_s / BYTES_PER_GB:.1f} GB/s at {format_size(point.size_bytes)}, "
+                f"the median of {counted(len(rates), 'pair')}, from {rates[0]:.1f} to "
+                f"{rates[-1]:.1f}."
+            )
+    return ""
+
+
+def _of_copies(journal: Journal) -> str:
+    """The fastest way to copy one way between two devices, and its slowest pair."""
+    by_series: dict[Transfer, list[float]] = {}
+    for one in journal.transfers:
+        summary, transfer = one.summary, one.transfer
+        if summary is None or one.status != "ok" or not summary.flow_bytes_per_s:
+            continue
+        if (transfer.scope, transfer.measure) == ("pairs", "unidirectional"):
+            rate = summary.flow_bytes_per_s[0]
+            by_series.setdefault(transfer.series(), []).append(rate)
+    if not by_series:
+        return ""
+    series = max(by_series, key=lambda one: max(by_series[one]))
+    low, high = min(by_series[series]), max(by_series[series])
+    most = max((one.limit_bytes_per_s for one in journal.header.relations), default=0.0)
+    share = f", {high / most:.0%} of the {most / 1e9:.0f} GB/s that its links carry" if most else ""
+    return (
+        f"The fastest copies between two devices ({plain(series.means)}, "
+        f"{plain(series.direction)}, {format_size(series.size_bytes)}) run at "
+        f"{low / BYTES_PER_GB:.1f} to {high / BYTES_PER_GB:.1f} GB/s{share}."
+    )

@@ -1,0 +1,118 @@
+"""Whether the data was right, and whether all of it is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from cclmark.errors import EXIT_INTERRUPTED
+from cclmark.report.insights.words import (
+    MOST_NAMED,
+    Insight,
+    Kind,
+    counted,
+    described,
+    first_line,
+    listed,
+)
+from cclmark.report.remarks import ending, planned_results, problems
+from cclmark.report.text import plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, TransferResult
+
+
+def of_data(journal: Journal) -> Iterator[Insight]:
+    """Whether what arrived was right."""
+    # Latencies that are no copies have nothing to check.
+    copies = [one for one in journal.transfers if one.transfer.method in ("", "copy")]
+    results: list[CaseResult | TransferResult] = [*journal.results, *copies]
+    measured = [one for one in results if one.summary is not None]
+    checked = [one for one in measured if one.verification is not None]
+    wrong = [one for one in results if one.status == "wrong"]
+    if wrong:
+        names = [_wrong_words(one) for one in wrong[:MOST_NAMED]]
+        on_purpose = bool(journal.header.settings.inject)
+        yield Insight(
+            "bad",
+            f"Wrong data in {counted(len(wrong), 'case')}: {listed(names, len(wrong))}.",
+            "That is what --inject put in."
+            if on_purpose
+            else "Do not use this library and hardware for anything until you know why. Run the "
+            "case again alone; if it stays, find the device with `cclmark p2p` and `cclmark "
+            "pairs`, and look for memory errors (on NVIDIA: nvidia-smi -q -d ECC).",
+        )
+    elif checked:
+        whole = len(checked) == len(measured)
+        share = "Every output was" if whole else f"{len(checked)} of {len(measured)} outputs were"
+        kind: Kind = "good" if whole else "note"
+        yield Insight(kind, f"{share} checked in full; none was wrong.")
+    elif measured:
+        off = journal.header.imported is None and journal.header.settings.check == 0
+        yield Insight(
+            "look",
+            "No output was checked: the figures say nothing about whether the data was right.",
+            "Leave out -c 0." if off else "",
+        )
+    yield from _checks(journal)
+
+
+def _checks(journal: Journal) -> Iterator[Insight]:
+    failed = [one for one in journal.checks if one.status == "failed"]
+    if failed:
+        names = [plain(one.check.name) for one in failed[:MOST_NAMED]]
+        yield Insight("bad", f"Checks that failed: {listed(names, len(failed))}.")
+    elif journal.checks:
+        yield Insight("good", "No check of the backend failed.")
+
+
+def _wrong_words(result: CaseResult | TransferResult) -> str:
+    """The case, and its first wrong element."""
+    found = problems(result) if isinstance(result, CaseResult) else []
+    return f"{described(result)} ({found[0]})" if found else described(result)
+
+
+def of_completeness(journal: Journal) -> Iterator[Insight]:
+    """Whether all that was asked for is there, and what the run itself had to say."""
+    results: list[CaseResult | TransferResult] = [*journal.results, *journal.transfers]
+    by_status: dict[str, list[str]] = {}
+    for one in results:
+        if one.status not in ("ok", "wrong"):
+            reason = plain(first_line(one.reason)) or one.status
+            by_status.setdefault(plain(one.status), []).append(reason)
+    for status, reasons in by_status.items():
+        usual, times = Counter(reasons).most_common(1)[0]
+        skipped = status == "skipped"
+        more = "" if times == len(reasons) else f" ({times} of them)"
+        yield Insight(
+            "note" if skipped else "bad",
+            f"{counted(len(reasons), 'case')} {status}: {usual}{more}.",
+            ""
+            if skipped
+            else "The journal holds a report of what every rank was doing: see the case in the "
+            "table below.",
+        )
+    yield from _ending(journal, len(results))
+    if journal.damaged_lines:
+        lines = counted(journal.damaged_lines, "line")
+        yield Insight("look", f"{lines} of the journal could not be read.")
+    yield from (Insight("note", f"{plain(text)}.") for text in journal.header.notices)
+
+
+def _ending(journal: Journal, done: int) -> Iterator[Insight]:
+    planned = planned_results(journal.header)
+    footer = journal.footer
+    ended = ending(footer and msgspec.structs.replace(footer, message=first_line(footer.message)))
+    if not ended or (planned and done >= planned and footer is not None):
+        return
+    of = f" after {done} of {planned} cases" if planned > done else ""
+    from_outside = footer is None or footer.exit_code == EXIT_INTERRUPTED
+    imported = journal.header.imported is not None
+    yield Insight(
+        "look" if from_outside else "bad",
+        f"The {'journal' if imported else 'run'} ended early{of}: {ended}.",
+        "Import the text again."
+        if imported
+        else "The same command with --resume JOURNAL measures what is missing.",
+    )
