@@ -1,6 +1,7 @@
 """Reports in Chromium: charts are drawn and answer, nothing is fetched, nothing foreign runs."""
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import msgspec
 import pytest
 
 from cclmark.analysis.compare import Side, compare
+from cclmark.report.charts.model import Heat, Lines, Series
 from cclmark.report.charts.naming import Run
 from cclmark.report.comparison import Comparison
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.page import render
+from cclmark.report.page.page import Section, render
 from cclmark.report.page.run_page import page_of
 from cclmark.results.journal import Journal, read_journal
 
@@ -150,6 +152,39 @@ def test_light_and_dark_are_both_there(seen, pages):
     assert page.evaluate(colour) != light
     seen.draw_all()
     assert seen.said == []
+
+
+def test_hundreds_of_devices_and_a_chart_that_cannot_be_drawn(seen, tmp_path):
+    """One chart that fails keeps none of the others from being drawn."""
+    names = [f"DEV{number}" for number in range(400)]
+    cells = [[float(row + column) for column in range(400)] for row in range(400)]
+    empty = [[""] * 400] * 400
+    large = Heat("large", "Large", "", "", "", "GB/s", names, names, cells, empty, empty)
+    three, some = names[:3], [[1.0, 2.0, None]] * 3
+    broken = Heat(
+        "broken", "Broken", "", "", "", "GB/s", three, three, some, [[""] * 3], [[""] * 3] * 3
+    )
+    good = Lines("good", "Good", "", "x", "y", [Series("s", [8, 16], [1.0, 2.0])])
+    page = page_of([Run("run", COPIES)])
+    sections = [Section("charts", "Charts", charts=[broken, large, good])]
+    path = tmp_path / "large.html"
+    path.write_text(render(dataclasses.replace(page, sections=sections)))
+    seen.open(path)
+    for key in ("large", "good"):
+        figure = seen.page.locator(f"figure[data-chart={key}]")
+        figure.scroll_into_view_if_needed()
+        seen.page.wait_for_selector(f"figure[data-chart={key}][data-drawn=yes]", timeout=60_000)
+    assert "cannot be drawn" in seen.page.locator("figure[data-chart=broken] .plot").text_content()
+    assert not [text for text in seen.said if text.startswith("error")]
+
+
+def test_a_narrow_screen_has_nothing_cut_off(seen, pages):
+    seen.page.set_viewport_size({"width": 400, "height": 800})
+    page = seen.open(pages["collectives"]).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for link in page.locator("nav a").all():
+        box = link.bounding_box()
+        assert box["x"] + box["width"] <= 400
 
 
 def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):

@@ -143,13 +143,8 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
     if not rows:
         return None
     heads = (
-        "operation",
-        "peak busbw GB/s",
-        "at",
-        "link limit",
-        "reference",
-        "shortest time µs",
-        "at",
+        *("operation", "peak busbw GB/s", "at", "link limit", "reference"),
+        *("smallest message µs", "size"),
     )
     kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
     return Table(
