@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from cclmark.report.history import MOST_MEASURED, SHORT_ID, started_of
 from cclmark.report.text import plain
@@ -30,6 +31,7 @@ class Line:
     state: str
     trouble: bool
     labels: str
+    journal: str
 
 
 def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
@@ -78,6 +80,7 @@ def _line(run: StoredRun) -> Line:
         state=state,
         trouble=trouble,
         labels=plain(" ".join(run.labels)),
+        journal=plain(PurePath(run.source).name),
     )
 
 
