@@ -52,10 +52,11 @@ def changed(name, change):
     return "\n".join(lines).encode()
 
 
-def client_of(history, access=None, **options):
+def client_of(history, access=None, said=None):
+    said = [] if said is None else said
     access = access or Access.on_loopback("127.0.0.1", 8321)
-    app = make_app(history, no_references, access)
-    return TestClient(app, base_url=BASE, follow_redirects=False, **options)
+    app = make_app(history, no_references, access, said.append)
+    return TestClient(app, base_url=BASE, follow_redirects=False)
 
 
 @pytest.fixture(scope="module")
@@ -359,10 +360,13 @@ class TestRefusals:
     def test_a_fault_of_ours_shows_nothing_of_us(self, place, monkeypatch):
         history = History(place, read_only=True)
         monkeypatch.setattr(history, "runs", lambda *_: 1 // 0)
-        answer = client_of(history, raise_server_exceptions=False).get("/")
+        said = []
+        answer = client_of(history, said=said).get("/")
         assert answer.status_code == 500
         assert "ZeroDivision" not in answer.text
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        [line] = said
+        assert re.search(r"/ failed: ZeroDivisionError: .*test_serve\.py:\d+", line)
 
 
 class TestHeaders:

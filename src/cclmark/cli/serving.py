@@ -60,7 +60,7 @@ def serve_history(
         if made:
             token = secrets.token_urlsafe(32)
         access = Access(token, port=port) if wide else Access.on_loopback(host, port, token)
-        app = make_app(history, _references, access, _say_request if verbose else None)
+        app = make_app(history, _references, access, _tell, _tell if verbose else None)
         address = _address(host, bound, port) + (f"?token={quote(token)}" if made else "")
         say(f"cclmark: serving {plain(history.name)} at {address} until Ctrl-C")
         _run(app, listener)
@@ -164,7 +164,7 @@ def _references(kinds: Collection[str]) -> Sequence[Reference]:
     return _of_kinds(frozenset(kinds))
 
 
-def _say_request(text: str) -> None:
+def _tell(text: str) -> None:
     print(f"cclmark: {plain(text)}", file=sys.stderr, flush=True)
 
 

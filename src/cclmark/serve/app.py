@@ -103,11 +103,15 @@ class Site:
 
 
 def make_app(
-    history: History, load: Load, access: Access, log: Callable[[str], None] | None = None
+    history: History,
+    load: Load,
+    access: Access,
+    say: Callable[[str], None],
+    log: Callable[[str], None] | None = None,
 ) -> ASGIApp:
     """The site of ``history``, which is to be opened read only.
 
-    ``load`` gives references, ``log`` takes a line for each request.
+    ``load`` gives references, ``say`` takes what went wrong, ``log`` a line for each request.
     """
     site = Site(history, load)
     limiter = CapacityLimiter(_AT_ONCE)
@@ -131,7 +135,7 @@ def make_app(
             Exception: _fell_over,
         },
     )
-    return Guard(app, access, log)
+    return Guard(app, access, say, log)
 
 
 def _one(request: Request) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -52,10 +53,15 @@ class Guard:
     """Lets through to ``app`` who may ask, and puts the same headers on every answer."""
 
     def __init__(
-        self, app: ASGIApp, access: Access, log: Callable[[str], None] | None = None
+        self,
+        app: ASGIApp,
+        access: Access,
+        say: Callable[[str], None],
+        log: Callable[[str], None] | None = None,
     ) -> None:
         self._app = app
         self._access = access
+        self._say = say
         self._log = log
         self._cookie = f"cclmark-{access.port}"
         # Not the token itself: that may hold what a cookie cannot.
@@ -78,6 +84,12 @@ class Guard:
         refused = self._refusal(scope)
         try:
             await (refused or self._app)(scope, receive, sent)
+        except Exception as error:  # was answered with 500
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self._say(
+                f"{scope['path']} failed: {type(error).__name__}: {error} "
+                f"({frame.filename}:{frame.lineno}); please report it"
+            )
         finally:
             if self._log is not None:
                 # Without what follows the path: the token may be there.
