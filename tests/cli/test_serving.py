@@ -61,6 +61,33 @@ class TestLife:
         assert "cclmark: GET /no\\x1b[31mwhere 401 in " in said
         assert "0123456789abcdef" not in said
 
+    def test_nothing_is_said_of_requests_otherwise(self, serve, place):
+        served = serve("--db", place)
+        for sent in (b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET /"):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=30) as other:
+                other.sendall(sent)
+                other.shutdown(socket.SHUT_WR)
+                answer = other.recv(1000)
+                assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
+        assert served.get("/nowhere")[0] == 404
+        assert served.end() == (130, "cclmark: interrupted")
+
+    def test_what_is_under_way_is_answered_before_the_end(self, serve, place):
+        served = serve("--db", place)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as other:
+            threads = Path(f"/proc/{served.process.pid}/task")
+            before = len(list(threads.iterdir()))
+            request = f"GET /run?run={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            other.sendall(request.encode())
+            deadline_s = time.monotonic() + 30
+            while len(list(threads.iterdir())) == before and time.monotonic() < deadline_s:
+                time.sleep(0.005)  # the request has not come in yet
+            served.process.terminate()
+            answer = b"".join(iter(lambda: other.recv(1 << 20), b""))
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.rstrip().endswith(b"</html>")
+        assert served.end()[0] == 130
+
     def test_nothing_is_written(self, serve, place):
         before = place.read_bytes()
         served = serve("--db", place)

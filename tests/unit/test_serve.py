@@ -3,6 +3,8 @@
 import html
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -516,3 +518,18 @@ class TestHostileJournals:
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
         assert "does not fit together (ZeroDivisionError" in text_of(answer)
+
+
+def test_the_room_knows_nothing_of_how_runs_are_made():
+    rooms = (
+        "cclmark.launch",
+        "cclmark.run.",
+        "cclmark.rendezvous",
+        "cclmark._engine",
+        "cclmark.cli",
+    )
+    code = (
+        f"import sys, cclmark.serve.app; print([m for m in sys.modules if m.startswith({rooms})])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "CCLMARK_SERVE_TOKEN"
 _LEAST_TOKEN = 16  # characters, as of a run's secret
 _MOST_TOKEN = 4096
-_GRACE_S = 3  # for answers that are under way when the server is ended
+_GRACE_S = 10  # for answers that are under way when the server is ended
 
 
 def serve_history(
@@ -86,6 +86,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # of bad requests it would say every one
             access_log=False,
             server_header=False,
             proxy_headers=False,
