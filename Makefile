@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 # On a machine with NVIDIA devices, NCCL and the run-time compiler come along as wheels.
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
-DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 hypothesis \
+DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
   mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-rerunfailures pytest-timeout pytest-xdist \
-  ruff axe-playwright-python matplotlib playwright
+  ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 

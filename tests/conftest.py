@@ -22,6 +22,7 @@ from typing import IO
 import pytest
 
 import postgres as postgres_room
+from serving import Served
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = [sys.executable, "-m", "cclmark"]
@@ -291,6 +292,29 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         run.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def serve(tag: str) -> Iterator[Callable[..., Served]]:
+    """Starts ``cclmark serve`` on a free port, and returns when it has said where it is."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments, env: Mapping[str, str] | None = None) -> Served:
+        process = subprocess.Popen(
+            [*PROGRAM, "serve", "--port", "0", *map(str, arguments)],
+            env=environment(tag, env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        running.append(process)
+        return Served(process)
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def _shared_memory() -> set[str]:

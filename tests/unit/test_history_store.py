@@ -82,6 +82,15 @@ def filled(history):
     return history
 
 
+class TestPages:
+    def test_runs_behind_the_newest(self, filled):
+        everything, total = filled.runs(EVERYTHING)
+        assert filled.runs(EVERYTHING, 4, 3) == (everything[3:7], total)
+        assert filled.runs(EVERYTHING, None, 8) == (everything[8:], total)
+        assert filled.runs(EVERYTHING, 4, total) == ([], total)
+        assert filled.runs(RunFilter(label="night"), 3, 6)[1] == 8
+
+
 class TestAdding:
     def test_a_journal_comes_out_as_it_went_in(self, history):
         for file in [GOLDEN, *sorted(RESULTS.rglob("*.jsonl"))]:

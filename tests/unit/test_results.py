@@ -111,7 +111,14 @@ def test_ranks_take_one_processor_of_every_core_first(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("NCCL_AUTH_TOKEN", "CCLMARK_SECRET", "UCX_PASSWD", "NCCL_CREDENTIAL", "FI_API_KEY"),
+        *(
+            "NCCL_AUTH_TOKEN",
+            "CCLMARK_SECRET",
+            "CCLMARK_SERVE_TOKEN",
+            "UCX_PASSWD",
+            "NCCL_CREDENTIAL",
+            "FI_API_KEY",
+        ),
         *("OMPI_MCA_btl_tcp_password", "nccl_key", "HCCL_ACCESSKEY"),
     ],
 )

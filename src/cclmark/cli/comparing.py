@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.analysis.compare import Compared, Side, compare
+from cclmark.analysis.compare import Compared, Side
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
@@ -17,11 +17,10 @@ from cclmark.report.comparison import (
     comparison_lines,
     comparison_markdown,
 )
+from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.paint import ansi, unpainted
-from cclmark.results.imported import differences_told
-from cclmark.results.journal import Journal, read_journal
+from cclmark.results.journal import read_journal
 from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import surroundings_changed
 
 
 def compare_journals(
@@ -33,7 +32,7 @@ def compare_journals(
     """
     allowed = math.inf if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     first = _side(before)
-    comparisons = [_comparison(first, _side(text)) for text in after]
+    comparisons = [comparison_of(first, _side(text)) for text in after]
     written = Output(output)
     if format == "html" and written.is_terminal:
         raise UsageError("--format html is a page: say where to with -O FILE.html")
@@ -68,7 +67,7 @@ def _side(text: str) -> Side:
         raise UsageError(f"{text} names a journal twice: it would count as two runs")
     runs = [read_journal(Path(name)) for name in names or [text]]
     for name, run in zip(names, runs, strict=True):
-        _require_figures(run, name)
+        require_figures(run, name)
     if len(runs) == 1:
         return Side(names[0], runs)
     for name, run in zip(names[1:], runs[1:], strict=True):
@@ -78,33 +77,6 @@ def _side(text: str) -> Side:
                 f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"
             )
     return Side(f"{names[0]} and {len(names) - 1} more", runs)
-
-
-def _require_figures(run: Journal, name: str) -> None:
-    if not run.results and not run.transfers:
-        what = "checks" if run.checks else "no results"
-        raise UsageError(f"{name} holds {what}, and no times that could be compared")
-
-
-def _comparison(before: Side, after: Side) -> Comparison:
-    """Raises UsageError where they share nothing."""
-    found = compare(before, after)
-    if all(one.before_s is None or one.after_s is None for one in found):
-        reasons = {one.reason for one in found}
-        said = f": {reasons.pop()}" if len(reasons) == 1 else ""
-        raise UsageError(
-            f"{before.name} and {after.name} have no case in common that both measured{said}. "
-            "Cases are the same where operation, size, type, reduction, root, placement and number "
-            "of ranks are"
-        )
-    then, now = before.runs[0].header, after.runs[0].header
-    if then.imported is not None or now.imported is not None:
-        return Comparison(before, after, differences_told(then, now), found)
-    differences = [
-        *differing_settings(then.settings, now.settings),
-        *surroundings_changed(then, now),
-    ]
-    return Comparison(before, after, differences, found)
 
 
 def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:

@@ -17,7 +17,8 @@ from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.text import plain
 from cclmark.results.history.database import default_path
-from cclmark.results.history.model import RunFilter, StoredRun
+from cclmark.results.history.filters import filter_of
+from cclmark.results.history.model import StoredRun
 from cclmark.results.history.moments import moment
 from cclmark.results.history.store import History
 
@@ -25,23 +26,6 @@ from cclmark.results.history.store import History
 def history_at(db: str | None) -> History:
     """The history that ``--db`` or the environment names. Raises UsageError, MissingError."""
     return History(db or str(default_path()))
-
-
-def filter_of(
-    machine: str = "",
-    device: str = "",
-    operation: str = "",
-    ccl: str = "",
-    label: str = "",
-    since: str = "",
-    until: str = "",
-) -> RunFilter:
-    """What the options of a command choose. Raises UsageError for a time that is none."""
-    return RunFilter(
-        *(machine, device, operation, ccl, label),
-        since=moment(since) if since else "",
-        until=moment(until, after=True) if until else "",
-    )
 
 
 def write_all(path: Path | None, text_for: Callable[[Output], Sequence[str]]) -> None:

@@ -24,6 +24,7 @@ from cclmark.cli.pairs import pairs_command
 from cclmark.cli.references import references_command
 from cclmark.cli.report import report_command
 from cclmark.cli.rerun import rerun_command
+from cclmark.cli.serve import serve_command
 from cclmark.cli.suite import suite_command
 from cclmark.cli.torch_check import torch_commands
 from cclmark.errors import (
@@ -112,6 +113,7 @@ for _command in (
     import_command(),
     export_command(),
     history_commands(),
+    serve_command(),
     info_command(),
 ):
     app.add_command(_command)

@@ -6,18 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.analysis.change import Change
-from cclmark.analysis.trend import Trend, trends
-from cclmark.cli.historical import filter_of, history_at, write_all
+from cclmark.analysis.trend import Trend
+from cclmark.cli.historical import history_at, write_all
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG
 from cclmark.report.paint import ansi, unpainted
-from cclmark.report.trend import Step, Trends, trend_json, trend_markdown, trend_table
-from cclmark.results.history.model import StoredRun
-from cclmark.results.history.store import History
-from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import surroundings_changed
+from cclmark.report.trend import trend_json, trend_markdown, trend_table
+from cclmark.report.trend_steps import trends_of
+from cclmark.results.history.filters import filter_of
 
 
 def trend_runs(
@@ -31,9 +28,7 @@ def trend_runs(
     """Prints the series that the filters choose; returns the exit code."""
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     history = history_at(db)
-    series, runs = history.series(filter_of(**filters))
-    found = trends(series)
-    shown = Trends(found, runs, _steps(history, found, runs))
+    shown = trends_of(*history.series(filter_of(**filters)), history.headers)
 
     def text(written: Output) -> Sequence[str]:
         if format == "json":
@@ -44,26 +39,7 @@ def trend_runs(
         return [trend_table(shown, everything=everything, paint=paint)]
 
     write_all(output, text)
-    return EXIT_OK if allowed is None else _verdict(found, allowed)
-
-
-def _steps(history: History, found: Sequence[Trend], runs: dict[int, StoredRun]) -> list[Step]:
-    """The changes by the runs between which they are, with what else changed there."""
-    places = {number: place for place, number in enumerate(runs)}
-    by_ends: dict[tuple[int, int], list[tuple[Trend, Change]]] = {}
-    for trend in found:
-        for change in trend.changes:
-            by_ends.setdefault(trend.ends_of(change), []).append((trend, change))
-    headers = history.headers(sorted({number for ends in by_ends for number in ends}))
-    steps = []
-    for before, after in sorted(by_ends, key=lambda ends: (places[ends[1]], places[ends[0]])):
-        then, now = headers[before], headers[after]
-        differences = [
-            *differing_settings(then.settings, now.settings),
-            *surroundings_changed(then, now),
-        ]
-        steps.append(Step(runs[before], runs[after], by_ends[before, after], differences))
-    return steps
+    return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
 
 
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:

@@ -14,7 +14,7 @@ from cclmark.results.history.model import StoredRun
 SHORT_ID = 12  # characters of a run's id that tables show; commands take any beginning
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
 _RIGHT = ("cases", "code")
-_MOST_MEASURED = 3
+MOST_MEASURED = 3  # operations of a run that lists name
 _COLUMNS = (
     *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
     *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
@@ -80,7 +80,7 @@ def started_of(run: StoredRun) -> str:
 
 def _cells(run: StoredRun) -> list[str]:
     code = "-" if run.exit_code is None else str(run.exit_code)
-    named = list(run.operations[:_MOST_MEASURED])
+    named = list(run.operations[:MOST_MEASURED])
     if len(run.operations) > len(named):
         named.append("…")
     measured = f"{' '.join(named)} · {' '.join(run.ccls)}"

@@ -49,10 +49,10 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
     shown = list(found.trends)
     if len(shown) > MOST_LINES and not everything:
         shown = [trend for trend in shown if trend.changes]
-    lines = [_title(found)]
+    lines = [title_of(found)]
     heading = group = ""
-    for trend in _in_order(shown):
-        above = _context(trend)
+    for trend in in_order(shown):
+        above = context_of(trend)
         if above != heading:
             heading, group = above, ""
             lines += ["", paint(plain(above), "bold")]
@@ -64,7 +64,7 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
         lines.append(_row(trend, found.runs, paint))
     for step in found.steps:
         lines += ["", *_step_lines(step, paint)]
-    lines += ["", f"  {_tally(found)}"]
+    lines += ["", f"  {tally_of(found)}"]
     if len(shown) < len(found.trends):
         hidden = len(found.trends) - len(shown)
         lines.append(f"  {hidden} series without a change are not shown: --all shows them")
@@ -73,7 +73,7 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
 
 def trend_markdown(found: Trends) -> str:
     """What changed and between which runs; series without a change are only counted."""
-    parts = [f"**{escape(_title(found))}**: {escape(_tally(found))}."]
+    parts = [f"**{escape(title_of(found))}**: {escape(tally_of(found))}."]
     for step in found.steps:
         parts.append(f"### {escape(_between(step))}")
         parts += ["\n".join(f"- {escape(text)}" for text in step.differences or _NOTHING)]
@@ -83,11 +83,15 @@ def trend_markdown(found: Trends) -> str:
         ]
         for trend, change in step.changed:
             thing = trend.series.thing
-            before, after = _levels(trend, change)
+            before, after = levels_of(trend, change)
             cells = [
                 escape(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
                 *(size_of(thing), format_time_us(before), format_time_us(after)),
-                *(f"{change.ratio:.3f}", f"{change.low:.3f} - {change.high:.3f}", _verdict(change)),
+                *(
+                    f"{change.ratio:.3f}",
+                    f"{change.low:.3f} - {change.high:.3f}",
+                    verdict_of(change),
+                ),
             ]
             rows.append(f"| {' | '.join(cells)} |")
         parts.append("\n".join(rows))
@@ -126,7 +130,7 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
         before, after = trend.ends_of(change)
         changed.append(
             {
-                "verdict": _verdict(change),
+                "verdict": verdict_of(change),
                 "before": runs[before].run_id,
                 "after": runs[after].run_id,
                 "ratio": change.ratio,
@@ -148,7 +152,8 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
     }
 
 
-def _title(found: Trends) -> str:
+def title_of(found: Trends) -> str:
+    """How many runs from when to when, on how many machines."""
     runs = list(found.runs.values())
     if not runs:
         return "no runs"
@@ -159,7 +164,8 @@ def _title(found: Trends) -> str:
     )
 
 
-def _tally(found: Trends) -> str:
+def tally_of(found: Trends) -> str:
+    """How many series changed, and of how many that cannot be told."""
     short = sum(len(trend.runs) < LEAST_POINTS for trend in found.trends)
     slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
     faster = sum(len(trend.changes) for trend in found.trends) - slower
@@ -172,22 +178,23 @@ def _tally(found: Trends) -> str:
     return text
 
 
-def _in_order(shown: Sequence[Trend]) -> list[Trend]:
+def in_order(shown: Sequence[Trend]) -> list[Trend]:
     """Those of a machine together, of these those of a group, by size."""
     heads: dict[str, int] = {}
     groups: dict[str, int] = {}
     for trend in shown:
-        heads.setdefault(_context(trend), len(heads))
+        heads.setdefault(context_of(trend), len(heads))
         groups.setdefault(group_of(trend.series.thing), len(groups))
 
     def key(trend: Trend) -> tuple[int, int, int]:
         thing = trend.series.thing
-        return heads[_context(trend)], groups[group_of(thing)], thing.size_bytes
+        return heads[context_of(trend)], groups[group_of(thing)], thing.size_bytes
 
     return sorted(shown, key=key)
 
 
-def _context(trend: Trend) -> str:
+def context_of(trend: Trend) -> str:
+    """The machine, and the method and the clock where they are not the usual ones."""
     series = trend.series
     method = "" if series.method == _USUAL_METHOD else f" · {series.method}"
     clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
@@ -196,20 +203,19 @@ def _context(trend: Trend) -> str:
 
 def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
-    row = (
-        f"{size_of(trend.series.thing):>10} {len(trend.runs):>5} {times}  {_course(trend.times_s)}"
-    )
+    row = f"{size_of(trend.series.thing):>10} {len(trend.runs):>5} {times}  "
+    row += course_of(trend.times_s)
     if flows := flows_of(trend.series.thing):
         row += f"  {plain(flows)}"
     for change in trend.changes:
-        word = _verdict(change)
+        word = verdict_of(change)
         since = started_of(runs[trend.ends_of(change)[1]])
         text = f"{word} {change.ratio:.3f} ({change.low:.3f} - {change.high:.3f}) since {since}"
         row += "  " + paint(text, "red" if change.ratio > 1 else "green")
     return row
 
 
-def _course(times_s: Sequence[float]) -> str:
+def course_of(times_s: Sequence[float]) -> str:
     """The newest times as a line of blocks, by logarithms."""
     logs = [math.log(time_s) for time_s in times_s[-_MOST_BLOCKS:]]
     middle = (min(logs) + max(logs)) / 2
@@ -236,7 +242,7 @@ def _between(step: Step) -> str:
     return plain("Between runs " + " and ".join(ends))
 
 
-def _levels(trend: Trend, change: Change) -> tuple[float, float]:
+def levels_of(trend: Trend, change: Change) -> tuple[float, float]:
     """The geometric means of the times before and after a change, up to the changes beside it."""
     places = [0, *(one.place for one in trend.changes), len(trend.times_s)]
     at = places.index(change.place)
@@ -248,5 +254,6 @@ def _levels(trend: Trend, change: Change) -> tuple[float, float]:
     return before, after
 
 
-def _verdict(change: Change) -> str:
+def verdict_of(change: Change) -> str:
+    """``slower`` or ``faster``."""
     return "slower" if change.ratio > 1 else "faster"

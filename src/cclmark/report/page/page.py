@@ -88,15 +88,14 @@ def render(page: Page) -> str:
         "fileName": page.rows.file_name,
         "texts": encoder.texts,
     }
-    script = _asset("page.js")
-    plotly = plotly_script() if charts else ""
+    plotly, script = _scripts(page)
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
         style=_asset("page.css"),
         script=script,
         plotly=plotly,
-        policy=_policy([one for one in (plotly, script) if one]),
+        policy=policy_of(page),
         data=for_script(data),
     )
 
@@ -131,12 +130,28 @@ def _asset(name: str) -> str:
     return (files(__package__) / name).read_text("utf-8")
 
 
-def _policy(scripts: Sequence[str]) -> str:
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'"
-        for one in scripts
-    )
+def policy_of(page: Page) -> str:
+    """The Content-Security-Policy of a page, which it carries itself. Raises MissingError."""
+    hashes = " ".join(source_hash(one) for one in _scripts(page) if one)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
+
+
+@cache
+def source_hash(content: str) -> str:
+    """By what a policy names a script or a style."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def page_style() -> str:
+    """The style of pages, for others that are to look like them."""
+    return _asset("page.css")
+
+
+def _scripts(page: Page) -> tuple[str, str]:
+    """Plotly's script, empty for a page without charts, and the page's own."""
+    charts = any(section.charts for section in page.sections)
+    return plotly_script() if charts else "", _asset("page.js")

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 
 Thing = Case | Transfer
+
+
+class UnknownRunError(UsageError):
+    """No run of a history has that id, or several have."""
 
 
 @dataclass(frozen=True)

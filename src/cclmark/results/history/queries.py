@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
-from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.history.model import (
@@ -20,6 +19,7 @@ from cclmark.results.history.model import (
     StoredRun,
     StoredSeries,
     Thing,
+    UnknownRunError,
 )
 from cclmark.results.history.selection import runs_of, things_of
 from cclmark.results.history.tables import (
@@ -40,12 +40,14 @@ _TRANSFERS = msgspec.json.Decoder(Transfer)
 
 
 def listed(
-    connection: Connection, which: RunFilter, limit: int | None
+    connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
 ) -> tuple[list[StoredRun], int]:
-    """The newest ``limit`` runs, newest first, and how many there are in all."""
-    found = _runs(connection, which, limit)
+    """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
+    are in all.
+    """
+    found = _runs(connection, which, limit, skipped)
     total = len(found)
-    if limit is not None and total == limit:
+    if skipped or (limit is not None and total == limit):
         query = select(func.count()).select_from(runs).where(*runs_of(which))
         total = connection.scalar(query) or 0
     numbers = [run.number for run in found]
@@ -65,7 +67,7 @@ def listed(
 def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
     """Number and id of the only run that is ``run`` or begins so.
 
-    ``name`` is the database's. Raises UsageError for none, or for several.
+    ``name`` is the database's. Raises UnknownRunError for none, or for several.
     """
     query = select(runs.c.number, runs.c.run_id)
     exact = connection.execute(query.where(runs.c.run_id == run)).first()
@@ -74,10 +76,10 @@ def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
     begin = runs.c.run_id.startswith(run, autoescape=True)
     found = connection.execute(query.where(begin).order_by(runs.c.run_id).limit(4)).all()
     if not run or not found:
-        raise UsageError(f"no run {run!r} is in the history {name}: see cclmark history list")
+        raise UnknownRunError(f"no run {run!r} is in the history {name}: see cclmark history list")
     if len(found) > 1:
         ids = ", ".join(row.run_id for row in found[:3]) + (", …" if len(found) > 3 else "")
-        raise UsageError(f"{run!r} could be any of {ids}: give more of it")
+        raise UnknownRunError(f"{run!r} could be any of {ids}: give more of it")
     return found[0].number, found[0].run_id
 
 
@@ -133,10 +135,14 @@ def series_of(
     return series, chosen
 
 
-def _runs(connection: Connection, which: RunFilter, limit: int | None) -> list[StoredRun]:
+def _runs(
+    connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
+) -> list[StoredRun]:
     """The runs themselves, newest first."""
     query = select(*_COLUMNS).where(*runs_of(which))
     query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
+    if skipped:
+        query = query.offset(skipped)
     return [StoredRun(**row._mapping) for row in connection.execute(query)]
 
 

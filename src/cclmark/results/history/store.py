@@ -92,13 +92,20 @@ class History:
         with self._writing() as connection:
             _remove(connection, numbers)
 
-    def runs(self, which: RunFilter, limit: int | None = None) -> tuple[list[StoredRun], int]:
-        """The newest ``limit`` runs, newest first, and how many there are in all."""
+    def runs(
+        self, which: RunFilter, limit: int | None = None, skipped: int = 0
+    ) -> tuple[list[StoredRun], int]:
+        """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
+        are in all.
+        """
         with self._reading() as connection:
-            return listed(connection, which, limit)
+            return listed(connection, which, limit, skipped)
 
     def run(self, run: str) -> StoredRun:
-        """The only run whose id is ``run`` or begins so. Raises UsageError for none or many."""
+        """The only run whose id is ``run`` or begins so.
+
+        Raises UnknownRunError for none or many.
+        """
         with self._reading() as connection:
             number, _ = number_of(connection, run, self.name)
             return listed(connection, RunFilter(number=number), None)[0][0]

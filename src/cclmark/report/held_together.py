@@ -1,0 +1,42 @@
+"""Two sides held against each other: their cases, and what was not the same."""
+
+from __future__ import annotations
+
+from cclmark.analysis.compare import Side, compare
+from cclmark.errors import UsageError
+from cclmark.report.comparison import Comparison
+from cclmark.results.imported import differences_told
+from cclmark.results.journal import Journal
+from cclmark.results.resume import differing_settings
+from cclmark.results.surroundings import surroundings_changed
+
+
+def require_figures(run: Journal, name: str) -> None:
+    """Raises UsageError for a journal without times. ``name`` is for the message."""
+    if not run.results and not run.transfers:
+        what = "checks" if run.checks else "no results"
+        raise UsageError(f"{name} holds {what}, and no times that could be compared")
+
+
+def comparison_of(before: Side, after: Side) -> Comparison:
+    """What came of ``after`` against ``before``, and what else differs between them.
+
+    Raises UsageError where they share nothing.
+    """
+    found = compare(before, after)
+    if all(one.before_s is None or one.after_s is None for one in found):
+        reasons = {one.reason for one in found}
+        said = f": {reasons.pop()}" if len(reasons) == 1 else ""
+        raise UsageError(
+            f"{before.name} and {after.name} have no case in common that both measured{said}. "
+            "Cases are the same where operation, size, type, reduction, root, placement and number "
+            "of ranks are"
+        )
+    then, now = before.runs[0].header, after.runs[0].header
+    if then.imported is not None or now.imported is not None:
+        return Comparison(before, after, differences_told(then, now), found)
+    differences = [
+        *differing_settings(then.settings, now.settings),
+        *surroundings_changed(then, now),
+    ]
+    return Comparison(before, after, differences, found)

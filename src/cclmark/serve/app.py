@@ -1,0 +1,171 @@
+"""The routes of the site."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from cclmark.errors import CclmarkError
+from cclmark.report.history import SHORT_ID
+from cclmark.results.history.model import RunFilter, UnknownRunError
+from cclmark.results.history.store import History
+from cclmark.serve.guard import Access, Guard
+from cclmark.serve.journals import (
+    EXPORTED,
+    compared_page,
+    exported,
+    run_page,
+    stored,
+    together_page,
+)
+from cclmark.serve.lists import list_page
+from cclmark.serve.parameters import chosen, fields_of, page_number
+from cclmark.serve.references import Load
+from cclmark.serve.refusal import RefusalError
+from cclmark.serve.responses import file_response, message_response, report_response
+from cclmark.serve.trends import trend_page
+
+_AT_ONCE = 2  # reports that are made at the same time: each may take much memory
+
+Work = Callable[[Request], Response]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the pages are made of. Every method answers one request and may take its time."""
+
+    history: History
+    load: Load
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        query = request.query_params
+        return HTMLResponse(list_page(self.history, fields_of(query), page_number(query)))
+
+    def run(self, request: Request) -> Response:
+        """The report of one run."""
+        [one] = stored(self.history, [_one(request)])
+        return report_response(run_page(one, self.load))
+
+    def journal(self, request: Request) -> Response:
+        """The journal of a run, byte by byte as it was added."""
+        run = self.history.run(_one(request))
+        content = self.history.content(run.run_id)
+        return file_response(content, "application/jsonl", f"{run.run_id[:SHORT_ID]}.jsonl")
+
+    def export(self, request: Request) -> Response:
+        """A run in another format."""
+        format = request.query_params.get("format", "csv")
+        if format not in EXPORTED:
+            raise RefusalError(400, f"format {format!r}: there are {' and '.join(EXPORTED)}")
+        [one] = stored(self.history, [_one(request)])
+        name = f"{one[0].run_id[:SHORT_ID]}.{format}"
+        return file_response(exported(one, format), EXPORTED[format], name)
+
+    def together(self, request: Request) -> Response:
+        """Runs on the same axes."""
+        ids = chosen(request.query_params.getlist("run"), 1, "draw")
+        return report_response(together_page(stored(self.history, ids), self.load))
+
+    def compare(self, request: Request) -> Response:
+        """Runs against the first one, or, as the list asks for it, against the oldest."""
+        ids = chosen(request.query_params.getlist("run"), 2, "compare")
+        runs = stored(self.history, ids)
+        if request.query_params.get("by") == "time":
+            runs.sort(key=lambda one: (one[0].started_at, one[0].number))
+        return report_response(compared_page(runs))
+
+    def trend(self, request: Request) -> Response:
+        """What changed over time."""
+        query = request.query_params
+        return HTMLResponse(trend_page(self.history, fields_of(query), "all" in query))
+
+    def health(self, request: Request) -> Response:
+        """Whether the history can be read. Says no more: anybody may ask."""
+        try:
+            self.history.runs(RunFilter(), 1)
+        except CclmarkError:
+            return PlainTextResponse("the history cannot be read\n", 503)
+        return PlainTextResponse("ok\n")
+
+    def icon(self, request: Request) -> Response:
+        """None, for browsers that ask."""
+        return Response(status_code=204)
+
+
+def make_app(
+    history: History,
+    load: Load,
+    access: Access,
+    say: Callable[[str], None],
+    log: Callable[[str], None] | None = None,
+) -> ASGIApp:
+    """The site of ``history``, which is to be opened read only.
+
+    ``load`` gives references, ``say`` takes what went wrong, ``log`` a line for each request.
+    """
+    site = Site(history, load)
+    limiter = CapacityLimiter(_AT_ONCE)
+    light = (("/", site.runs), ("/journal", site.journal), ("/healthz", site.health))
+    heavy = (
+        ("/run", site.run),
+        ("/together", site.together),
+        ("/compare", site.compare),
+        ("/export", site.export),
+        ("/trend", site.trend),
+    )
+    routes = [Route(path, _in_thread(work, None)) for path, work in light]
+    routes += [Route(path, _in_thread(work, limiter)) for path, work in heavy]
+    routes.append(Route("/favicon.ico", _in_thread(site.icon, None)))
+    app = Starlette(
+        routes=routes,
+        exception_handlers={
+            RefusalError: _refused,
+            CclmarkError: _failed,
+            HTTPException: _not_found,
+            Exception: _fell_over,
+        },
+    )
+    return Guard(app, access, say, log)
+
+
+def _one(request: Request) -> str:
+    """The run that is asked for. Raises RefusalError."""
+    return chosen(request.query_params.getlist("run")[-1:], 1, "look at")[0]
+
+
+def _in_thread(work: Work, limiter: CapacityLimiter | None) -> Endpoint:
+    """The database and the reports would hold up all other requests."""
+
+    async def endpoint(request: Request) -> Response:
+        return await to_thread.run_sync(work, request, limiter=limiter)
+
+    return endpoint
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusalError)
+    return message_response(error.status, error.message)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """The history: it does not have the run, or cannot be read."""
+    return message_response(404 if isinstance(error, UnknownRunError) else 503, str(error))
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return message_response(error.status_code, "there is no such page")
+
+
+def _fell_over(request: Request, error: Exception) -> Response:
+    return message_response(500, "that went wrong in cclmark: the server's terminal says where")

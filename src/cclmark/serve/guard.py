@@ -1,0 +1,168 @@
+"""What every request has to pass, and what every answer carries."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cclmark.serve.pages import policy
+from cclmark.serve.responses import message_response
+
+_METHODS = ("GET", "HEAD")
+_OPEN = ("/healthz",)  # tells nothing: whoever watches over the server needs no token
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask.
+
+    ``token``: what they must know, empty for nothing. ``hosts``: the names by which the server may
+    be called, empty for any; a page elsewhere that had its own name point here is refused by it.
+    ``port`` parts the cookies of servers on one host.
+    """
+
+    token: str = ""
+    hosts: frozenset[str] = frozenset()
+    port: int = 0
+
+    @staticmethod
+    def on_loopback(host: str, port: int, token: str = "") -> Access:
+        """For this machine alone."""
+        return Access(token, frozenset({*_LOOPBACK, host.lower()}), port)
+
+
+class Guard:
+    """Lets through to ``app`` who may ask, and puts the same headers on every answer."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        say: Callable[[str], None],
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._say = say
+        self._log = log
+        self._cookie = f"cclmark-{access.port}"
+        # Not the token itself: that may hold what a cookie cannot.
+        self._pass = hmac.new(access.token.encode(), b"cookie", hashlib.sha256).hexdigest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        began_s = time.monotonic()
+        status = 500
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _dress(MutableHeaders(scope=message))
+            await send(message)
+
+        refused = self._refusal(scope)
+        try:
+            await (refused or self._app)(scope, receive, sent)
+        except Exception as error:  # was answered with 500
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self._say(
+                f"{scope['path']} failed: {type(error).__name__}: {error} "
+                f"({frame.filename}:{frame.lineno}); please report it"
+            )
+        finally:
+            if self._log is not None:
+                # Without what follows the path: the token may be there.
+                took_ms = (time.monotonic() - began_s) * 1e3
+                self._log(f"{scope['method']} {scope['path']} {status} in {took_ms:.0f} ms")
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that goes no further."""
+        headers = Headers(scope=scope)
+        if self._access.hosts and _host_of(headers.get("host", "")) not in self._access.hosts:
+            return PlainTextResponse(
+                "This server answers to localhost only. cclmark serve --host binds it wider.\n", 403
+            )
+        if scope["method"] not in _METHODS:
+            answer = PlainTextResponse("Everything here is read only: GET and HEAD.\n", 405)
+            answer.headers["Allow"] = ", ".join(_METHODS)
+            return answer
+        if not self._access.token or scope["path"] in _OPEN:
+            return None
+        return self._admission(scope, headers)
+
+    def _admission(self, scope: Scope, headers: Headers) -> Response | None:
+        """None for who has been admitted, a cookie for who brings the token, else 401."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [text for name, text in query if name == "token"]
+        if given and _same(given[-1], self._access.token):
+            rest = urlencode([(name, text) for name, text in query if name != "token"])
+            # Never to another host, whatever the path looks like.
+            path = "/" + scope["path"].lstrip("/\\")
+            admitted = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+            admitted.set_cookie(self._cookie, self._pass, httponly=True, samesite="strict")
+            return admitted
+        scheme, _, word = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(word.strip(), self._access.token):
+            return None
+        if not given and _same(_cookie_of(headers, self._cookie), self._pass):
+            return None
+        answer = message_response(
+            401,
+            "Open the address with the token that cclmark serve was given, or printed: /?token=…. "
+            "If you have just followed a link with it, go on to the list of runs.",
+        )
+        answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+
+def _dress(headers: MutableHeaders) -> None:
+    for name, text in _HEADERS.items():
+        headers[name] = text
+    headers.setdefault("Content-Security-Policy", policy())
+    # Only a header can say this, a page's own element cannot.
+    headers["Content-Security-Policy"] += "; frame-ancestors 'none'"
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+
+
+def _host_of(header: str) -> str:
+    """The name without the port, which a tunnel may change."""
+    name = header.lower().strip()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.rpartition(":")[0] if ":" in name else name
+
+
+def _cookie_of(headers: Headers, name: str) -> str:
+    for line in headers.getlist("cookie"):
+        for part in line.split(";"):
+            try:
+                found = SimpleCookie(part.strip())
+            except CookieError:
+                continue
+            if name in found:
+                return found[name].value
+    return ""

@@ -1,0 +1,163 @@
+"""Journals of the history, and the pages that reports and comparisons make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import PurePath
+
+from cclmark.analysis.compare import Side
+from cclmark.errors import UsageError
+from cclmark.report.charts.naming import Run
+from cclmark.report.exports import EXPORTS
+from cclmark.report.held_together import comparison_of, require_figures
+from cclmark.report.history import SHORT_ID
+from cclmark.report.page.comparison_page import comparison_page
+from cclmark.report.page.page import Facts, Page, Section
+from cclmark.report.page.run_page import page_of
+from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.text import plain
+from cclmark.results.history.model import StoredRun
+from cclmark.results.history.store import History
+from cclmark.results.journal import Journal
+from cclmark.serve.parameters import address
+from cclmark.serve.references import Load
+from cclmark.serve.refusal import RefusalError
+
+Stored = tuple[StoredRun, Journal]
+EXPORTED = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+def stored(history: History, ids: Sequence[str]) -> list[Stored]:
+    """The runs with these ids, each once. Raises UnknownRunError, MissingError."""
+    runs = {run.number: run for run in map(history.run, ids)}
+    return [(run, history.journal(run.run_id)) for run in runs.values()]
+
+
+def run_page(one: Stored, load: Load) -> Page:
+    """The report of one run, with what only the history knows. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    with _fitting(run):
+        page = page_of([Run(plain(_stem(run)), journal, ReferenceNotes(load))])
+    links = [
+        ("All runs", "/"),
+        ("Journal", address("/journal", ("run", run.run_id))),
+        *(
+            (format.upper(), address("/export", ("run", run.run_id), ("format", format)))
+            for format in EXPORTED
+        ),
+    ]
+    known = Section("history", "History", facts=[Facts("What the history knows", _known(run))])
+    return replace(page, sections=[*page.sections, known], links=links)
+
+
+def together_page(runs: Sequence[Stored], load: Load) -> Page:
+    """All of ``runs`` on the same axes. Raises RefusalError."""
+    for one in runs:
+        _require_results(one)
+    names = names_of([run for run, _ in runs])
+    with _fitting(*(run for run, _ in runs)):
+        page = page_of(
+            [
+                Run(plain(name), journal, ReferenceNotes(load))
+                for name, (_, journal) in zip(names, runs, strict=True)
+            ]
+        )
+    return replace(page, links=[("All runs", "/"), *_links(runs, names)])
+
+
+def compared_page(runs: Sequence[Stored]) -> Page:
+    """Each run but the first against the first. Raises RefusalError."""
+    if len(runs) < 2:
+        raise RefusalError(400, "choose two different runs to compare")
+    names = names_of([run for run, _ in runs])
+    try:
+        for name, (_, journal) in zip(names, runs, strict=True):
+            require_figures(journal, name)
+        sides = [
+            # As of a file: pages call a side by its name without the end.
+            Side(f"{name}.jsonl", [journal])
+            for name, (_, journal) in zip(names, runs, strict=True)
+        ]
+        with _fitting(*(run for run, _ in runs)):
+            page = comparison_page([comparison_of(sides[0], side) for side in sides[1:]])
+    except UsageError as error:
+        raise RefusalError(400, f"not comparable: {error}") from None
+    links = [("All runs", "/"), *_links(runs, names)]
+    if len(runs) == 2:
+        around = address("/compare", *(("run", run.run_id) for run, _ in reversed(runs)))
+        links.append(("The other way round", around))
+    return replace(page, links=links)
+
+
+def exported(one: Stored, format: str) -> bytes:
+    """A run in one of EXPORTED. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    try:
+        with _fitting(run):
+            return EXPORTS[format]([(f"run {run.run_id}", journal)], "cases")
+    except UsageError as error:
+        raise RefusalError(400, str(error)) from None
+
+
+def names_of(runs: Sequence[StoredRun]) -> list[str]:
+    """What to call each of several: its file's name, with its id where that helps."""
+    stems = [_stem(run) for run in runs]
+    names = [
+        stem if stems.count(stem) == 1 else f"{stem} {run.run_id[:SHORT_ID]}"
+        for stem, run in zip(stems, runs, strict=True)
+    ]
+    if len(set(names)) == len(names):
+        return names
+    return [run.run_id for run in runs]
+
+
+def _stem(run: StoredRun) -> str:
+    return PurePath(run.source).stem or run.run_id
+
+
+def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:
+    return [
+        (plain(name), address("/run", ("run", run.run_id)))
+        for name, (run, _) in zip(names, runs, strict=True)
+    ]
+
+
+def _known(run: StoredRun) -> list[tuple[str, str]]:
+    rows = [
+        ("run", run.run_id),
+        ("labels", " ".join(run.labels) or "none"),
+        ("journal", run.source),
+        ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
+    ]
+    if run.continues:
+        rows.append(("goes on after", run.continues))
+    if run.damaged_lines:
+        rows.append(("damaged lines", str(run.damaged_lines)))
+    return [(name, plain(text)) for name, text in rows]
+
+
+def _require_results(one: Stored) -> None:
+    """Raises RefusalError for a run of which nothing can be shown."""
+    run, journal = one
+    if not (journal.results or journal.transfers or journal.checks):
+        raise RefusalError(
+            422, f"run {run.run_id} holds no results: there is nothing to show but its journal"
+        )
+
+
+@contextmanager
+def _fitting(*runs: StoredRun) -> Iterator[None]:
+    """Journals may come from anywhere. Raises RefusalError for one that makes no sense."""
+    try:
+        yield
+    except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+        which = ", ".join(run.run_id for run in runs)
+        raise RefusalError(
+            422,
+            f"the journal of {which} cannot be shown: what it says does not fit together "
+            f"({type(error).__name__}: {error})",
+        ) from None

@@ -1,0 +1,55 @@
+"""The pages that are no reports: lists, trends, messages. No script, and nothing is fetched."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from cclmark import __version__
+from cclmark.report.page.page import page_style, source_hash
+from cclmark.serve.parameters import address
+
+_DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
+
+
+def html(template: str, **values: Any) -> str:
+    """A page of ``template`` with ``values``, of which every text is only text."""
+    return _environment().get_template(f"{template}.html.j2").render(values)
+
+
+@cache
+def policy() -> str:
+    """The Content-Security-Policy of these pages: one style, and forms of this site."""
+    return (
+        f"default-src 'none'; style-src {source_hash(style())}; img-src data:; "
+        "base-uri 'none'; form-action 'self'"
+    )
+
+
+@cache
+def style() -> str:
+    """That of reports, which turns dark by a script, and here by the reader's preference."""
+    reports = page_style()
+    dark = _DARK.search(reports)
+    assert dark is not None
+    preferred = f"@media (prefers-color-scheme: dark) {{ :root {dark[1]} }}\n"
+    return reports + preferred + (files(__package__) / "templates" / "serve.css").read_text("utf-8")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FunctionLoader(
+            lambda name: (files(__package__) / "templates" / name).read_text("utf-8")
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.globals.update(style=style(), version=__version__, address=address)
+    return found

@@ -1,0 +1,64 @@
+"""What the parameters of an address ask for. All of it can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from cclmark.errors import UsageError
+from cclmark.results.history.filters import filter_of
+from cclmark.results.history.model import RunFilter
+from cclmark.serve.refusal import RefusalError
+
+FIELDS = ("machine", "device", "operation", "ccl", "label", "since", "until")
+MOST_TOGETHER = 8  # runs in one page: more curves nobody can tell apart
+_MOST_PAGES = 1_000_000
+_LONGEST = 400
+
+
+def fields_of(query: Mapping[str, str]) -> dict[str, str]:
+    """The fields of the filter form as they were filled in. Raises RefusalError."""
+    fields = {name: query.get(name, "").strip() for name in FIELDS}
+    for name, text in fields.items():
+        if len(text) > _LONGEST or not text.isprintable():
+            raise RefusalError(400, f"{name}: that is no name and no time")
+    return fields
+
+
+def filter_by(fields: Mapping[str, str]) -> RunFilter:
+    """What they choose. Raises RefusalError."""
+    try:
+        return filter_of(**fields)
+    except UsageError as error:
+        raise RefusalError(400, str(error)) from None
+
+
+def page_number(query: Mapping[str, str]) -> int:
+    """From 1. Raises RefusalError."""
+    text = query.get("page", "1")
+    if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_PAGES)):
+        number = int(text)
+        if 1 <= number <= _MOST_PAGES:
+            return number
+    raise RefusalError(400, f"page {text!r}: pages are counted from 1")
+
+
+def chosen(ids: Sequence[str], least: int, what: str) -> list[str]:
+    """The ids of runs that were chosen, each once. Raises RefusalError for too few or too many."""
+    unique = list(dict.fromkeys(filter(None, ids)))
+    if len(unique) < least:
+        several = "two runs at least" if least > 1 else "a run"
+        raise RefusalError(400, f"choose {several} in the list to {what}")
+    if len(unique) > MOST_TOGETHER:
+        raise RefusalError(
+            400,
+            f"{len(unique)} runs are chosen: a page shows {MOST_TOGETHER} at most. cclmark report "
+            "and compare take more",
+        )
+    return unique
+
+
+def address(path: str, *pairs: tuple[str, str]) -> str:
+    """A path of this site with parameters; empty ones are left out."""
+    query = urlencode([(name, text) for name, text in pairs if text])
+    return f"{path}?{query}" if query else path

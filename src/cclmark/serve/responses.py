@@ -1,0 +1,31 @@
+"""Answers that carry the policy of what is in them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.responses import HTMLResponse, Response
+
+from cclmark.report.page.page import Page, policy_of, render
+from cclmark.report.text import plain
+from cclmark.serve.pages import html
+
+
+def report_response(page: Page) -> Response:
+    """A report. Its header says what the page says itself: no more may run, and no less."""
+    return HTMLResponse(render(page), headers={"Content-Security-Policy": policy_of(page)})
+
+
+def message_response(status: int, message: str) -> Response:
+    """A page that only says something."""
+    name = HTTPStatus(status).phrase
+    return HTMLResponse(
+        html("message", title=name, here="", status=status, message=plain(message)), status
+    )
+
+
+def file_response(content: bytes, media_type: str, name: str) -> Response:
+    """A file to keep. ``name`` may hold anything."""
+    safe = "".join(one for one in name if one.isascii() and (one.isalnum() or one in "-_."))
+    disposition = f'attachment; filename="{safe.lstrip(".") or "cclmark"}"'
+    return Response(content, media_type=media_type, headers={"Content-Disposition": disposition})

@@ -1,0 +1,162 @@
+"""The page of what changed over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from cclmark.analysis.change import Change
+from cclmark.analysis.trend import Trend
+from cclmark.report.history import SHORT_ID, started_of
+from cclmark.report.text import format_time_us, plain
+from cclmark.report.things import flows_of, group_of, size_of
+from cclmark.report.trend import (
+    MOST_LINES,
+    Step,
+    Trends,
+    context_of,
+    course_of,
+    in_order,
+    levels_of,
+    tally_of,
+    title_of,
+    verdict_of,
+)
+from cclmark.report.trend_steps import trends_of
+from cclmark.results.history.model import StoredRun
+from cclmark.results.history.store import History
+from cclmark.serve.pages import html
+from cclmark.serve.parameters import address, filter_by
+
+Link = tuple[str, str]  # a text and where it leads
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A case that changed: its times before and after, and the ratio with its interval."""
+
+    case: str
+    size: str
+    before_us: str
+    after_us: str
+    ratio: str
+    interval: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Two runs between which something changed, the furthest from 1 first."""
+
+    before: Link
+    after: Link
+    comparison: str
+    differences: Sequence[str]
+    changed: Sequence[Changed]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A series: its newest times as blocks, and its changes, each with the run since when."""
+
+    size: str
+    flows: str
+    runs: int
+    first_us: str
+    last_us: str
+    course: str
+    changes: Sequence[tuple[str, str, Link]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The series of one operation on one machine."""
+
+    machine: str
+    name: str
+    rows: Sequence[Row]
+
+
+def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
+    """What changed first, then the series. Raises RefusalError, MissingError."""
+    which = filter_by(fields)
+    found = trends_of(*history.series(which), history.headers)
+    shown = list(found.trends)
+    if len(shown) > MOST_LINES and not everything:
+        shown = [trend for trend in shown if trend.changes]
+    return html(
+        "trend",
+        title="Trend",
+        here="/trend",
+        place=plain(history.name),
+        fields=fields,
+        choices=history.choices(),
+        told=plain(title_of(found)),
+        tally=plain(tally_of(found)),
+        places=[_place(step) for step in reversed(found.steps)],
+        blocks=_blocks(shown, found),
+        hidden=len(found.trends) - len(shown),
+        all=address("/trend", *fields.items(), ("all", "1")),
+    )
+
+
+def _place(step: Step) -> Place:
+    by_distance = sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio)))
+    return Place(
+        before=_link(step.before),
+        after=_link(step.after),
+        comparison=address("/compare", *(("run", run.run_id) for run in (step.before, step.after))),
+        differences=[plain(text) for text in step.differences],
+        changed=[_changed(trend, change) for trend, change in by_distance],
+    )
+
+
+def _changed(trend: Trend, change: Change) -> Changed:
+    thing = trend.series.thing
+    before_s, after_s = levels_of(trend, change)
+    return Changed(
+        case=plain(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
+        size=size_of(thing),
+        before_us=format_time_us(before_s),
+        after_us=format_time_us(after_s),
+        ratio=f"{change.ratio:.3f}",
+        interval=f"{change.low:.3f} - {change.high:.3f}",
+        verdict=verdict_of(change),
+    )
+
+
+def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
+    def head(trend: Trend) -> tuple[str, str]:
+        return plain(context_of(trend)), plain(group_of(trend.series.thing))
+
+    return [
+        Block(machine, name, [_row(trend, found) for trend in trends])
+        for (machine, name), trends in groupby(in_order(shown), key=head)
+    ]
+
+
+def _row(trend: Trend, found: Trends) -> Row:
+    thing = trend.series.thing
+    return Row(
+        size=size_of(thing),
+        flows=plain(flows_of(thing)),
+        runs=len(trend.runs),
+        first_us=format_time_us(trend.times_s[0]),
+        last_us=format_time_us(trend.times_s[-1]),
+        course=course_of(trend.times_s),
+        changes=[
+            (
+                verdict_of(change),
+                f"{change.ratio:.3f} ({change.low:.3f} - {change.high:.3f})",
+                _link(found.runs[trend.ends_of(change)[1]]),
+            )
+            for change in trend.changes
+        ],
+    )
+
+
+def _link(run: StoredRun) -> Link:
+    text = plain(f"{run.run_id[:SHORT_ID]} ({started_of(run)})")
+    return text, address("/run", ("run", run.run_id))

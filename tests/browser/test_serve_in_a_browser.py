@@ -1,0 +1,108 @@
+"""The history in Chromium: from the list to charts, with nothing fetched from elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from cclmark.results.history.store import History
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+
+
+@pytest.fixture(scope="module")
+def address(serve, tmp_path_factory):
+    """Of a server with four runs."""
+    pytest.importorskip("uvicorn")
+    place = tmp_path_factory.mktemp("served") / "history.sqlite"
+    history = History(str(place))
+    for name in ("default-1", "default-2", "ctas8", "buff8"):
+        history.add((RUNS / f"{name}.jsonl").read_bytes(), f"{name}.jsonl", ["<b>night</b>"])
+    served = serve("--db", place)
+    yield served.address
+    assert served.end() == (130, "cclmark: interrupted")
+
+
+def choose(seen, address, *names):
+    page = seen.page
+    page.goto(address)
+    for name in names:
+        page.get_by_role("row").filter(has_text=f"{name}.jsonl").get_by_role("checkbox").check()
+    return page
+
+
+def test_from_the_list_to_charts_of_two_runs(seen, address):
+    page = choose(seen, address, "default-1", "ctas8")
+    page.get_by_role("button", name="Draw together").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "2 runs:" in page.locator(".subtitle").text_content()
+    assert seen.draw_all() > 3
+    page.get_by_role("link", name="ctas8").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert seen.draw_all() > 3
+    page.get_by_role("link", name="All runs").click()
+    assert page.get_by_role("checkbox").count() == 4
+    assert seen.said == []
+    assert all(url.startswith(address) for url in seen.requests)
+    assert len(seen.requests) == 4
+
+
+def test_from_the_list_to_a_comparison_and_back_to_front(seen, address):
+    page = choose(seen, address, "ctas8", "default-2")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.title() == "ctas8 against default-2"
+    assert seen.draw_all() > 1
+    page.get_by_role("link", name="The other way round").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.title() == "default-2 against ctas8"
+    assert seen.said == []
+
+
+def test_a_journal_can_be_kept(seen, address):
+    page = choose(seen, address)
+    page.get_by_role("row").filter(has_text="buff8.jsonl").get_by_role("link").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    for name, suffix in (("Journal", "jsonl"), ("CSV", "csv"), ("JSON", "json")):
+        with page.expect_download() as download:
+            page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+        assert download.value.suggested_filename.endswith(f".{suffix}")
+        if suffix == "jsonl":
+            kept = Path(download.value.path()).read_bytes()
+            assert kept == (RUNS / "buff8.jsonl").read_bytes()
+    assert seen.said == []
+
+
+def test_filters_work_without_a_script(browser, address):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    page.get_by_label("Label").select_option("<b>night</b>")
+    page.get_by_label("Machine").fill("H200")
+    page.get_by_label("Until (UTC)").fill("2026-11-20")
+    page.get_by_role("button", name="Filter").click()
+    assert page.get_by_text("No runs here.").is_visible()
+    page.get_by_label("Until (UTC)").fill("")
+    page.get_by_role("button", name="Filter").click()
+    assert page.get_by_role("checkbox").count() == 4
+    page.get_by_role("link", name="Trend of these").click()
+    assert page.get_by_role("heading", name="Trend").is_visible()
+    assert page.get_by_label("Machine").input_value() == "H200"
+    context.close()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("path", ["", "trend?all=1", "nowhere"])
+def test_pages_are_accessible(browser, address, path, colours):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    context = browser.new_context(color_scheme=colours, bypass_csp=True)
+    page = context.new_page()
+    page.goto(address + path)
+    found = axe.Axe().run(page)
+    assert len(found.response["passes"]) > 10
+    serious = [
+        f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']][:3]}"
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    context.close()

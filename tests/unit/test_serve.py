@@ -1,0 +1,535 @@
+"""The pages of ``cclmark serve`` without a socket: what is asked for, and what must be refused."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+
+from starlette.testclient import TestClient
+
+from cclmark.report.reference_notes import no_references
+from cclmark.results.history.model import RunFilter
+from cclmark.results.history.store import History
+from cclmark.serve.app import make_app
+from cclmark.serve.guard import Access
+from cclmark.serve.journals import names_of
+from cclmark.serve.parameters import MOST_TOGETHER
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+DEFAULTS = [f"default-{number}" for number in range(1, 9)]
+FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
+TUNED = "6a7924424d9d"
+BASE = "http://127.0.0.1:8321"
+TOKEN = 'a token: with ünusual, and; "quoted" signs'
+ATTACKS = (
+    "<img src=x onerror=alert(1)>",
+    "</style><script>alert(2)</script>",
+    '"><a href="javascript:alert(3)">x</a>',
+    "../../etc/passwd?run=1&x=#y\u202e",
+)
+
+
+def content(name):
+    return (RUNS / f"{name}.jsonl").read_bytes()
+
+
+def changed(name, change):
+    """A journal whose lines ``change`` has seen, without their checksums."""
+    lines = []
+    for line in content(name).splitlines():
+        entry = json.loads(line)
+        entry.pop("crc32", None)
+        change(entry)
+        lines.append(json.dumps(entry))
+    return "\n".join(lines).encode()
+
+
+def client_of(history, access=None, said=None):
+    said = [] if said is None else said
+    access = access or Access.on_loopback("127.0.0.1", 8321)
+    app = make_app(history, no_references, access, said.append)
+    return TestClient(app, base_url=BASE, follow_redirects=False)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A history of nine runs: eight alike, and one with other settings."""
+    place = str(tmp_path_factory.mktemp("history") / "history.sqlite")
+    history = History(place)
+    for name in DEFAULTS:
+        history.add(content(name), f"/data/{name}.jsonl", ["night"])
+    history.add(content("ctas8"), "/data/ctas8.jsonl", ["tuned"])
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(place):
+    return client_of(History(place, read_only=True))
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """A history with journals of choice."""
+
+    def fill(*journals):
+        history = History(str(tmp_path / "history.sqlite"))
+        ids = [history.add(one, f"{number}.jsonl").run_id for number, one in enumerate(journals)]
+        return client_of(history), ids
+
+    return fill
+
+
+def text_of(answer):
+    """What a page says, without its style and its marks."""
+    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", answer.text, flags=re.DOTALL)
+    return " ".join(html.unescape(bare).split())
+
+
+def listed(client, query=""):
+    answer = client.get(f"/{query}")
+    assert answer.status_code == 200, text_of(answer)
+    return re.findall(r'type="checkbox" name="run" value="([^"]+)"', answer.text)
+
+
+class TestList:
+    def test_all_runs_the_newest_first(self, client):
+        ids = listed(client)
+        assert len(ids) == 9
+        assert ids[-1] == FIRST
+        assert "9 runs in " in text_of(client.get("/"))
+
+    @pytest.mark.parametrize(
+        ("query", "count"),
+        [
+            ("?label=tuned", 1),
+            ("?label=night&operation=all_reduce", 8),
+            ("?machine=H200", 9),
+            ("?device=a100", 0),
+            ("?ccl=nccl", 9),
+            ("?ccl=mpi", 0),
+            ("?since=2026-11-22T05:00:59", 2),
+            ("?until=2026-11-21", 0),
+            ("?since=2026-11-22&until=2026-11-22", 9),
+            ("?label=&machine=", 9),
+        ],
+    )
+    def test_filters(self, client, query, count):
+        assert len(listed(client, query)) == count
+
+    def test_the_form_keeps_what_was_asked_for(self, client):
+        page = client.get("/?machine=h200&label=gone&since=2026-11-22T05:00").text
+        assert 'name="machine" value="h200"' in page
+        assert '<option value="gone" selected>' in page
+        assert 'type="text" name="since" value="2026-11-22T05:00"' in page
+        assert '<option value="tuned">' in page
+        assert (
+            'href="/trend?machine=h200&amp;label=night"'
+            in client.get("/?machine=h200&label=night").text
+        )
+
+    def test_pages(self, tmp_path):
+        history = History(str(tmp_path / "history.sqlite"))
+        for number in range(103):
+
+            def numbered(entry, number=number):
+                if entry["type"] == "header":
+                    entry["run_id"] = f"run{number:03}"
+                    entry["started_at"] = f"2026-11-22T05:{number // 60:02}:{number % 60:02}+00:00"
+
+            first = changed("ctas8", numbered).splitlines()[0]
+            history.add(first, "one.jsonl")
+        client = client_of(history)
+        pages = [listed(client, query) for query in ("?machine=h200", "?page=2", "?page=3")]
+        assert [len(page) for page in pages] == [50, 50, 3]
+        assert [run for page in pages for run in page] == [
+            f"run{number:03}" for number in reversed(range(103))
+        ]
+        first = client.get("/?machine=h200").text
+        assert 'href="/?machine=h200&amp;page=2"' in first
+        assert "Newer" not in first
+        assert "101 to 103 of 103" in client.get("/?page=3").text
+        assert "Older" not in client.get("/?page=3").text
+        beyond = client.get("/?page=9")
+        assert listed(client, "?page=9") == []
+        assert 'href="/?page=3"' in beyond.text
+
+
+class TestRun:
+    def test_the_report_as_cclmark_report_makes_it(self, client):
+        answer = client.get(f"/run?run={FIRST[:8]}")
+        assert answer.status_code == 200
+        assert "<title>all_reduce on 4 × NVIDIA H200</title>" in answer.text
+        assert "/data/default-1.jsonl" in answer.text
+        for name in ("journal", "export"):
+            assert f'href="/{name}?run={FIRST}' in answer.text
+
+    def test_the_journal_byte_by_byte(self, client):
+        answer = client.get(f"/journal?run={FIRST}")
+        assert answer.content == content("default-1")
+        assert answer.headers["Content-Disposition"] == (
+            'attachment; filename="fa3d6a0ec1c8.jsonl"'
+        )
+
+    def test_exports(self, client):
+        lines = client.get(f"/export?run={FIRST}&format=csv").text.splitlines()
+        assert len(lines) == 27
+        assert lines[0].startswith("run_id,")
+        assert all(line.startswith(FIRST) for line in lines[1:])
+        found = client.get(f"/export?run={FIRST}&format=json").json()
+        assert len(found["cases"]) == 26
+        refused = client.get(f"/export?run={FIRST}&format=exe")
+        assert refused.status_code == 400
+        assert "there are csv and json" in text_of(refused)
+
+    @pytest.mark.parametrize("path", ["/run", "/journal", "/export"])
+    def test_one_that_is_not_there(self, client, path):
+        answer = client.get(f"{path}?run=nobody")
+        assert answer.status_code == 404
+        assert "no run 'nobody' is in the history" in text_of(answer)
+        assert client.get(path).status_code == 400
+
+    def test_one_without_results(self, filled):
+        client, [run] = filled(content("ctas8").splitlines()[0])
+        answer = client.get(f"/run?run={run}")
+        assert answer.status_code == 422
+        assert "holds no results" in text_of(answer)
+        assert client.get(f"/journal?run={run}").content == content("ctas8").splitlines()[0]
+
+
+class TestSeveral:
+    def test_drawn_together_under_the_names_of_their_files(self, client):
+        answer = client.get(f"/together?run={FIRST}&run={TUNED}")
+        assert answer.status_code == 200
+        assert "2 runs: default-1, ctas8" in answer.text
+
+    def test_no_more_than_anyone_can_tell_apart(self, client):
+        ids = listed(client)
+        query = "&".join(f"run={run}" for run in ids)
+        answer = client.get(f"/together?{query}")
+        assert answer.status_code == 400
+        assert f"9 runs are chosen: a page shows {MOST_TOGETHER} at most" in text_of(answer)
+        assert client.get("/together").status_code == 400
+
+    def test_the_first_is_before(self, client):
+        answer = client.get(f"/compare?run={FIRST}&run={TUNED}")
+        assert "<title>ctas8 against default-1</title>" in answer.text
+        assert "NCCL_MAX_CTAS was not set, is 8" in answer.text
+        around = re.search(r'href="(/compare\?[^"]+)">The other way', answer.text)[1]
+        answer = client.get(html.unescape(around))
+        assert "<title>default-1 against ctas8</title>" in answer.text
+
+    def test_from_the_list_the_oldest_is_before(self, client):
+        answer = client.get(f"/compare?run={TUNED}&run={FIRST}&by=time")
+        assert "<title>ctas8 against default-1</title>" in answer.text
+
+    def test_one_run_is_no_comparison(self, client):
+        for query in (f"run={FIRST}", f"run={FIRST}&run={FIRST}", f"run={FIRST}&run={FIRST[:9]}"):
+            answer = client.get(f"/compare?{query}")
+            assert answer.status_code == 400
+            assert "compare" in text_of(answer)
+
+    def test_what_shares_nothing_is_told(self, client, filled):
+        def larger(entry):
+            if entry["type"] == "header":
+                entry["run_id"] = "larger"
+            if entry["type"] == "case":
+                entry["case"]["size_bytes"] *= 3
+                entry["case"]["count"] = entry["case"].get("count", 1) * 3
+
+        client, ids = filled(content("ctas8"), changed("ctas8", larger))
+        answer = client.get(f"/compare?run={ids[0]}&run={ids[1]}")
+        assert answer.status_code == 400
+        assert "not comparable: " in text_of(answer)
+
+    def test_names_tell_runs_apart(self, client, place):
+        runs, _ = History(place).runs(RunFilter())
+        assert len(set(names_of(runs))) == len(runs)
+        twice = [runs[0], type(runs[0])(**{**vars(runs[1]), "source": runs[0].source})]
+        assert names_of(twice) == [f"{Path(run.source).stem} {run.run_id[:12]}" for run in twice]
+
+
+class TestTrend:
+    def test_what_changed_comes_first(self, filled):
+        nights = []
+        for number in range(10):
+
+            def night(entry, number=number):
+                if entry["type"] == "header":
+                    entry["run_id"] = f"night{number}"
+                    entry["started_at"] = f"2026-11-{number + 1:02}T02:00:00+00:00"
+                    if number >= 6:
+                        entry["machine"]["vendor_driver"] = "590.1"
+                elif entry["type"] == "case" and entry["case"]["size_bytes"] >= 32 << 20:
+                    entry["summary"]["time_s"] *= 1.05 if number >= 6 else 1
+
+            nights.append(changed(DEFAULTS[number % 8], night))
+        client, _ = filled(*nights)
+        page = client.get("/trend")
+        told = text_of(page)
+        assert "4 of 26 series changed: 4 slower, 0 faster" in told
+        assert "driver was 580.159.04, is 590.1" in told
+        assert told.index("Between runs night5") < told.index("Series")
+        assert 'href="/run?run=night6"' in page.text
+        comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
+        assert client.get(html.unescape(comparison)).status_code == 200
+        assert "no change" in text_of(client.get("/trend?until=2026-11-05")).lower()
+
+    def test_many_series_are_shown_when_asked_for(self, filled):
+        collectives = (RUNS.parent / "report" / "collectives.jsonl").read_bytes()
+        client, _ = filled(collectives)
+        page = client.get("/trend")
+        assert "series without a change are not shown" in text_of(page)
+        everything = client.get("/trend?all=1").text
+        assert everything.count('class="course"') > 60
+
+    def test_no_runs(self, client):
+        assert "no runs" in text_of(client.get("/trend?label=nothing"))
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("path", "said"),
+        [
+            ("/?page=0", "pages are counted from 1"),
+            ("/?page=-1", "pages are counted from 1"),
+            ("/?page=1e9", "pages are counted from 1"),
+            (f"/?page={'9' * 40}", "pages are counted from 1"),
+            ("/?page=%C2%B2", "pages are counted from 1"),
+            ("/?since=yesterday", "cannot read the time 'yesterday'"),
+            ("/trend?until=2026-13-40", "cannot read the time"),
+            ("/?machine=a%00b", "machine: that is no name"),
+            (f"/?label={'x' * 1000}", "label: that is no name"),
+        ],
+    )
+    def test_bad_parameters(self, client, path, said):
+        answer = client.get(path)
+        assert answer.status_code == 400
+        assert said in text_of(answer)
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+    @pytest.mark.parametrize("path", ["/", "/run", "/nowhere"])
+    def test_nothing_can_be_changed(self, client, method, path):
+        answer = client.request(method, path)
+        assert answer.status_code == 405
+        assert answer.headers["Allow"] == "GET, HEAD"
+
+    def test_pages_that_are_none(self, client):
+        answer = client.get("/admin")
+        assert answer.status_code == 404
+        assert "there is no such page" in text_of(answer)
+        assert client.head("/").status_code == 200
+        assert client.get("/favicon.ico").status_code == 204
+
+    @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @given(
+        path=st.sampled_from(
+            ["/", "/run", "/journal", "/export", "/together", "/compare", "/trend"]
+        ),
+        pairs=st.lists(
+            st.tuples(
+                st.sampled_from(["run", "page", "since", "until", "machine", "label", "format"]),
+                st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+            ),
+            max_size=4,
+        ),
+    )
+    def test_whatever_is_asked_is_answered(self, client, path, pairs):
+        query = "&".join(f"{name}={quote(text, safe='')}" for name, text in pairs)
+        assert client.get(f"{path}?{query}").status_code in (200, 400, 404)
+
+    def test_a_history_that_goes_away(self, tmp_path):
+        file = tmp_path / "history.sqlite"
+        History(str(file)).add(content("ctas8"), "ctas8.jsonl")
+        client = client_of(History(str(file), read_only=True))
+        assert client.get("/healthz").text == "ok\n"
+        file.unlink()
+        answer = client.get("/")
+        assert answer.status_code == 503
+        assert "there is no history at" in text_of(answer)
+        assert client.get("/healthz").status_code == 503
+        assert str(tmp_path) not in client.get("/healthz").text
+
+    def test_a_fault_of_ours_shows_nothing_of_us(self, place, monkeypatch):
+        history = History(place, read_only=True)
+        monkeypatch.setattr(history, "runs", lambda *_: 1 // 0)
+        said = []
+        answer = client_of(history, said=said).get("/")
+        assert answer.status_code == 500
+        assert "ZeroDivision" not in answer.text
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        [line] = said
+        assert re.search(r"/ failed: ZeroDivisionError: .*test_serve\.py:\d+", line)
+
+
+class TestHeaders:
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            *(("/", 200), ("/trend", 200), ("/healthz", 200), (f"/run?run={FIRST}", 200)),
+            *((f"/journal?run={FIRST}", 200), (f"/compare?run={FIRST}&run={TUNED}", 200)),
+            *(("/run?run=x", 404), ("/nowhere", 404), ("/?page=x", 400)),
+        ],
+    )
+    def test_every_answer_has_them(self, client, path, status):
+        answer = client.get(path)
+        assert answer.status_code == status
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cache-Control"] == "no-store"
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert policy.endswith("; frame-ancestors 'none'")
+        assert "'unsafe-eval'" not in policy
+
+    def test_a_report_is_held_to_its_own_policy(self, client):
+        for path in (f"/run?run={FIRST}", f"/compare?run={FIRST}&run={TUNED}"):
+            answer = client.get(path)
+            own = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', answer.text)
+            policy = answer.headers["Content-Security-Policy"]
+            assert policy == f"{html.unescape(own[1])}; frame-ancestors 'none'"
+            assert policy.count("'sha256-") == 2
+
+    def test_other_pages_run_nothing(self, client):
+        policy = client.get("/").headers["Content-Security-Policy"]
+        assert "script" not in policy
+        assert "unsafe" not in policy
+        assert "<script" not in client.get("/").text
+
+
+class TestHosts:
+    @pytest.mark.parametrize(
+        "host", ["127.0.0.1:8321", "localhost:9000", "LOCALHOST", "[::1]:8321", "127.0.0.1"]
+    )
+    def test_this_machine(self, client, host):
+        assert client.get("/", headers={"Host": host}).status_code == 200
+
+    @pytest.mark.parametrize(
+        "host", ["evil.example:8321", "localhost.evil.example", "127.0.0.1.evil.example:8321", ""]
+    )
+    def test_names_that_others_point_here(self, client, host):
+        answer = client.get("/", headers={"Host": host})
+        assert answer.status_code == 403
+        assert FIRST[:12] not in answer.text
+        assert answer.headers["X-Frame-Options"] == "DENY"
+
+
+class TestToken:
+    @pytest.fixture
+    def guarded(self, place):
+        return client_of(History(place, read_only=True), Access(TOKEN, port=8321))
+
+    def test_without_it_nothing_is_told(self, guarded):
+        for path in ("/", "/trend", f"/run?run={FIRST}", "/nowhere", "/?token=wrong"):
+            answer = guarded.get(path)
+            assert answer.status_code == 401
+            assert FIRST[:12] not in answer.text
+        assert guarded.get("/healthz").text == "ok\n"
+
+    def test_the_address_with_it_sets_a_cookie_and_goes_on_without_it(self, guarded):
+        answer = guarded.get(f"/?label=tuned&token={quote(TOKEN)}")
+        assert answer.status_code == 303
+        assert answer.headers["Location"] == "/?label=tuned"
+        cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert TOKEN not in cookie
+        assert listed(guarded, "?label=tuned") == [
+            run for run in listed(guarded) if run.startswith(TUNED)
+        ]
+
+    def test_no_other_host_is_redirected_to(self, guarded):
+        for path in ("//evil.example/", "/%5Cevil.example", "/%2F/evil.example"):
+            url = f"{BASE}{path}?token={quote(TOKEN)}"
+            location = guarded.get(url).headers["Location"]
+            assert not location.startswith(("//", "/\\", "http"))
+
+    def test_programs_bring_it_in_a_header(self, place):
+        token = "0123456789abcdef"
+        client = client_of(History(place, read_only=True), Access(token, port=8321))
+        assert client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        for said in (f"Bearer {token}0", f"Basic {token}", "Bearer", token):
+            assert client.get("/", headers={"Authorization": said}).status_code == 401
+
+    @pytest.mark.parametrize(
+        "cookie", ["cclmark-8321=", "cclmark-8321=x", "=", ";;;", 'cclmark-8321="', "a=\x01"]
+    )
+    def test_cookies_that_are_none(self, guarded, cookie):
+        assert guarded.get("/", headers={"Cookie": cookie}).status_code == 401
+
+
+class TestHostileJournals:
+    def test_names_with_markup_are_text(self, tmp_path):
+        history = History(str(tmp_path / "history.sqlite"))
+        ids = []
+        for number, attack in enumerate(ATTACKS):
+
+            def spoil(entry, number=number, attack=attack):
+                if entry["type"] == "header":
+                    entry["run_id"] = f"{attack}{number}"
+                    entry["machine"]["hostname"] = attack
+                    entry["command"] = [attack]
+                    for device in entry["devices"]:
+                        device["name"] = attack
+                    for library in entry["libraries"]:
+                        library["name"] = library["version"] = attack
+                if entry["type"] == "case":
+                    entry["case"]["operation"] = entry["case"]["ccl"] = attack
+
+            added = history.add(changed("ctas8", spoil), f"{attack}.jsonl", [attack])
+            ids.append(added.run_id)
+        client = client_of(history)
+        # As a browser gives them back.
+        assert [html.unescape(run) for run in listed(client)] == list(reversed(ids))
+        query = "&".join(f"run={quote(run, safe='')}" for run in ids)
+        paths = ["/", "/trend?all=1", f"/together?{query}", f"/compare?{query}"]
+        paths += [f"/?{name}={quote(one)}" for name in ("label", "machine") for one in ATTACKS[:3]]
+        paths += [f"/run?run={quote(run, safe='')}" for run in ids]
+        for path in paths:
+            answer = client.get(path)
+            assert answer.status_code in (200, 400), (path, text_of(answer))
+            for attack in ATTACKS[:3]:
+                assert attack not in answer.text
+            assert not re.search(r"href=\"?javascript:", answer.text)
+        for run in ids:
+            answer = client.get(f"/journal?run={quote(run, safe='')}")
+            assert answer.status_code == 200
+            assert re.fullmatch(
+                r'attachment; filename="[\w.-]+"', answer.headers["Content-Disposition"]
+            )
+
+    def test_what_does_not_fit_together_is_told(self, filled, monkeypatch):
+        client, [run] = filled(content("ctas8"))
+
+        def fails(runs, title=""):
+            raise ZeroDivisionError("a journal from anywhere")
+
+        monkeypatch.setattr("cclmark.serve.journals.page_of", fails)
+        answer = client.get(f"/run?run={run}")
+        assert answer.status_code == 422
+        assert "does not fit together (ZeroDivisionError" in text_of(answer)
+
+
+def test_the_room_knows_nothing_of_how_runs_are_made():
+    rooms = (
+        "cclmark.launch",
+        "cclmark.run.",
+        "cclmark.rendezvous",
+        "cclmark._engine",
+        "cclmark.cli",
+    )
+    code = (
+        f"import sys, cclmark.serve.app; print([m for m in sys.modules if m.startswith({rooms})])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
