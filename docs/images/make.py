@@ -1,6 +1,6 @@
 """Makes the pictures of the documents anew, out of journals in benchmarks/results/h200x4.
 
-    python docs/images/make.py        needs cclmark[pictures], playwright and Chromium
+python docs/images/make.py        needs cclmark[pictures,serve], playwright and Chromium
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -30,6 +34,24 @@ def shot(page: Page, html: Path, name: str, *, first_chart: str, height: int) ->
     page.screenshot(path=HERE / f"{name}.png")
 
 
+@contextmanager
+def served(database: Path) -> Iterator[str]:
+    """The address of ``cclmark serve`` over the journals of the documents."""
+    journals = sorted((RESULTS / "runs").glob("*.jsonl")) + sorted((RESULTS / "report").glob("*"))
+    cclmark("history", "add", "--db", database, *journals)
+    command = [sys.executable, "-m", "cclmark", "serve", "--db", str(database), "--port", "8399"]
+    process = subprocess.Popen(command)
+    try:
+        for _ in range(100):
+            with suppress(OSError), urllib.request.urlopen("http://127.0.0.1:8399/healthz"):
+                break
+            time.sleep(0.1)
+        yield "http://127.0.0.1:8399/"
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         directory = Path(name)
@@ -48,6 +70,10 @@ def main() -> None:
         operation = "all_reduce-float32-sum"
         shot(page, report, "report", first_chart=f"{operation}-bandwidth", height=1180)
         shot(page, comparison, "comparison", first_chart=f"{operation}-nccl-ratio", height=1180)
+        with served(directory / "history.sqlite") as address:
+            page.set_viewport_size({"width": 1280, "height": 760})
+            page.goto(address)
+            page.screenshot(path=HERE / "history.png")
         browser.close()
 
 
