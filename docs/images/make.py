@@ -22,6 +22,7 @@ RESULTS = HERE.parents[1] / "benchmarks" / "results" / "h200x4"
 
 
 def cclmark(*arguments: object) -> None:
+    """Runs it."""
     subprocess.run([sys.executable, "-m", "cclmark", *map(str, arguments)], check=True)
 
 
@@ -39,8 +40,8 @@ def served(database: Path) -> Iterator[str]:
     """The address of ``cclmark serve`` over the journals of the documents."""
     journals = sorted((RESULTS / "runs").glob("*.jsonl")) + sorted((RESULTS / "report").glob("*"))
     cclmark("history", "add", "--db", database, *journals)
-    command = [sys.executable, "-m", "cclmark", "serve", "--db", str(database), "--port", "8399"]
-    process = subprocess.Popen(command)
+    command = [sys.executable, "-m", "cclmark", "serve", "--db", database.name, "--port", "8399"]
+    process = subprocess.Popen(command, cwd=database.parent)
     try:
         for _ in range(100):
             with suppress(OSError), urllib.request.urlopen("http://127.0.0.1:8399/healthz"):
@@ -53,6 +54,7 @@ def served(database: Path) -> Iterator[str]:
 
 
 def main() -> None:
+    """All of them."""
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         directory = Path(name)
         report, comparison = directory / "report.html", directory / "comparison.html"
