@@ -129,9 +129,28 @@ class TestWrongInput:
     def test_a_file_that_cannot_be_written(self, cclmark):
         message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")
         assert "cannot write /nowhere/x" in message
+        told = cclmark("compare", run("ctas8"), run("buff8"), "-O", "/dev/full", code=3)
+        assert "cannot write /dev/full" in told.message
+
+    @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "c.jsonl", "link", "hard"])
+    def test_a_journal_is_not_written_over_with_what_is_said_of_it(self, cclmark, tmp_path, name):
+        for copy, of in (("a", "default-1"), ("b", "default-2"), ("c", "ctas8")):
+            shutil.copy(run(of), tmp_path / f"{copy}.jsonl")
+        (tmp_path / "link").symlink_to("c.jsonl")
+        (tmp_path / "hard").hardlink_to(tmp_path / "b.jsonl")
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        message = self.refused(cclmark, "a.jsonl,b.jsonl", "c.jsonl", "-O", name)
+        assert f"{name} is read by this command: it would be lost" in message
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     odd = tmp_path / "a,b.jsonl"
     shutil.copy(run("ctas8"), odd)
     assert "26 no difference" in cclmark("compare", str(odd), run("ctas8")).out
+
+
+def test_a_dash_is_standard_output(cclmark, tmp_path):
+    told = cclmark("compare", run("default-1"), run("ctas8"), "-O", "-")
+    assert told.out == cclmark("compare", run("default-1"), run("ctas8")).out
+    assert not (tmp_path / "-").exists()

@@ -105,8 +105,13 @@ class TestEveryday:
         out = tmp_path / "out.jsonl"
         assert history("export", "6a7", "-o", out).out == ""
         assert out.read_bytes() == whole
-        history("export", FIRST, "--output", out)
-        assert out.read_bytes() == cut.read_bytes()
+        other = tmp_path / "other.jsonl"
+        history("export", FIRST, "--output", other)
+        assert other.read_bytes() == cut.read_bytes()
+        told = history("export", FIRST, "-o", out, code=2)
+        assert "out.jsonl is there already: name a new file" in told.err
+        assert out.read_bytes() == whole
+        history("export", FIRST, "-o", "/dev/null")
         assert history("export", FIRST).out.encode() == cut.read_bytes()
 
     def test_the_same_run_twice(self, history):
@@ -289,6 +294,13 @@ class TestPruning:
 
 
 class TestBadPlaces:
+    @pytest.mark.parametrize("command", [("list",), ("show", FIRST), ("trend",)])
+    def test_the_history_itself_is_not_written_over(self, in_file, tmp_path, command):
+        in_file("add", DEFAULTS[0])
+        before = (tmp_path / "history.sqlite").read_bytes()
+        assert "it would be lost" in in_file(*command, "-o", "history.sqlite", code=2).err
+        assert (tmp_path / "history.sqlite").read_bytes() == before
+
     READING = (("list",), ("show", "x"), ("trend",), ("export", "x"), ("prune", "--keep", "1"))
 
     def test_there_is_none_yet(self, cclmark, tmp_path):
@@ -404,7 +416,8 @@ class TestBadPlaces:
         assert "write 2026-11-01" in in_file("list", "--since", "soon", code=2).err
         assert "write a share" in in_file("trend", "--fail-if-slower", "a bit", code=2).err
         assert "--label is empty" in in_file("add", DEFAULTS[0], "--label", " ", code=2).err
-        assert "cannot write" in in_file("export", FIRST, "-o", "/nowhere/x", code=3).err
+        assert "cannot write" in in_file("export", FIRST, "-o", "/nowhere/x", code=2).err
+        assert "cannot write" in in_file("export", FIRST, "-o", "/dev/full", code=3).err
         in_file("list", "-O", "/nowhere/x", code=2)
         in_file("add", code=2)
         in_file("list", "-n", str(10**30), code=2)

@@ -89,6 +89,13 @@ class TestChecking:
         told = refs("references", "check", COPIES, "--fail-below", "98")
         assert "108 judged, 0 of them below 98%" in told.out
 
+    def test_the_journal_is_not_written_over(self, refs, tmp_path):
+        file = tmp_path / "mine.jsonl"
+        file.write_bytes(Path(SWEEP).read_bytes())
+        message = refs("references", "check", "mine.jsonl", "-O", str(file), code=2).message
+        assert "it would be lost" in message
+        assert file.read_bytes() == Path(SWEEP).read_bytes()
+
     def test_a_slow_one_fails(self, refs, tmp_path):
         """The same run with times that are twice as long."""
         lines = []

@@ -45,10 +45,11 @@ _BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one configuration."""
+    """The runs of one configuration. ``incomplete``: what their journals lack, in words."""
 
     name: str
     runs: Sequence[Journal]
+    incomplete: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Compared:
 
     ``ratio`` is the second time over the first, above 1 for slower; ``low`` and ``high`` are the
     ends of its 95 % interval. ``reason``: why there is none. ``assumed``: whether the noise from
-    run to run is assumed.
+    run to run is assumed. ``lost``: whether the first measured it and the second did not.
     """
 
     thing: Case | Transfer
@@ -69,6 +70,12 @@ class Compared:
     high: float | None = None
     reason: str = ""
     assumed: bool = False
+    lost: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is known to be faster, slower or neither."""
+        return self.verdict != "not comparable"
 
     @property
     def size_bytes(self) -> int:
@@ -282,10 +289,12 @@ def _of_another_tool(first: _Found, second: _Found) -> str:
 def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
     thing = first.thing or second.thing or key
     for found, words in ((first, "the first"), (second, "the second")):
+        lost = found is second
         if found.thing is None:
-            return Compared(thing, "not comparable", reason=f"not in {words}")
+            return Compared(thing, "not comparable", reason=f"not in {words}", lost=lost)
         if found.problem:
-            return Compared(thing, "not comparable", reason=f"{found.problem} in {words}")
+            reason = f"{found.problem} in {words}"
+            return Compared(thing, "not comparable", reason=reason, lost=lost)
     before_s = median([one.time_s for one in first.measured])
     after_s = median([one.time_s for one in second.measured])
     foreign = _of_another_tool(first, second)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.cli.output import Output
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.again import printed_again
@@ -44,12 +44,15 @@ def filter_of(
     )
 
 
-def write_all(path: Path | None, text_for: Callable[[Output], Sequence[str]]) -> None:
-    """Prints to ``path``, or to standard output for none and for ``-``.
+def write_all(
+    path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
+) -> None:
+    """Prints to ``path``, or to standard output for none and for ``-``; not into ``history``.
 
     Raises UsageError, OutputError.
     """
-    output = Output(None if path == Path("-") else path)
+    refuse_to_lose(path, [history.path] if history is not None and history.path else [])
+    output = Output(path)
     try:
         for text in text_for(output):
             output.write(text)
@@ -95,7 +98,8 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
 
 def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
     """Prints the runs that the filters choose; returns the exit code."""
-    found, total = history_at(db).runs(filter_of(**filters), limit or None)
+    history = history_at(db)
+    found, total = history.runs(filter_of(**filters), limit or None)
 
     def text(written: Output) -> Sequence[str]:
         if format == "json":
@@ -104,7 +108,7 @@ def list_runs(limit: int, format: str, output: Path | None, db: str | None, **fi
             return [runs_csv(found)]
         return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
 
-    write_all(output, text)
+    write_all(output, text, history)
     return EXIT_OK
 
 
@@ -120,28 +124,28 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
         return [*head, *printed_again(journal, format, paint=paint, columns=columns)]
 
-    write_all(output, text)
+    write_all(output, text, history)
     return EXIT_OK
 
 
 def export_runs(run: str, output: Path | None, db: str | None) -> int:
-    """Writes a run's journal out; returns the exit code."""
+    """Writes a run's journal out; returns the exit code.
+
+    Raises UsageError where there is a file already: journals are never written over.
+    """
     content = history_at(db).content(run)
-    output = None if output == Path("-") else output
-    try:
-        if output is None:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-        else:
-            output.write_bytes(content)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise KeyboardInterrupt from None
-    except OSError as error:
-        if output is None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputError(f"cannot write {output or 'standard output'}: {error.strerror}") from None
+    if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
+        raise UsageError(f"{output} is there already: name a new file, or remove it")
+    write_whole(output or STANDARD_OUTPUT, content)
     return EXIT_OK
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether it is a file, and no pipe or device."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def prune_runs(

@@ -46,6 +46,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     lines += [f"  differs    {plain(text)}" for text in comparison.differences]
     if not comparison.differences:
         lines.append("  differs    nothing that the journals tell")
+    lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
     if any(one.assumed for one in comparison.found):
         lines.append(f"  noise      {assumption()}")
     shown = _in_groups(comparison.found)
@@ -69,6 +70,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
 def comparison_markdown(comparison: Comparison) -> str:
     """What it comes to, what differs beyond noise, and everything folded away below."""
     differences = [f"- {escape(text)}" for text in comparison.differences]
+    differences += [f"- incomplete: {escape(text)}" for text in _incomplete(comparison)]
     shown = _in_groups(comparison.found)
     apart = [one for one in shown if one.verdict in ("slower", "faster")]
     parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
@@ -100,6 +102,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "after": comparison.after.name,
         "runs": [len(comparison.before.runs), len(comparison.after.runs)],
         "differences": list(comparison.differences),
+        "incomplete": _incomplete(comparison),
         "bands": [
             {"name": band.name, "ratio": band.ratio, "count": band.count}
             for band in bands(comparison.found)
@@ -117,10 +120,17 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "low": one.low,
                 "high": one.high,
                 "noise_assumed": one.assumed,
+                "lost": one.lost,
             }
             for one in comparison.found
         ],
     }
+
+
+def _incomplete(comparison: Comparison) -> list[str]:
+    """What journals of either side lack."""
+    sides = (comparison.before, comparison.after)
+    return list(dict.fromkeys(text for side in sides for text in side.incomplete))
 
 
 def _title(comparison: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cclmark.report.rows import Row
 from cclmark.report.text import plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Finding, Footer, Header
 
 
@@ -44,6 +45,22 @@ def ending(footer: Footer | None) -> str:
     if footer is None:
         return "the run did not end by itself"
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def lacking(journal: Journal) -> list[str]:
+    """What the journal of a run lacks of it: nothing where it is whole. Safe to print."""
+    found = []
+    planned = planned_results(journal.header)
+    count = len(journal.results) + len(journal.transfers) + len(journal.checks)
+    if journal.footer is None:
+        found.append(ending(None))
+    elif count < planned and (ended := ending(journal.footer)):
+        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    if count < planned:
+        found.append(f"{count} of {planned} results are there")
+    if lines := journal.damaged_lines:
+        found.append(f"damaged lines are left out: {lines}")
+    return found
 
 
 def _describe(finding: Finding) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, inspect, select
@@ -51,6 +52,11 @@ class History:
     def name(self) -> str:
         """Of the database, for messages."""
         return self._database.name
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is in; None on a server."""
+        return self._database.path
 
     def begin(self) -> None:
         """Makes the tables where there are none, and brings older ones up to date."""
