@@ -293,6 +293,15 @@ class TestPruning:
         assert len(self.left(in_file)) == 1
 
 
+def test_a_gate_that_can_judge_nothing_does_not_pass(in_file):
+    in_file("add", *DEFAULTS[:5], "--label", "night")
+    gate = ("trend", "--fail-if-slower", "5%")
+    assert "the filters choose no runs" in in_file(*gate, "--label", "nihgt", code=2).err
+    assert "of no case there are 6 runs, of one 5" in in_file(*gate, code=2).err
+    in_file("add", DEFAULTS[5])
+    assert in_file(*gate).err == ""
+
+
 class TestBadPlaces:
     @pytest.mark.parametrize("command", [("list",), ("show", FIRST), ("trend",)])
     def test_the_history_itself_is_not_written_over(self, in_file, tmp_path, command):

@@ -96,6 +96,19 @@ class TestChecking:
         assert "it would be lost" in message
         assert file.read_bytes() == Path(SWEEP).read_bytes()
 
+    def test_a_journal_that_was_cut_is_told(self, refs, tmp_path):
+        cut = tmp_path / "cut.jsonl"
+        cut.write_text("".join(Path(SWEEP).read_text().splitlines(keepends=True)[:25]))
+        told = refs("references", "check", "cut.jsonl", "--fail-below", "90%")
+        message = "cclmark: cut.jsonl: the run did not end by itself; 24 of 28 results are there\n"
+        assert told.err == message
+
+    def test_shares_that_may_be_a_slip(self, refs):
+        check = ("references", "check", SWEEP, "--fail-below")
+        assert "is that 90% or 0.9%?" in refs(*check, "0.9", code=2).message
+        assert "nothing is below" in refs(*check, "0%", code=2).message
+        assert "is never reached" in refs(*check, "1001", code=2).message
+
     def test_a_slow_one_fails(self, refs, tmp_path):
         """The same run with times that are twice as long."""
         lines = []
