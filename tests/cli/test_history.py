@@ -204,8 +204,9 @@ class TestTrends:
         assert "4 of 26 series changed: 4 slower, 0 faster" in told.out
         assert "4 slower by 3 % or more since their last change" in told.err
         assert history("trend", "--fail-if-slower", "8%").err == ""
-        # Whoever accepts a change begins after it.
-        assert history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07").err == ""
+        # Whoever accepts a change begins after it, and is told as long as that is too short.
+        told = history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07", code=2)
+        assert "of no case there are 6 runs, of one 4" in told.err
 
     def test_formats_of_a_trend(self, in_file, tmp_path):
         in_file("add", *slower_from(6, 0.9, tmp_path))
