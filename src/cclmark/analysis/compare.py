@@ -56,9 +56,10 @@ class Side:
 class Compared:
     """A thing that one or both sides measured, the second against the first.
 
-    ``ratio`` is the second time over the first, above 1 for slower; ``low`` and ``high`` are the
-    ends of its 95 % interval. ``reason``: why there is none. ``assumed``: whether the noise from
-    run to run is assumed. ``lost``: whether the first measured it and the second did not.
+    Times are geometric means over the runs of their medians. ``ratio`` is the second time over the
+    first, above 1 for slower; ``low`` and ``high`` are the ends of its 95 % interval. ``reason``:
+    why there is none. ``assumed``: whether the noise from run to run is assumed. ``lost``: whether
+    the first measured it and the second did not.
     """
 
     thing: Case | Transfer
@@ -286,6 +287,11 @@ def _of_another_tool(first: _Found, second: _Found) -> str:
     return "; ".join(told)
 
 
+def _mean_s(measured: Sequence[_Measured]) -> float:
+    """The geometric mean over runs."""
+    return math.exp(math.fsum(math.log(one.time_s) for one in measured) / len(measured))
+
+
 def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
     thing = first.thing or second.thing or key
     for found, words in ((first, "the first"), (second, "the second")):
@@ -295,8 +301,7 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
         if found.problem:
             reason = f"{found.problem} in {words}"
             return Compared(thing, "not comparable", reason=reason, lost=lost)
-    before_s = median([one.time_s for one in first.measured])
-    after_s = median([one.time_s for one in second.measured])
+    before_s, after_s = _mean_s(first.measured), _mean_s(second.measured)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in found.measured}) for found in (first, second)]
     if clocks[0] != clocks[1]:
@@ -316,5 +321,8 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
             thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
         )
     ratio, low, high, assumed = interval
+    if assumed and min(before_s, after_s) < RUN_NOISE_S:
+        reason = f"too short to tell from fewer than {LEAST_RUNS} runs of each"
+        return Compared(thing, "not comparable", before_s, after_s, ratio, reason=reason)
     verdict: Verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
     return Compared(thing, verdict, before_s, after_s, ratio, low, high, assumed=assumed)
