@@ -119,6 +119,9 @@ class TestEveryday:
         told = history("add", DEFAULTS[0], DEFAULTS[1])
         assert f"known {FIRST}: was added before, nothing is changed" in told.out
         assert told.out.count("added ") == 2
+        told = history("add", DEFAULTS[0], "--label", "late")
+        assert f"known {FIRST}: was added before, labelled late" in told.out
+        assert history("list", "--label", "late").out.count(FIRST[:12]) == 1
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
     def test_good_journals_are_added_and_bad_ones_told(self, history, tmp_path):
@@ -129,6 +132,7 @@ class TestEveryday:
         assert "notes.txt is not a journal" in told.err
         assert "cannot read absent.jsonl" in told.err
         assert "2 of 4 journals were not added" in told.err
+        assert "1 of 1 journal was not added" in history("add", text, code=2).err
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
     def test_replace(self, in_file, tmp_path):
@@ -185,6 +189,20 @@ class TestLists:
         in_file("add", *DEFAULTS)
         assert "no run 'xyz'" in in_file("show", "xyz", code=2).err
         assert "could be any of" in in_file("export", "8", "-o", "x", code=2).err
+
+
+def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
+    sweep = RUNS.parent / "all_reduce.jsonl"
+    in_file("add", sweep)
+    (run,) = json.loads(in_file("list", "--format", "json").out)["runs"]
+    normal = "normal: 99% of the reference, 348.7 GB/s at 512 MiB"
+    assert normal in in_file("show", run["run_id"]).out
+    assert normal in cclmark("export", sweep, "--format", "table").out
+    in_file("add", RUNS.parent / "p2p.jsonl")
+    copies = json.loads(in_file("list", "--operation", "p2p", "--format", "json").out)["runs"]
+    there = cclmark("export", RUNS.parent / "p2p.jsonl", "--format", "table").out
+    assert in_file("show", copies[0]["run_id"]).out.endswith(there)
+    assert "normal: " in there
 
 
 class TestTrends:
@@ -295,7 +313,9 @@ class TestPruning:
 
 
 def test_a_gate_that_can_judge_nothing_does_not_pass(in_file):
-    in_file("add", *DEFAULTS[:5], "--label", "night")
+    in_file("add", DEFAULTS[0])
+    assert in_file("trend").out.startswith("1 run of 2026-11-2")
+    in_file("add", *DEFAULTS[1:5], "--label", "night")
     gate = ("trend", "--fail-if-slower", "5%")
     assert "the filters choose no runs" in in_file(*gate, "--label", "nihgt", code=2).err
     assert "of no case there are 6 runs, of one 5" in in_file(*gate, code=2).err
@@ -426,6 +446,8 @@ class TestBadPlaces:
         assert "write 2026-11-01" in in_file("list", "--since", "soon", code=2).err
         assert "write a share" in in_file("trend", "--fail-if-slower", "a bit", code=2).err
         assert "--label is empty" in in_file("add", DEFAULTS[0], "--label", " ", code=2).err
+        hostile = in_file("add", DEFAULTS[0], "--label", "a\x1b[31m", code=2).err
+        assert "--label must be printable, and 'a\\x1b[31m' is not" in hostile
         assert "cannot write" in in_file("export", FIRST, "-o", "/nowhere/x", code=2).err
         assert "cannot write" in in_file("export", FIRST, "-o", "/dev/full", code=3).err
         in_file("list", "-O", "/nowhere/x", code=2)

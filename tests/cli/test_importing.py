@@ -177,7 +177,7 @@ class TestWrongInput:
     def test_a_journal_is_never_written_over(self, cclmark, tmp_path):
         (tmp_path / "there.jsonl").write_text("mine\n")
         refused = cclmark("import", NEWEST, "-o", "there.jsonl", code=2)
-        assert "File exists" in refused.message
+        assert "File exists. Choose another place with -o FILE" in refused.message
         assert (tmp_path / "there.jsonl").read_text() == "mine\n"
         assert "cannot write" in cclmark("import", NEWEST, "-o", "no/where.jsonl", code=2).message
 

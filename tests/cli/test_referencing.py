@@ -241,10 +241,14 @@ class TestOnesOwn:
         refs("references", "add", SWEEP, "--name", '../机架 "1" \\')
         assert own_file(tmp_path).name == "机架-1.toml"
         assert '机架 "1" \\' in refs("references", "check", SWEEP).out
-        for name in ("", "  ", "a\nb", "\x1b[2J"):
+        for name, why in (
+            ("", "is empty"),
+            ("  ", "is empty"),
+            ("a\nb", "must be printable"),
+            ("\x1b[2J", "must be printable, and '\\x1b[2J' is not"),
+        ):
             assert (
-                "must be printable"
-                in refs("references", "add", SWEEP, "--name", name, code=2).message
+                f"--name {why}" in refs("references", "add", SWEEP, "--name", name, code=2).message
             )
 
     def test_journals_that_are_no_reference(self, refs, tmp_path):
@@ -257,6 +261,9 @@ class TestOnesOwn:
 
     def test_a_place_that_cannot_be_written(self, refs, tmp_path):
         (tmp_path / "file").touch()
+        into = ("references", "add", SWEEP, "--name", "x", "--references-dir")
+        message = refs(*into, str(tmp_path / "file"), code=2).message
+        assert f"cannot make {tmp_path / 'file'}: File exists" in message
         message = refs(
             *("references", "add", SWEEP, "--name", "x"),
             *("--references-dir", str(tmp_path / "file" / "dir")),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
+from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.exports import EXPORTS, TABULAR
 from cclmark.report.text import plain
@@ -28,7 +29,7 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
         raise UsageError("a journal is named twice: its results would count twice")
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
-    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table))
+    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
     return EXIT_OK
 
 

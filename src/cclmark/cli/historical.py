@@ -11,11 +11,12 @@ import click
 
 from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.cli.output import Output
+from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.again import printed_again
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 from cclmark.results.history.database import default_path
 from cclmark.results.history.model import RunFilter, StoredRun
 from cclmark.results.history.moments import moment
@@ -70,6 +71,8 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     """
     if any(not label.strip() for label in labels):
         raise UsageError("--label is empty: give a word")
+    if odd := next((label for label in labels if not label.isprintable()), ""):
+        raise UsageError(f"--label must be printable, and {odd!r} is not")
     if db is None:
         _make_directory(default_path().parent)
     history = history_at(db)
@@ -85,14 +88,19 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
             continue
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
-            text = f"known {added.run_id}: was added before, nothing is changed"
+            what = (
+                f"labelled {' '.join(added.labelled)}" if added.labelled else "nothing is changed"
+            )
+            text = f"known {added.run_id}: was added before, {what}"
         else:
             text = f"{word} {added.run_id}, {added.cases} cases"
         written.write(plain(f"{text} ({path})") + "\n")
     if written.failure:
         raise OutputError(written.failure)
     if refused:
-        print(f"cclmark: {refused} of {len(journals)} journals were not added", file=sys.stderr)
+        all_of_them = counted(len(journals), "journal")
+        were = "was" if refused == 1 else "were"
+        print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
     return EXIT_USAGE if refused else EXIT_OK
 
 
@@ -122,7 +130,10 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         paint = ansi if written.takes_colours else unpainted
         columns = written.terminal_columns
         head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
-        return [*head, *printed_again(journal, format, paint=paint, columns=columns)]
+        again = printed_again(
+            journal, format, paint=paint, columns=columns, references=usual_references
+        )
+        return [*head, *again]
 
     write_all(output, text, history)
     return EXIT_OK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.rows import Row
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Finding, Footer, Header
 
@@ -32,7 +32,7 @@ def series(row: Row) -> str:
     case = row.case
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
-    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {case.ranks} ranks")
+    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
 
 
 def planned_results(header: Header | None) -> int:
