@@ -148,6 +148,7 @@ def test_for_a_pull_request_the_rest_is_folded_away(cclmark, tmp_path):
         *("compare", run("default-1"), run("ctas8"), "--format", "markdown", "-O", str(file))
     )
     assert told.out == ""
+    assert told.err == f"cclmark: written {file}\n"
     text = file.read_text()
     shown, _, folded = text.partition("<details>")
     assert shown.count("| slower |") == 10

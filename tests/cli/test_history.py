@@ -103,7 +103,8 @@ class TestEveryday:
         cut.write_bytes(Path(DEFAULTS[0]).read_bytes()[:50_000])
         history("add", RUNS / "ctas8.jsonl", cut)
         out = tmp_path / "out.jsonl"
-        assert history("export", "6a7", "-o", out).out == ""
+        told = history("export", "6a7", "-o", out)
+        assert (told.out, told.err) == ("", f"cclmark: written {out}\n")
         assert out.read_bytes() == whole
         other = tmp_path / "other.jsonl"
         history("export", FIRST, "--output", other)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cclmark.errors import OutputError, UsageError
+from cclmark.report.text import plain
 
 STANDARD_OUTPUT = Path("-")  # as users write it
 
@@ -64,6 +65,12 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             raise OutputError(f"cannot write {path}: {error.strerror}") from None
         raise
+
+
+def tell_written(path: Path | None) -> None:
+    """Says on standard error which file was written, where it is one."""
+    if path is not None and path != STANDARD_OUTPUT and path.is_file():
+        print(f"cclmark: written {plain(str(path))}", file=sys.stderr)
 
 
 def print_bytes(content: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.analysis.compare import Compared, Side, compare
-from cclmark.cli.atomic import refuse_to_lose
+from cclmark.cli.atomic import refuse_to_lose, tell_written
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
@@ -47,6 +47,7 @@ def compare_journals(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
+    tell_written(output)
     return EXIT_OK if allowed is None else _verdict(comparisons, allowed)
 
 

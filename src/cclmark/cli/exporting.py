@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.exports import EXPORTS, TABULAR
@@ -30,11 +30,12 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
     write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    tell_written(output)
     return EXIT_OK
 
 
 def _read(path: Path) -> Journal:
-    """The journal. Raises UsageError for one without results, or of devices that it lacks."""
+    """The journal. Raises UsageError for one without results, or with checks of no device."""
     journal = read_journal(path)
     if journal.damaged_lines:
         print(
@@ -43,12 +44,6 @@ def _read(path: Path) -> Journal:
         )
     if not journal.results and not journal.transfers and not journal.checks:
         raise UsageError(f"{path} holds no results")
-    known = len(journal.header.devices)
-    pairs = [result.case.pair for result in journal.results if result.case.pair is not None]
-    pairs += [flow for result in journal.transfers for flow in result.transfer.flows]
-    flowless = any(not result.transfer.flows for result in journal.transfers)
-    if flowless or not all(0 <= place < known for pair in pairs for place in pair):
-        raise UsageError(f"{path} is damaged: its results are of devices that its header lacks")
-    if journal.checks and not (known and journal.header.libraries):
+    if journal.checks and not (journal.header.devices and journal.header.libraries):
         raise UsageError(f"{path} is damaged: its header names no device or no library")
     return journal

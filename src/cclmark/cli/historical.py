@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.cli.output import Output
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
@@ -61,6 +61,7 @@ def write_all(
         output.close()
     if output.failure:
         raise OutputError(output.failure)
+    tell_written(path)
 
 
 def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
@@ -148,6 +149,7 @@ def export_runs(run: str, output: Path | None, db: str | None) -> int:
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
         raise UsageError(f"{output} is there already: name a new file, or remove it")
     write_whole(output or STANDARD_OUTPUT, content)
+    tell_written(output)
     return EXIT_OK
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cclmark.analysis.reference_checks import below, check_results
 from cclmark.analysis.references import kinds_of
-from cclmark.cli.atomic import refuse_to_lose
+from cclmark.cli.atomic import refuse_to_lose, tell_written
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
@@ -68,6 +68,7 @@ def check_journal(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
+    tell_written(output)
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)

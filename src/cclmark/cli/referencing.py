@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
+from cclmark.cli.atomic import tell_written
 from cclmark.cli.output import Output, say
 from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.plan.device_names import kind_of
@@ -81,6 +82,7 @@ def list_references(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
+    tell_written(output)
     return EXIT_OK
 
 
