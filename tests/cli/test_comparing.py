@@ -43,6 +43,92 @@ def test_ci_fails_where_something_is_slower_by_so_much(cclmark):
     assert cclmark("compare", run("default-1"), run("ctas8"), "--fail-if-slower", "200%").err == ""
 
 
+def changed(tmp_path, name, change):
+    """A copy of that run, each line of which went through ``change``, which drops it for None."""
+    lines = []
+    for line in Path(run(name)).read_text().splitlines():
+        entry = json.loads(line)
+        entry.pop("crc32", None)
+        if (kept := change(entry)) is not None:
+            lines.append(json.dumps(kept, separators=(",", ":")))
+    file = tmp_path / f"changed-{name}.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    return str(file)
+
+
+class TestGate:
+    """What cannot fail must not pass."""
+
+    def test_nothing_that_can_be_judged(self, cclmark, tmp_path):
+        def without_spread(entry):
+            if entry["type"] == "case":
+                entry["summary"].pop("half_width")
+            return entry
+
+        coarse = changed(tmp_path, "ctas8", without_spread)
+        assert "26 not comparable" in cclmark("compare", run("default-1"), coarse).out
+        told = cclmark("compare", run("default-1"), coarse, "--fail-if-slower", "5%", code=2)
+        assert "26 not comparable" in told.out
+        assert "can be judged: too few samples to know how sure a time is" in told.message
+        # One of two that cannot be judged is enough.
+        both = ("compare", run("default-1"), run("default-2"), coarse)
+        cclmark(*both, "--fail-if-slower", "5%", code=2)
+
+    def test_cases_that_are_not_there_any_more(self, cclmark, tmp_path):
+        def smaller(entry):
+            return None if entry.get("case", {}).get("size_bytes", 0) >= 64 << 20 else entry
+
+        def broken(entry):
+            if entry.get("case", {}).get("size_bytes") == 8:
+                entry.update(status="timeout", reason="rank 1 hung", summary=None)
+            return entry
+
+        for change, count, reason in (
+            (smaller, 2, "not in the second"),
+            (broken, 2, "timeout: rank 1 hung in the second"),
+        ):
+            after = changed(tmp_path, "default-2", change)
+            gate = ("compare", run("default-1"), after, "--fail-if-slower", "5%")
+            told = cclmark(*gate, code=1)
+            assert f"{count} measured before and not after, as all_reduce" in told.err
+            assert reason in told.err
+            cclmark("compare", run("default-1"), after)
+            # What only the second has is no loss.
+            cclmark("compare", after, run("default-1"), "--fail-if-slower", "5%")
+
+    def test_a_journal_that_was_cut(self, cclmark, tmp_path):
+        cut = tmp_path / "cut.jsonl"
+        cut.write_bytes(Path(run("default-1")).read_bytes()[:-3000])
+        lacks = "cut.jsonl: the run did not end by itself; 24 of 26 results are there; damaged"
+        told = cclmark("compare", "cut.jsonl", run("default-2"))
+        assert f"  incomplete {lacks}" in told.out
+        assert told.err == ""
+        told = cclmark("compare", "cut.jsonl", run("default-2"), "--format", "markdown")
+        assert f"- incomplete: {lacks}" in told.out
+        told = cclmark("compare", "cut.jsonl", run("default-2"), "--format", "json")
+        assert json.loads(told.out)[0]["incomplete"][0].startswith(lacks)
+        told = cclmark("compare", "cut.jsonl", run("default-2"), "--fail-if-slower", "5%")
+        assert told.err.startswith(f"cclmark: {lacks}")
+
+    @pytest.mark.parametrize(
+        ("text", "hint"),
+        [
+            ("0.05", "is that 5% or 0.05%? Write it with %"),
+            ("0.5", "is that 50% or 0.5%?"),
+            ("1001%", "is never reached"),
+        ],
+    )
+    def test_shares_that_may_be_a_slip(self, cclmark, text, hint):
+        gate = ("compare", run("default-1"), run("ctas8"), "--fail-if-slower")
+        assert hint in cclmark(*gate, text, code=2).message
+
+    def test_shares_that_are_small_or_large_on_purpose(self, cclmark):
+        gate = ("compare", run("default-1"), run("ctas8"), "--fail-if-slower")
+        for text in ("0.5%", "0", "1"):
+            cclmark(*gate, text, code=1)
+        cclmark(*gate, "1000%")
+
+
 def test_several_are_compared_with_the_first(cclmark):
     told = cclmark("compare", run("default-1"), run("buff8"), run("ctas8"), "--format", "json")
     first, second = json.loads(told.out)
@@ -62,6 +148,7 @@ def test_for_a_pull_request_the_rest_is_folded_away(cclmark, tmp_path):
         *("compare", run("default-1"), run("ctas8"), "--format", "markdown", "-O", str(file))
     )
     assert told.out == ""
+    assert told.err == f"cclmark: written {file}\n"
     text = file.read_text()
     shown, _, folded = text.partition("<details>")
     assert shown.count("| slower |") == 10
@@ -121,6 +208,11 @@ class TestWrongInput:
         message = self.refused(cclmark, several("default-1", "default-1"), run("ctas8"))
         assert "names a journal twice" in message
 
+    def test_a_copy_is_no_other_run(self, cclmark, tmp_path):
+        shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
+        message = self.refused(cclmark, f"{run('default-1')},copy.jsonl", run("ctas8"))
+        assert "copy.jsonl are of one run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
+
     def test_a_share_that_is_none(self, cclmark):
         for text in ("much", "-5%", "5%%", ""):
             message = self.refused(cclmark, run("ctas8"), run("buff8"), "--fail-if-slower", text)
@@ -129,9 +221,28 @@ class TestWrongInput:
     def test_a_file_that_cannot_be_written(self, cclmark):
         message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")
         assert "cannot write /nowhere/x" in message
+        told = cclmark("compare", run("ctas8"), run("buff8"), "-O", "/dev/full", code=3)
+        assert "cannot write /dev/full" in told.message
+
+    @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "c.jsonl", "link", "hard"])
+    def test_a_journal_is_not_written_over_with_what_is_said_of_it(self, cclmark, tmp_path, name):
+        for copy, of in (("a", "default-1"), ("b", "default-2"), ("c", "ctas8")):
+            shutil.copy(run(of), tmp_path / f"{copy}.jsonl")
+        (tmp_path / "link").symlink_to("c.jsonl")
+        (tmp_path / "hard").hardlink_to(tmp_path / "b.jsonl")
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        message = self.refused(cclmark, "a.jsonl,b.jsonl", "c.jsonl", "-O", name)
+        assert f"{name} is read by this command: it would be lost" in message
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     odd = tmp_path / "a,b.jsonl"
     shutil.copy(run("ctas8"), odd)
     assert "26 no difference" in cclmark("compare", str(odd), run("ctas8")).out
+
+
+def test_a_dash_is_standard_output(cclmark, tmp_path):
+    told = cclmark("compare", run("default-1"), run("ctas8"), "-O", "-")
+    assert told.out == cclmark("compare", run("default-1"), run("ctas8")).out
+    assert not (tmp_path / "-").exists()

@@ -103,10 +103,16 @@ class TestEveryday:
         cut.write_bytes(Path(DEFAULTS[0]).read_bytes()[:50_000])
         history("add", RUNS / "ctas8.jsonl", cut)
         out = tmp_path / "out.jsonl"
-        assert history("export", "6a7", "-o", out).out == ""
+        told = history("export", "6a7", "-o", out)
+        assert (told.out, told.err) == ("", f"cclmark: written {out}\n")
         assert out.read_bytes() == whole
-        history("export", FIRST, "--output", out)
-        assert out.read_bytes() == cut.read_bytes()
+        other = tmp_path / "other.jsonl"
+        history("export", FIRST, "--output", other)
+        assert other.read_bytes() == cut.read_bytes()
+        told = history("export", FIRST, "-o", out, code=2)
+        assert "out.jsonl is there already: name a new file" in told.err
+        assert out.read_bytes() == whole
+        history("export", FIRST, "-o", "/dev/null")
         assert history("export", FIRST).out.encode() == cut.read_bytes()
 
     def test_the_same_run_twice(self, history):
@@ -114,6 +120,9 @@ class TestEveryday:
         told = history("add", DEFAULTS[0], DEFAULTS[1])
         assert f"known {FIRST}: was added before, nothing is changed" in told.out
         assert told.out.count("added ") == 2
+        told = history("add", DEFAULTS[0], "--label", "late")
+        assert f"known {FIRST}: was added before, labelled late" in told.out
+        assert history("list", "--label", "late").out.count(FIRST[:12]) == 1
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
     def test_good_journals_are_added_and_bad_ones_told(self, history, tmp_path):
@@ -124,6 +133,7 @@ class TestEveryday:
         assert "notes.txt is not a journal" in told.err
         assert "cannot read absent.jsonl" in told.err
         assert "2 of 4 journals were not added" in told.err
+        assert "1 of 1 journal was not added" in history("add", text, code=2).err
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
     def test_replace(self, in_file, tmp_path):
@@ -182,6 +192,20 @@ class TestLists:
         assert "could be any of" in in_file("export", "8", "-o", "x", code=2).err
 
 
+def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
+    sweep = RUNS.parent / "all_reduce.jsonl"
+    in_file("add", sweep)
+    (run,) = json.loads(in_file("list", "--format", "json").out)["runs"]
+    normal = "normal: 99% of the reference, 348.7 GB/s at 512 MiB"
+    assert normal in in_file("show", run["run_id"]).out
+    assert normal in cclmark("export", sweep, "--format", "table").out
+    in_file("add", RUNS.parent / "p2p.jsonl")
+    copies = json.loads(in_file("list", "--operation", "p2p", "--format", "json").out)["runs"]
+    there = cclmark("export", RUNS.parent / "p2p.jsonl", "--format", "table").out
+    assert in_file("show", copies[0]["run_id"]).out.endswith(there)
+    assert "normal: " in there
+
+
 class TestTrends:
     def test_eight_runs_of_one_command_have_no_change(self, history):
         history("add", *DEFAULTS)
@@ -199,8 +223,9 @@ class TestTrends:
         assert "4 of 26 series changed: 4 slower, 0 faster" in told.out
         assert "4 slower by 3 % or more since their last change" in told.err
         assert history("trend", "--fail-if-slower", "8%").err == ""
-        # Whoever accepts a change begins after it.
-        assert history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07").err == ""
+        # Whoever accepts a change begins after it, and is told as long as that is too short.
+        told = history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07", code=2)
+        assert "of no case there are 6 runs, of one 4" in told.err
 
     def test_formats_of_a_trend(self, in_file, tmp_path):
         in_file("add", *slower_from(6, 0.9, tmp_path))
@@ -288,7 +313,25 @@ class TestPruning:
         assert len(self.left(in_file)) == 1
 
 
+def test_a_gate_that_can_judge_nothing_does_not_pass(in_file):
+    in_file("add", DEFAULTS[0])
+    assert in_file("trend").out.startswith("1 run of 2026-11-2")
+    in_file("add", *DEFAULTS[1:5], "--label", "night")
+    gate = ("trend", "--fail-if-slower", "5%")
+    assert "the filters choose no runs" in in_file(*gate, "--label", "nihgt", code=2).err
+    assert "of no case there are 6 runs, of one 5" in in_file(*gate, code=2).err
+    in_file("add", DEFAULTS[5])
+    assert in_file(*gate).err == ""
+
+
 class TestBadPlaces:
+    @pytest.mark.parametrize("command", [("list",), ("show", FIRST), ("trend",)])
+    def test_the_history_itself_is_not_written_over(self, in_file, tmp_path, command):
+        in_file("add", DEFAULTS[0])
+        before = (tmp_path / "history.sqlite").read_bytes()
+        assert "it would be lost" in in_file(*command, "-o", "history.sqlite", code=2).err
+        assert (tmp_path / "history.sqlite").read_bytes() == before
+
     READING = (("list",), ("show", "x"), ("trend",), ("export", "x"), ("prune", "--keep", "1"))
 
     def test_there_is_none_yet(self, cclmark, tmp_path):
@@ -404,7 +447,10 @@ class TestBadPlaces:
         assert "write 2026-11-01" in in_file("list", "--since", "soon", code=2).err
         assert "write a share" in in_file("trend", "--fail-if-slower", "a bit", code=2).err
         assert "--label is empty" in in_file("add", DEFAULTS[0], "--label", " ", code=2).err
-        assert "cannot write" in in_file("export", FIRST, "-o", "/nowhere/x", code=3).err
+        hostile = in_file("add", DEFAULTS[0], "--label", "a\x1b[31m", code=2).err
+        assert "--label must be printable, and 'a\\x1b[31m' is not" in hostile
+        assert "cannot write" in in_file("export", FIRST, "-o", "/nowhere/x", code=2).err
+        assert "cannot write" in in_file("export", FIRST, "-o", "/dev/full", code=3).err
         in_file("list", "-O", "/nowhere/x", code=2)
         in_file("add", code=2)
         in_file("list", "-n", str(10**30), code=2)

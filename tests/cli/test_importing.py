@@ -50,8 +50,9 @@ def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
     for case in both:
         assert case["verdict"] == "not comparable"
         assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
-    # Even a large difference is no verdict, so it fails nobody's CI.
-    cclmark("compare", new, "old.jsonl", "--fail-if-slower", "5%")
+    # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
+    told = cclmark("compare", new, "old.jsonl", "--fail-if-slower", "5%", code=2)
+    assert "nothing of old.jsonl can be judged: the second is of nccl-tests" in told.message
 
 
 def test_two_imported_runs_compare_with_each_other(cclmark):
@@ -101,6 +102,27 @@ def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
     refused = cclmark("import", "reduce.txt", str(TEXTS / "nccl-tests.json"), "-o", "x", code=2)
     assert "are not of one run: tool" in refused.message
     assert not (tmp_path / "x").exists()
+
+
+def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
+    ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
+    both = ("import", *ours, "--operation", "all_reduce", "-o", "both.jsonl")
+    refused = cclmark(*both, code=2)
+    assert "both hold all_reduce 128 KiB" in refused.message
+    assert "import them one by one" in refused.message
+    assert not (tmp_path / "both.jsonl").exists()
+    cclmark(*both, "--device", "C550")
+    again = read_journal(tmp_path / "both.jsonl")
+    assert {one.cycle for one in again.results} == {0, 1}
+    # Notices name the file and not where it lay.
+    assert not [one for one in again.header.notices if "/" in one.partition(": ")[0]]
+    assert [one for one in again.header.notices if one.startswith("flagcx-p800.txt: line")]
+
+
+def test_the_same_text_twice_is_no_repetition(cclmark, tmp_path):
+    (tmp_path / "copy.txt").write_bytes(Path(NEWEST).read_bytes())
+    refused = cclmark("import", NEWEST, "copy.txt", "-o", "x.jsonl", code=2)
+    assert "hold the same: import one of them" in refused.message
 
 
 def test_from_a_pipe(tmp_path):
@@ -155,7 +177,7 @@ class TestWrongInput:
     def test_a_journal_is_never_written_over(self, cclmark, tmp_path):
         (tmp_path / "there.jsonl").write_text("mine\n")
         refused = cclmark("import", NEWEST, "-o", "there.jsonl", code=2)
-        assert "File exists" in refused.message
+        assert "File exists. Choose another place with -o FILE" in refused.message
         assert (tmp_path / "there.jsonl").read_text() == "mine\n"
         assert "cannot write" in cclmark("import", NEWEST, "-o", "no/where.jsonl", code=2).message
 

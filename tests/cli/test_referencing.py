@@ -89,6 +89,26 @@ class TestChecking:
         told = refs("references", "check", COPIES, "--fail-below", "98")
         assert "108 judged, 0 of them below 98%" in told.out
 
+    def test_the_journal_is_not_written_over(self, refs, tmp_path):
+        file = tmp_path / "mine.jsonl"
+        file.write_bytes(Path(SWEEP).read_bytes())
+        message = refs("references", "check", "mine.jsonl", "-O", str(file), code=2).message
+        assert "it would be lost" in message
+        assert file.read_bytes() == Path(SWEEP).read_bytes()
+
+    def test_a_journal_that_was_cut_is_told(self, refs, tmp_path):
+        cut = tmp_path / "cut.jsonl"
+        cut.write_text("".join(Path(SWEEP).read_text().splitlines(keepends=True)[:25]))
+        told = refs("references", "check", "cut.jsonl", "--fail-below", "90%")
+        message = "cclmark: cut.jsonl: the run did not end by itself; 24 of 28 results are there\n"
+        assert told.err == message
+
+    def test_shares_that_may_be_a_slip(self, refs):
+        check = ("references", "check", SWEEP, "--fail-below")
+        assert "is that 90% or 0.9%?" in refs(*check, "0.9", code=2).message
+        assert "nothing is below" in refs(*check, "0%", code=2).message
+        assert "is never reached" in refs(*check, "1001", code=2).message
+
     def test_a_slow_one_fails(self, refs, tmp_path):
         """The same run with times that are twice as long."""
         lines = []
@@ -221,10 +241,14 @@ class TestOnesOwn:
         refs("references", "add", SWEEP, "--name", '../机架 "1" \\')
         assert own_file(tmp_path).name == "机架-1.toml"
         assert '机架 "1" \\' in refs("references", "check", SWEEP).out
-        for name in ("", "  ", "a\nb", "\x1b[2J"):
+        for name, why in (
+            ("", "is empty"),
+            ("  ", "is empty"),
+            ("a\nb", "must be printable"),
+            ("\x1b[2J", "must be printable, and '\\x1b[2J' is not"),
+        ):
             assert (
-                "must be printable"
-                in refs("references", "add", SWEEP, "--name", name, code=2).message
+                f"--name {why}" in refs("references", "add", SWEEP, "--name", name, code=2).message
             )
 
     def test_journals_that_are_no_reference(self, refs, tmp_path):
@@ -237,6 +261,9 @@ class TestOnesOwn:
 
     def test_a_place_that_cannot_be_written(self, refs, tmp_path):
         (tmp_path / "file").touch()
+        into = ("references", "add", SWEEP, "--name", "x", "--references-dir")
+        message = refs(*into, str(tmp_path / "file"), code=2).message
+        assert f"cannot make {tmp_path / 'file'}: File exists" in message
         message = refs(
             *("references", "add", SWEEP, "--name", "x"),
             *("--references-dir", str(tmp_path / "file" / "dir")),

@@ -114,6 +114,17 @@ def test_a_journal_that_lacks_nothing(cclmark, tmp_path):
     assert again.written() == written
 
 
+def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
+    size = ("-b", "64", "-e", "64", "-n", "2", "-w", "1", "--devices", "host:2")
+    path = cclmark("all_reduce", *size).journal_path
+    before = path.read_bytes()
+    told = cclmark("all_reduce", *size, "--resume", str(path), "-O", str(path), code=2)
+    assert "it would be lost" in told.message
+    told = cclmark("rerun", str(path), "--", "-O", str(path), code=2)
+    assert "it would be lost" in told.message
+    assert path.read_bytes() == before
+
+
 def test_another_plan(cclmark):
     whole = cclmark("all_reduce", "-b", "64", "-e", "128", *SWEEP)
     other = ("all_reduce", "-b", "64", "-e", "256", "-d", "int8", *SWEEP)

@@ -4,6 +4,7 @@ import math
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from cclmark.analysis.compare import (
     student_975,
 )
 from cclmark.analysis.statistics import median_half_width
+from cclmark.report.comparison import Comparison, comparison_lines
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Imported
 
@@ -59,6 +61,56 @@ def test_the_other_way_round_everything_is_inverted(before, after):
     if low > 0 and high < math.inf:
         assert (least, most) == (pytest.approx(1 / high), pytest.approx(1 / low))
     assert assumed == same == (min(len(before), len(after)) < 3)
+
+
+def times_of(journal, *times_s):
+    """Runs like that one, in which every case takes so long."""
+    return [
+        type(journal)(
+            msgspec.structs.replace(journal.header, run_id=str(number)),
+            [
+                msgspec.structs.replace(
+                    one, summary=msgspec.structs.replace(one.summary, time_s=time_s)
+                )
+                for one in journal.results
+            ],
+        )
+        for number, time_s in enumerate(times_s)
+    ]
+
+
+def test_the_ratio_is_that_of_the_times_beside_it():
+    journal = read_journal(RUNS / "default-1.jsonl")
+    before = Side("a", times_of(journal, 10e-6, 11e-6, 20e-6))
+    after = Side("b", times_of(journal, 12e-6, 30e-6, 31e-6))
+    for one in compare(before, after):
+        assert one.ratio == pytest.approx(one.after_s / one.before_s)
+        assert one.before_s == pytest.approx((10 * 11 * 20) ** (1 / 3) * 1e-6)
+
+
+def test_what_is_shorter_than_the_assumed_noise_is_not_judged():
+    journal = read_journal(RUNS / "default-1.jsonl")
+    found = compare(*(Side("x", times_of(journal, time_s)) for time_s in (0.122e-6, 0.5e-6)))
+    for one in found:
+        assert one.reason == "too short to tell from fewer than 3 runs of each"
+        assert (one.low, one.high, one.judged) == (None, None, False)
+    three = compare(
+        Side("a", times_of(journal, 0.122e-6, 0.121e-6, 0.123e-6)),
+        Side("b", times_of(journal, 0.5e-6, 0.51e-6, 0.52e-6)),
+    )
+    assert verdicts(three) == {"slower"}
+
+
+def test_the_noise_of_host_devices_is_not_known():
+    journal = read_journal(RUNS / "default-1.jsonl")
+    devices = [
+        msgspec.structs.replace(one, runtime="host", name="Xeon") for one in journal.header.devices
+    ]
+    host = type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
+    for run, said in ((journal, False), (host, True)):
+        one = Side("x", [run])
+        text = "\n".join(comparison_lines(Comparison(one, one, [], compare(one, one))))
+        assert ("nobody measured it of host devices" in text) == said
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 8])

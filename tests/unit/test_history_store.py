@@ -23,6 +23,7 @@ from cclmark.results.history.database import Database, default_path
 from cclmark.results.history.migrations import migrate, version_of
 from cclmark.results.history.model import RunFilter
 from cclmark.results.history.moments import moment, stored_moment
+from cclmark.results.history.rows import devices_of, method_of
 from cclmark.results.history.store import History
 from cclmark.results.history.tables import things
 from cclmark.results.journal import read_journal
@@ -129,9 +130,24 @@ class TestAdding:
 
     def test_twice_changes_nothing(self, filled):
         before = dump(filled)
-        added = filled.add(content("default-3"), "elsewhere", ["other"])
+        added = filled.add(content("default-3"), "elsewhere")
         assert added.known
+        assert added.labelled == ()
         assert dump(filled) == before
+
+    def test_a_known_run_gets_new_labels(self, filled):
+        added = filled.add(content("default-3"), "elsewhere", ["late", "late"])
+        assert added.labelled == ("late",)
+        assert "late" in filled.run(added.run_id).labels
+        assert filled.add(content("default-3"), "elsewhere", ["late"]).labelled == ()
+
+    def test_what_another_tool_did_not_tell_is_left_out(self):
+        journal = read_journal(RUNS / "default-1.jsonl")
+        devices = [msgspec.structs.replace(one, runtime="") for one in journal.header.devices]
+        untold = msgspec.structs.replace(journal.header.settings, across_ranks="", registration="")
+        header = msgspec.structs.replace(journal.header, devices=devices, settings=untold)
+        assert devices_of(header) == "4 × NVIDIA H200"
+        assert method_of(header.settings) == "throughput"
 
     def test_a_run_that_went_on_replaces_its_beginning_when_asked(self, history):
         whole = content("default-1")

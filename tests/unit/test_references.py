@@ -458,6 +458,51 @@ class TestWriting:
                 shares.append(match.share)
         assert shares == pytest.approx([1.0] * len(shares), rel=1e-3)
 
+    def rooted(self, *roots, pair=None):
+        """A journal of broadcasts, each root half as fast as the one before."""
+        one = next(
+            one for one in SWEEP.results if one.case.operation == "broadcast" and one.summary
+        )
+        results = []
+        for number, root in enumerate(roots):
+            slower = {
+                "time_s": one.summary.time_s * 2**number,
+                "busbw_bytes_per_s": one.summary.busbw_bytes_per_s / 2**number,
+            }
+            case = {"root": root, "pair": pair, "ranks": 2 if pair else one.case.ranks}
+            results.append(
+                msgspec.structs.replace(
+                    one,
+                    case=msgspec.structs.replace(one.case, **case),
+                    summary=msgspec.structs.replace(one.summary, **slower),
+                )
+            )
+        return type(SWEEP)(SWEEP.header, results)
+
+    @pytest.mark.parametrize("pair", [None, (1, 3)])
+    @pytest.mark.parametrize("roots", [(0, 1), (1, 0)])
+    def test_roots_are_told_apart(self, roots, pair):
+        journal = self.rooted(*roots, pair=pair)
+        text = references_text(journal, "rack", multicast=None)
+        own = parse_references(text.encode(), "rack.toml", own=True)
+        for result in journal.results:
+            match = nearest(own, result.case, result.summary, journal.header)
+            assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
+            assert match.exact
+        # Where there is only one of another root, that is named.
+        alone = [one for one in own if one.root == roots[0]]
+        other = journal.results[1]
+        match = nearest(alone, other.case, other.summary, journal.header)
+        assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
+
+    def test_roots_of_files(self):
+        text = references_text(self.rooted(1), "rack", multicast=None)
+        assert parse_references(text.encode(), "x.toml", own=True)[0].root == 1
+        with pytest.raises(UsageError, match="root: -1 makes no sense"):
+            parse_references(text.replace("root = 1", "root = -1").encode(), "x", own=True)
+        with pytest.raises(UsageError, match="root: all_reduce has none"):
+            parse_references(text.replace("broadcast", "all_reduce").encode(), "x", own=True)
+
     def test_wrong_data_is_no_reference(self):
         wrong = msgspec.structs.replace(SWEEP.results[0], status="wrong")
         journal = type(SWEEP)(SWEEP.header, [wrong])

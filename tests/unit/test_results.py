@@ -1,4 +1,6 @@
+import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,32 @@ def test_files_that_are_no_journals_are_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UsageError):
         read_journal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b'{"type":"header"}'), "it is compressed: gunzip it first"),
+        (b"PK\x03\x04....", "it is compressed: unzip it first"),
+        ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
+        (bytes(range(128, 255)), "it is binary"),
+        (b"\x00\x01\x02", "it is binary"),
+        (("x" * 39 + "é").encode(), "it begins with 'xxx"),
+        (b"hello\n", "it begins with 'hello'"),
+    ],
+)
+def test_what_is_no_journal_is_described(tmp_path, content, said):
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=re.escape(f"is not a journal of cclmark: {said}")):
+        read_journal(file)
+
+
+def test_a_mark_that_an_editor_put_before_it_is_read_over(tmp_path):
+    there = Path(__file__).parents[1] / "golden" / "sample.jsonl"
+    marked = tmp_path / "marked.jsonl"
+    marked.write_bytes(b"\xef\xbb\xbf" + there.read_bytes())
+    assert read_journal(marked) == read_journal(there)
 
 
 def test_ranks_take_one_processor_of_every_core_first(tmp_path):

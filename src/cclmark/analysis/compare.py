@@ -45,19 +45,21 @@ _BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one configuration."""
+    """The runs of one configuration. ``incomplete``: what their journals lack, in words."""
 
     name: str
     runs: Sequence[Journal]
+    incomplete: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Compared:
     """A thing that one or both sides measured, the second against the first.
 
-    ``ratio`` is the second time over the first, above 1 for slower; ``low`` and ``high`` are the
-    ends of its 95 % interval. ``reason``: why there is none. ``assumed``: whether the noise from
-    run to run is assumed.
+    Times are geometric means over the runs of their medians. ``ratio`` is the second time over the
+    first, above 1 for slower; ``low`` and ``high`` are the ends of its 95 % interval. ``reason``:
+    why there is none. ``assumed``: whether the noise from run to run is assumed. ``lost``: whether
+    the first measured it and the second did not.
     """
 
     thing: Case | Transfer
@@ -69,6 +71,12 @@ class Compared:
     high: float | None = None
     reason: str = ""
     assumed: bool = False
+    lost: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is known to be faster, slower or neither."""
+        return self.verdict != "not comparable"
 
     @property
     def size_bytes(self) -> int:
@@ -279,15 +287,21 @@ def _of_another_tool(first: _Found, second: _Found) -> str:
     return "; ".join(told)
 
 
+def _mean_s(measured: Sequence[_Measured]) -> float:
+    """The geometric mean over runs."""
+    return math.exp(math.fsum(math.log(one.time_s) for one in measured) / len(measured))
+
+
 def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
     thing = first.thing or second.thing or key
     for found, words in ((first, "the first"), (second, "the second")):
+        lost = found is second
         if found.thing is None:
-            return Compared(thing, "not comparable", reason=f"not in {words}")
+            return Compared(thing, "not comparable", reason=f"not in {words}", lost=lost)
         if found.problem:
-            return Compared(thing, "not comparable", reason=f"{found.problem} in {words}")
-    before_s = median([one.time_s for one in first.measured])
-    after_s = median([one.time_s for one in second.measured])
+            reason = f"{found.problem} in {words}"
+            return Compared(thing, "not comparable", reason=reason, lost=lost)
+    before_s, after_s = _mean_s(first.measured), _mean_s(second.measured)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in found.measured}) for found in (first, second)]
     if clocks[0] != clocks[1]:
@@ -307,5 +321,8 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
             thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
         )
     ratio, low, high, assumed = interval
+    if assumed and min(before_s, after_s) < RUN_NOISE_S:
+        reason = f"too short to tell from fewer than {LEAST_RUNS} runs of each"
+        return Compared(thing, "not comparable", before_s, after_s, ratio, reason=reason)
     verdict: Verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
     return Compared(thing, verdict, before_s, after_s, ratio, low, high, assumed=assumed)

@@ -146,6 +146,8 @@ class _Wanted:
             found.append(f"{series.count} devices there, {self.count} here")
         if series.library and series.library != case.ccl:
             found.append(f"{library_name(series.library)} there, {library_name(case.ccl)} here")
+        if series.root not in (case.root, None):
+            found.append(f"root {series.root} there, root {case.root} here")
         found += self._multicast(series)
         if case.operation in _STAGED_IN_PLACE and bool(series.in_place) != case.in_place:
             there = "in place" if series.in_place else "out of place"
@@ -183,6 +185,7 @@ class _Wanted:
             not series.source.own,
             series.pair not in (case.pair, None),
             not series.library,
+            series.root is None and case.root is not None,
             series.launch == "one thread",
             series.in_place not in (case.in_place, None),
             series.dtype not in (case.dtype, ""),

@@ -5,19 +5,42 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from cclmark.errors import OutputError, UsageError
+from cclmark.report.text import plain
+
+STANDARD_OUTPUT = Path("-")  # as users write it
+
+
+def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
+    """Raises UsageError where writing to ``output`` would destroy one of ``inputs``.
+
+    Links of either kind are followed. What is no regular file, and ``-``, holds nothing to lose.
+    """
+    if output is None or output == STANDARD_OUTPUT:
+        return
+    try:
+        same = output.is_file() and any(one.exists() and output.samefile(one) for one in inputs)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    if same:
+        raise UsageError(f"{output} is read by this command: it would be lost. Name another file")
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Puts ``content`` in the place of what ``path`` holds, in one step.
+    """Puts ``content`` in the place of what ``path`` holds, in one step; ``-`` is standard output.
 
     What is no regular file, as a pipe or a device, is written to as it is. Raises UsageError where
     nothing can be written, OutputError when it fails on the way; then the old content stays.
     """
+    if path == STANDARD_OUTPUT:
+        print_bytes(content)
+        return
     target = path.resolve() if path.is_symlink() else path
     try:
         if target.is_dir():
@@ -42,6 +65,31 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             raise OutputError(f"cannot write {path}: {error.strerror}") from None
         raise
+
+
+def tell_written(path: Path | None) -> None:
+    """Says on standard error which file was written, where it is one."""
+    if path is not None and path != STANDARD_OUTPUT and path.is_file():
+        print(f"cclmark: written {plain(str(path))}", file=sys.stderr)
+
+
+def print_bytes(content: bytes) -> None:
+    """Writes to standard output.
+
+    Raises KeyboardInterrupt when the reader of a pipe has gone, OutputError for other faults.
+    """
+    try:
+        sys.stdout.flush()
+        rest = memoryview(content)
+        while rest:  # without a buffer (PYTHONUNBUFFERED) a pipe may take less than all of it
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        # Python flushes standard output once more at exit: let it succeed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise KeyboardInterrupt("nobody reads the output any more") from None
+        raise OutputError(f"cannot write standard output: {error.strerror}") from None
 
 
 def _write_through(target: Path, content: bytes) -> None:

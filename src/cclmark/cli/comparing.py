@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.analysis.compare import Compared, Side
+from cclmark.cli.atomic import refuse_to_lose, tell_written
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
@@ -19,7 +19,9 @@ from cclmark.report.comparison import (
 )
 from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.paint import ansi, unpainted
-from cclmark.results.journal import read_journal
+from cclmark.report.remarks import lacking
+from cclmark.report.text import plain
+from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
 
 
@@ -28,9 +30,11 @@ def compare_journals(
 ) -> int:
     """Prints each of ``after`` against ``before`` and returns the exit code.
 
-    Raises UsageError for journals that cannot be read or share nothing, OutputError.
+    Raises UsageError for journals that cannot be read or share nothing, and where
+    ``fail_if_slower`` can judge nothing; OutputError.
     """
-    allowed = math.inf if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
+    allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
+    refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     first = _side(before)
     comparisons = [comparison_of(first, _side(text)) for text in after]
     written = Output(output)
@@ -42,16 +46,46 @@ def compare_journals(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
-    slower = [one for each in comparisons for one in each.found if _slower_by(one, allowed)]
-    if not slower:
-        return EXIT_OK
-    worst = max(slower, key=lambda one: one.ratio or 0.0)
-    print(
-        f"cclmark: {len(slower)} slower by {allowed:.3g} % or more, the worst "
-        f"{worst.thing.describe()}: {worst.ratio:.3f} times as long",
-        file=sys.stderr,
-    )
-    return EXIT_WRONG
+    tell_written(output)
+    return EXIT_OK if allowed is None else _verdict(comparisons, allowed)
+
+
+def _verdict(comparisons: Sequence[Comparison], allowed_percent: float) -> int:
+    """Tells on standard error what is slower or lost; returns the exit code.
+
+    Raises UsageError where that cannot be known: a check that cannot fail would be taken for a
+    pass.
+    """
+    sides = [side for each in comparisons for side in (each.before, each.after)]
+    for text in dict.fromkeys(text for side in sides for text in side.incomplete):
+        _say(text)
+    slower = [one for each in comparisons for one in each.found if _slower_by(one, allowed_percent)]
+    if slower:
+        worst = max(slower, key=lambda one: one.ratio or 0.0)
+        _say(
+            f"{len(slower)} slower by {allowed_percent:.3g} % or more, the worst "
+            f"{worst.thing.describe()}: {worst.ratio:.3f} times as long"
+        )
+    lost = [(each, one) for each in comparisons for one in each.found if one.lost]
+    if lost:
+        each, one = lost[0]
+        _say(
+            f"{len(lost)} measured before and not after, as {one.thing.describe()}: {one.reason}, "
+            f"{each.after.name}"
+        )
+    if slower or lost:
+        return EXIT_WRONG
+    for each in comparisons:
+        if not any(one.judged for one in each.found):
+            reason = next(one.reason for one in each.found if one.before_s and one.after_s)
+            raise UsageError(
+                f"--fail-if-slower: nothing of {each.after.name} can be judged: {reason}"
+            )
+    return EXIT_OK
+
+
+def _say(text: str) -> None:
+    print(f"cclmark: {plain(text)}", file=sys.stderr)
 
 
 def _slower_by(one: Compared, allowed_percent: float) -> bool:
@@ -60,23 +94,45 @@ def _slower_by(one: Compared, allowed_percent: float) -> bool:
     )
 
 
+def _names(text: str) -> list[str]:
+    """The files that a side names: one whose name has commas is one."""
+    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+
+
 def _side(text: str) -> Side:
     """The journals that ``text`` names. Raises UsageError."""
-    names = [text] if Path(text).exists() else [name for name in text.split(",") if name]
+    names = _names(text)
     if len(set(names)) < len(names):
         raise UsageError(f"{text} names a journal twice: it would count as two runs")
     runs = [read_journal(Path(name)) for name in names or [text]]
     for name, run in zip(names, runs, strict=True):
         require_figures(run, name)
+    _refuse_copies(names, runs)
+    incomplete = [
+        f"{name}: {'; '.join(lacks)}"
+        for name, run in zip(names, runs, strict=True)
+        if (lacks := lacking(run))
+    ]
     if len(runs) == 1:
-        return Side(names[0], runs)
+        return Side(names[0], runs, incomplete)
     for name, run in zip(names[1:], runs[1:], strict=True):
         changed = differing_settings(runs[0].header.settings, run.header.settings)
         if changed:
             raise UsageError(
                 f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"
             )
-    return Side(f"{names[0]} and {len(names) - 1} more", runs)
+    return Side(f"{names[0]} and {len(names) - 1} more", runs, incomplete)
+
+
+def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
+    """Raises UsageError where two journals are of one run: it would count twice."""
+    known: dict[str, str] = {}
+    for name, run in zip(names, runs, strict=True):
+        run_id = run.header.run_id
+        if run_id and known.setdefault(run_id, name) != name:
+            raise UsageError(
+                f"{known[run_id]} and {name} are of one run ({run_id}): it would count as two"
+            )
 
 
 def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.cli.atomic import write_whole
-from cclmark.errors import EXIT_OK, OutputError, UsageError
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.cli.referencing import usual_references
+from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.exports import EXPORTS, TABULAR
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -22,23 +22,20 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     """
     if table != "cases" and format not in TABULAR:
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
-    if format == "parquet" and output is None and sys.stdout.isatty():
+    to_screen = output is None or output == STANDARD_OUTPUT
+    if format == "parquet" and to_screen and sys.stdout.isatty():
         raise UsageError("Parquet is binary, and this is a terminal: give -O FILE")
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is named twice: its results would count twice")
+    refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
-    if output is not None and any(_is_same(output, path) for path in journals):
-        raise UsageError(f"{output} is a journal that is exported: it would be lost")
-    content = EXPORTS[format](named, table)
-    if output is None:
-        _print(content)
-    else:
-        write_whole(output, content)
+    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    tell_written(output)
     return EXIT_OK
 
 
 def _read(path: Path) -> Journal:
-    """The journal. Raises UsageError for one without results, or of devices that it lacks."""
+    """The journal. Raises UsageError for one without results, or with checks of no device."""
     journal = read_journal(path)
     if journal.damaged_lines:
         print(
@@ -47,32 +44,6 @@ def _read(path: Path) -> Journal:
         )
     if not journal.results and not journal.transfers and not journal.checks:
         raise UsageError(f"{path} holds no results")
-    known = len(journal.header.devices)
-    pairs = [result.case.pair for result in journal.results if result.case.pair is not None]
-    pairs += [flow for result in journal.transfers for flow in result.transfer.flows]
-    flowless = any(not result.transfer.flows for result in journal.transfers)
-    if flowless or not all(0 <= place < known for pair in pairs for place in pair):
-        raise UsageError(f"{path} is damaged: its results are of devices that its header lacks")
-    if journal.checks and not (known and journal.header.libraries):
+    if journal.checks and not (journal.header.devices and journal.header.libraries):
         raise UsageError(f"{path} is damaged: its header names no device or no library")
     return journal
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and one.samefile(other)
-
-
-def _print(content: bytes) -> None:
-    """Raises KeyboardInterrupt when the reader of a pipe has gone, OutputError for other faults."""
-    try:
-        sys.stdout.flush()
-        rest = memoryview(content)
-        while rest:  # without a buffer (PYTHONUNBUFFERED) a pipe may take less than all of it
-            rest = rest[sys.stdout.buffer.write(rest) :]
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        # Python flushes standard output once more at exit: let it succeed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise KeyboardInterrupt("nobody reads the output any more") from None
-        raise OutputError(f"cannot write standard output: {error.strerror}") from None

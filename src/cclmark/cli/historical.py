@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,12 +9,14 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.cli.output import Output
+from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.again import printed_again
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 from cclmark.results.history.database import default_path
 from cclmark.results.history.filters import filter_of
 from cclmark.results.history.model import StoredRun
@@ -28,12 +29,15 @@ def history_at(db: str | None) -> History:
     return History(db or str(default_path()))
 
 
-def write_all(path: Path | None, text_for: Callable[[Output], Sequence[str]]) -> None:
-    """Prints to ``path``, or to standard output for none and for ``-``.
+def write_all(
+    path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
+) -> None:
+    """Prints to ``path``, or to standard output for none and for ``-``; not into ``history``.
 
     Raises UsageError, OutputError.
     """
-    output = Output(None if path == Path("-") else path)
+    refuse_to_lose(path, [history.path] if history is not None and history.path else [])
+    output = Output(path)
     try:
         for text in text_for(output):
             output.write(text)
@@ -41,6 +45,7 @@ def write_all(path: Path | None, text_for: Callable[[Output], Sequence[str]]) ->
         output.close()
     if output.failure:
         raise OutputError(output.failure)
+    tell_written(path)
 
 
 def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
@@ -51,6 +56,8 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     """
     if any(not label.strip() for label in labels):
         raise UsageError("--label is empty: give a word")
+    if odd := next((label for label in labels if not label.isprintable()), ""):
+        raise UsageError(f"--label must be printable, and {odd!r} is not")
     if db is None:
         _make_directory(default_path().parent)
     history = history_at(db)
@@ -66,20 +73,26 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
             continue
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
-            text = f"known {added.run_id}: was added before, nothing is changed"
+            what = (
+                f"labelled {' '.join(added.labelled)}" if added.labelled else "nothing is changed"
+            )
+            text = f"known {added.run_id}: was added before, {what}"
         else:
             text = f"{word} {added.run_id}, {added.cases} cases"
         written.write(plain(f"{text} ({path})") + "\n")
     if written.failure:
         raise OutputError(written.failure)
     if refused:
-        print(f"cclmark: {refused} of {len(journals)} journals were not added", file=sys.stderr)
+        all_of_them = counted(len(journals), "journal")
+        were = "was" if refused == 1 else "were"
+        print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
     return EXIT_USAGE if refused else EXIT_OK
 
 
 def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
     """Prints the runs that the filters choose; returns the exit code."""
-    found, total = history_at(db).runs(filter_of(**filters), limit or None)
+    history = history_at(db)
+    found, total = history.runs(filter_of(**filters), limit or None)
 
     def text(written: Output) -> Sequence[str]:
         if format == "json":
@@ -88,7 +101,7 @@ def list_runs(limit: int, format: str, output: Path | None, db: str | None, **fi
             return [runs_csv(found)]
         return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
 
-    write_all(output, text)
+    write_all(output, text, history)
     return EXIT_OK
 
 
@@ -102,30 +115,34 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         paint = ansi if written.takes_colours else unpainted
         columns = written.terminal_columns
         head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
-        return [*head, *printed_again(journal, format, paint=paint, columns=columns)]
+        again = printed_again(
+            journal, format, paint=paint, columns=columns, references=usual_references
+        )
+        return [*head, *again]
 
-    write_all(output, text)
+    write_all(output, text, history)
     return EXIT_OK
 
 
 def export_runs(run: str, output: Path | None, db: str | None) -> int:
-    """Writes a run's journal out; returns the exit code."""
+    """Writes a run's journal out; returns the exit code.
+
+    Raises UsageError where there is a file already: journals are never written over.
+    """
     content = history_at(db).content(run)
-    output = None if output == Path("-") else output
-    try:
-        if output is None:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-        else:
-            output.write_bytes(content)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise KeyboardInterrupt from None
-    except OSError as error:
-        if output is None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputError(f"cannot write {output or 'standard output'}: {error.strerror}") from None
+    if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
+        raise UsageError(f"{output} is there already: name a new file, or remove it")
+    write_whole(output or STANDARD_OUTPUT, content)
+    tell_written(output)
     return EXIT_OK
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether it is a file, and no pipe or device."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def prune_runs(

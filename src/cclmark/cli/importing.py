@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cclmark import __version__
 from cclmark.errors import EXIT_OK, OutputError, UsageError
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import import_text
 from cclmark.results.foreign.merge import merged
@@ -97,10 +97,13 @@ def _tell(read: _Read) -> None:
         _say(f"{read.name}: a journal of cclmark as JSON, {_results(run)} results")
         return
     operations = dict.fromkeys(result.case.operation for result in run.results)
-    ranks = dict.fromkeys(str(result.case.ranks) for result in run.results)
+    ranks = list(dict.fromkeys(result.case.ranks for result in run.results))
+    others = "".join(f"{number} and " for number in ranks[:-1])
+    source = run.header.imported.source
+    of = f", of {source}" if source != read.format else ""
     _say(
-        f"{read.name}: {read.format}, of {run.header.imported.source}: {len(run.results)} cases of "
-        f"{', '.join(operations)}, {' and '.join(ranks)} ranks"
+        f"{read.name}: {read.format}{of}: {counted(len(run.results), 'case')} of "
+        f"{', '.join(operations)}, {others}{counted(ranks[-1], 'rank')}"
     )
     for notice in run.header.notices[:_MOST_NOTICES]:
         _say(f"  {notice}")
@@ -132,7 +135,7 @@ def _free_name(read: _Read) -> Path:
 
 
 def _write(run: Journal, path: Path) -> None:
-    writer = JournalWriter(path)
+    writer = JournalWriter(path, "-o FILE")
     whole = False
     lines: list[Line | None] = [run.header, *run.results, *run.transfers, *run.checks]
     try:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from cclmark.cli.atomic import STANDARD_OUTPUT
 from cclmark.errors import OutputError, UsageError
 
 
@@ -15,7 +16,12 @@ class Output:
     """Standard output or a file. A file is first touched when there is something to write."""
 
     def __init__(self, path: Path | None) -> None:
-        """Checks that ``path`` can be written, leaving what it holds. Raises UsageError if not."""
+        """Checks that ``path`` can be written, leaving what it holds. Raises UsageError if not.
+
+        None and ``-`` are standard output.
+        """
+        if path == STANDARD_OUTPUT:
+            path = None
         self._path = path
         self._file: TextIO | None = sys.stdout if path is None else None
         self._made = False

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark import __version__
+from cclmark.cli.atomic import refuse_to_lose
 from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.cli.rerunning import Repetition
@@ -219,7 +220,8 @@ def record(
     again. Raises UsageError when one of them cannot be used.
     """
     resumed = Resumed.read(resume, request) if resume is not None else None
-    printed = Output(None if output == Path("-") else output)
+    refuse_to_lose(output, [resume] if resume is not None else [])
+    printed = Output(output)
     try:
         if resumed is not None:
             if not resumed.remainder.pending:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 from cclmark.analysis.reference_checks import below, check_results
 from cclmark.analysis.references import kinds_of
+from cclmark.cli.atomic import refuse_to_lose, tell_written
 from cclmark.cli.output import Output
+from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
 from cclmark.plan.sizes import parse_size
 from cclmark.report.paint import ansi, unpainted
@@ -21,11 +22,10 @@ from cclmark.report.reference_check import (
     percent,
 )
 from cclmark.report.reference_notes import ReferenceNotes, share_text
+from cclmark.report.remarks import lacking
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.references import load_references
-
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%?", re.ASCII)
 
 
 def check_journal(
@@ -38,8 +38,11 @@ def check_journal(
     """
     least_share = None if fail_below is None else _share(fail_below)
     least_bytes = _size(begin)
+    refuse_to_lose(output, [Path(journal)])
     run = read_journal(Path(journal))
     _require_figures(run, journal)
+    if lacks := lacking(run):
+        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}", file=sys.stderr)
     notes = ReferenceNotes(lambda kinds: load_references(kinds=kinds))
     header = run.header
     found = check_results(
@@ -65,6 +68,7 @@ def check_journal(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
+    tell_written(output)
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)
@@ -94,10 +98,10 @@ def _devices(run: Journal) -> str:
 
 def _share(text: str) -> float:
     """A share of 1. Raises UsageError."""
-    read = _SHARE.fullmatch(text.strip())
-    if read is None or not 0 < float(read[1]) <= 1000:
-        raise UsageError(f"--fail-below: cannot read {text!r}: write a share such as 90%")
-    return float(read[1]) / 100
+    percent = percent_of("--fail-below", text, "90%")
+    if percent == 0:
+        raise UsageError(f"--fail-below {text}: nothing is below: write a share such as 90%")
+    return percent / 100
 
 
 def _size(text: str) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
+from cclmark.cli.atomic import tell_written
 from cclmark.cli.output import Output, say
 from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.plan.device_names import kind_of
@@ -81,6 +82,7 @@ def list_references(
         written.close()
     if written.failure:
         raise OutputError(written.failure)
+    tell_written(output)
     return EXIT_OK
 
 
@@ -91,8 +93,10 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     file is there already or cannot be written.
     """
     title = name.strip()
-    if not title or not title.isprintable():
-        raise UsageError("--name must be printable: 'our rack, accepted 2026-11'")
+    if not title:
+        raise UsageError("--name is empty: say what it is, as 'our rack, accepted 2026-11'")
+    if not title.isprintable():
+        raise UsageError(f"--name must be printable, and {title!r} is not")
     run = read_journal(Path(journal))
     multicast = multicast_of(run.header.environment)
     try:
@@ -103,16 +107,18 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     file = directory / f"{_stem(title, run.header.run_id)}.toml"
     content = text.encode()
     count = len(parse_references(content, str(file), own=True))
+    place = "Choose another place with --references-dir DIR"
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {directory}: {error.strerror}. {place}") from None
+    try:
         with file.open("xb") as opened:
             opened.write(content)
     except FileExistsError:
         raise UsageError(f"{file} is there already: take another --name, or remove it") from None
     except OSError as error:
-        raise UsageError(
-            f"cannot write {file}: {error.strerror}. Choose another place with --references-dir DIR"
-        ) from None
+        raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if references_dir is not None and not _is_used(references_dir):
         print(

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from cclmark.analysis.repeat import repeats
+from cclmark.cli.atomic import refuse_to_lose
 from cclmark.errors import EXIT_DIED, UsageError
 from cclmark.launch.placement import find_placement, speaks
 from cclmark.report.repeat import repeat_lines
@@ -70,6 +71,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
     names, command, words = _command_of(then.header, path)
     given = _given(command, words)
     replaced = _given(command, options)
+    if "output" in replaced:
+        refuse_to_lose(Path(replaced["output"]), [path])
     _refuse_code(command, given, replaced, path)
     _keep_pattern(given, then.header)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced

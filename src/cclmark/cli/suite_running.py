@@ -20,6 +20,7 @@ from cclmark.analysis.thresholds import (
     judge,
     suite_exit_code,
 )
+from cclmark.cli.atomic import refuse_to_lose
 from cclmark.cli.children import Children, Ended
 from cclmark.cli.output import Output, say
 from cclmark.cli.suite_checking import check_sizes, require_devices
@@ -76,6 +77,7 @@ def run_suite(flags: SuiteFlags) -> int:
     with contextlib.ExitStack() as stack:
         printed = Output(None)
         junit = None
+        refuse_to_lose(flags.junit, (one.baseline for one in suite.commands if one.baseline))
         if flags.junit is not None:
             junit = stack.enter_context(contextlib.closing(Output(flags.junit)))
         running = SuiteRun(suite, baselines, flags, printed)

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.analysis.change import LEAST_POINTS
 from cclmark.analysis.trend import Trend
 from cclmark.cli.historical import history_at, write_all
 from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
-from cclmark.errors import EXIT_OK, EXIT_WRONG
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.trend import trend_json, trend_markdown, trend_table
 from cclmark.report.trend_steps import trends_of
@@ -25,7 +26,10 @@ def trend_runs(
     db: str | None,
     **filters: str,
 ) -> int:
-    """Prints the series that the filters choose; returns the exit code."""
+    """Prints the series that the filters choose; returns the exit code.
+
+    Raises UsageError where ``fail_if_slower`` can judge nothing.
+    """
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     history = history_at(db)
     shown = trends_of(*history.series(filter_of(**filters)), history.headers)
@@ -38,12 +42,24 @@ def trend_runs(
         paint = ansi if written.takes_colours else unpainted
         return [trend_table(shown, everything=everything, paint=paint)]
 
-    write_all(output, text)
+    write_all(output, text, history)
     return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
 
 
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
-    """Whether the last change of anything made it slower by so much, told on standard error."""
+    """Whether the last change of anything made it slower by so much, told on standard error.
+
+    Raises UsageError where no series has enough runs: a check that cannot fail would be taken for
+    a pass.
+    """
+    if not found:
+        raise UsageError("--fail-if-slower: nothing can be judged: the filters choose no runs")
+    if all(len(trend.runs) < LEAST_POINTS for trend in found):
+        most = max(len(trend.runs) for trend in found)
+        raise UsageError(
+            f"--fail-if-slower: nothing can be judged: of no case there are {LEAST_POINTS} runs, "
+            f"of one {most}"
+        )
     slower = [
         (trend, trend.changes[-1])
         for trend in found

@@ -10,6 +10,7 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.report.exporter import Exporter, Observer
 from cclmark.report.paint import Paint, unpainted
+from cclmark.report.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal
 
@@ -18,14 +19,22 @@ _NUMBERS = ("samples", "matrix", "flows", "weights")  # fields that may be large
 
 
 def printed_again(
-    journal: Journal, format: str, *, paint: Paint = unpainted, columns: int | None = None
+    journal: Journal,
+    format: str,
+    *,
+    paint: Paint = unpainted,
+    columns: int | None = None,
+    references: Load = no_references,
 ) -> Iterator[str]:
     """The text of a journal, piece by piece. ``columns``: of the terminal, None for none.
 
+    ``references`` loads what the peaks of a table are held against.
+
     It may come from anywhere. Raises UsageError where it makes no sense.
     """
+    notes = ReferenceNotes(references)
     try:
-        yield from _pieces(journal, format, paint, columns)
+        yield from _pieces(journal, _exporter(journal, format, paint, columns, notes), format)
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(
             f"the journal of run {journal.header.run_id} cannot be shown as {format}: what it says "
@@ -33,8 +42,7 @@ def printed_again(
         ) from None
 
 
-def _pieces(journal: Journal, format: str, paint: Paint, columns: int | None) -> Iterator[str]:
-    exporter = _exporter(journal, format, paint, columns)
+def _pieces(journal: Journal, exporter: Exporter[Any], format: str) -> Iterator[str]:
     # The other formats write what would be obeyed in their own ways.
     clean: Callable[[Any], Any] = _plain if format == "table" else _as_it_is
     if isinstance(exporter, Observer):
@@ -68,17 +76,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _exporter(journal: Journal, format: str, paint: Paint, columns: int | None) -> Exporter[Any]:
+def _exporter(
+    journal: Journal, format: str, paint: Paint, columns: int | None, notes: ReferenceNotes
+) -> Exporter[Any]:
     if journal.transfers:
-        return _of_transfers(journal, format, paint)
+        return _of_transfers(journal, format, paint, notes)
     if journal.checks:
         return _of_checks(format, paint)
     if any(result.case.pair is not None for result in journal.results):
         return _of_pairs(format, paint, columns)
-    return _of_cases(journal, format, paint, columns)
+    return _of_cases(journal, format, paint, columns, notes)
 
 
-def _of_cases(journal: Journal, format: str, paint: Paint, columns: int | None) -> Exporter[Any]:
+def _of_cases(
+    journal: Journal, format: str, paint: Paint, columns: int | None, notes: ReferenceNotes
+) -> Exporter[Any]:
     from cclmark.report.formats import FORMATS
     from cclmark.report.soak import SoakTable
     from cclmark.report.table import TableExporter
@@ -93,6 +105,7 @@ def _of_cases(journal: Journal, format: str, paint: Paint, columns: int | None) 
             out_of_place=False in placements,
             in_place=True in placements,
             terminal_columns=columns,
+            references=notes,
         )
 
     return SoakTable(table, paint, 0.0) if journal.header.settings.duration_s else table()
@@ -110,7 +123,9 @@ def _of_pairs(format: str, paint: Paint, columns: int | None) -> Exporter[Any]:
     return FORMATS[format]() if format == "json" else PairTable(paint=paint, width=columns)
 
 
-def _of_transfers(journal: Journal, format: str, paint: Paint) -> Exporter[Any]:
+def _of_transfers(
+    journal: Journal, format: str, paint: Paint, notes: ReferenceNotes
+) -> Exporter[Any]:
     from cclmark.report.json_format import JsonExporter
     from cclmark.report.transfer_formats import TransferCsv, TransferMarkdown
     from cclmark.report.transfer_table import TransferTable
@@ -122,7 +137,7 @@ def _of_transfers(journal: Journal, format: str, paint: Paint) -> Exporter[Any]:
         return TransferCsv()
     if format == "markdown":
         return TransferMarkdown(shares=False, hosts=hosts)
-    return TransferTable(paint=paint, hosts=hosts)
+    return TransferTable(paint=paint, hosts=hosts, references=notes)
 
 
 def _of_checks(format: str, paint: Paint) -> Exporter[Any]:

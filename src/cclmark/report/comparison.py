@@ -46,8 +46,9 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     lines += [f"  differs    {plain(text)}" for text in comparison.differences]
     if not comparison.differences:
         lines.append("  differs    nothing that the journals tell")
+    lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
     if any(one.assumed for one in comparison.found):
-        lines.append(f"  noise      {assumption()}")
+        lines.append(f"  noise      {assumption(comparison)}")
     shown = _in_groups(comparison.found)
     group = ""
     for one in shown:
@@ -69,6 +70,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
 def comparison_markdown(comparison: Comparison) -> str:
     """What it comes to, what differs beyond noise, and everything folded away below."""
     differences = [f"- {escape(text)}" for text in comparison.differences]
+    differences += [f"- incomplete: {escape(text)}" for text in _incomplete(comparison)]
     shown = _in_groups(comparison.found)
     apart = [one for one in shown if one.verdict in ("slower", "faster")]
     parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
@@ -85,7 +87,7 @@ def comparison_markdown(comparison: Comparison) -> str:
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
     if any(one.assumed for one in comparison.found):
-        parts.append(escape(f"Noise: {assumption()}."))
+        parts.append(escape(f"Noise: {assumption(comparison)}."))
     return "\n\n".join(parts) + "\n"
 
 
@@ -100,6 +102,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "after": comparison.after.name,
         "runs": [len(comparison.before.runs), len(comparison.after.runs)],
         "differences": list(comparison.differences),
+        "incomplete": _incomplete(comparison),
         "bands": [
             {"name": band.name, "ratio": band.ratio, "count": band.count}
             for band in bands(comparison.found)
@@ -117,10 +120,17 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "low": one.low,
                 "high": one.high,
                 "noise_assumed": one.assumed,
+                "lost": one.lost,
             }
             for one in comparison.found
         ],
     }
+
+
+def _incomplete(comparison: Comparison) -> list[str]:
+    """What journals of either side lack."""
+    sides = (comparison.before, comparison.after)
+    return list(dict.fromkeys(text for side in sides for text in side.incomplete))
 
 
 def _title(comparison: Comparison) -> str:
@@ -131,11 +141,15 @@ def _title(comparison: Comparison) -> str:
     return f"{sides[1]} against {sides[0]}"
 
 
-def assumption() -> str:
-    """How large the noise from run to run is taken to be."""
+def assumption(comparison: Comparison | None = None) -> str:
+    """How large the noise from run to run is taken to be, in ``comparison`` if one is given."""
+    sides = () if comparison is None else (comparison.before, comparison.after)
+    devices = [one for side in sides for run in side.runs for one in run.header.devices]
+    of_hosts = bool(devices) and all(one.runtime == "host" for one in devices)
+    unknown = ", as with accelerators (nobody measured it of host devices)" if of_hosts else ""
     return (
-        f"assumed to be {RUN_NOISE_S * 1e6:g} µs and {RUN_NOISE_SHARE:.1%} from run to run: three "
-        "runs of each would tell (FILE,FILE,FILE)"
+        f"assumed to be {RUN_NOISE_S * 1e6:g} µs and {RUN_NOISE_SHARE:.1%} from run to run"
+        f"{unknown}: three runs of each would tell (FILE,FILE,FILE)"
     )
 
 

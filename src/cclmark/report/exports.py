@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from cclmark.errors import UsageError
+from cclmark.report.reference_notes import Load, no_references
 from cclmark.report.replay import formats_of, kind_of, replayed
 from cclmark.results.journal import Journal
 
@@ -13,7 +15,14 @@ Named = tuple[str, Journal]
 _REPLAYED = ("table", "json", "markdown", "nccl-tests", "flagcx", "hccl", "pccl")
 
 
-def _csv(journals: Sequence[Named], table: str) -> bytes:
+class Write(Protocol):
+    """Writes journals; ``table``: cases or samples; ``references``: what peaks are held against."""
+
+    def __call__(self, journals: Sequence[Named], table: str, references: Load = ...) -> bytes:
+        """The content of the file."""
+
+
+def _csv(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
     from cclmark.report.csv_format import csv_line
     from cclmark.report.flat.choice import chosen_table
 
@@ -23,21 +32,21 @@ def _csv(journals: Sequence[Named], table: str) -> bytes:
     return "".join(lines).encode()
 
 
-def _parquet(journals: Sequence[Named], table: str) -> bytes:
+def _parquet(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
     from cclmark.report.flat.choice import chosen_table
     from cclmark.report.flat.parquet import parquet
 
     return parquet(chosen_table(journals, table))
 
 
-def _prometheus(journals: Sequence[Named], table: str) -> bytes:
+def _prometheus(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
     from cclmark.report.prometheus import prometheus
 
     return prometheus([journal for _, journal in journals]).encode()
 
 
-def _one_by_one(format: str) -> Callable[[Sequence[Named], str], bytes]:
-    def written(journals: Sequence[Named], table: str) -> bytes:
+def _one_by_one(format: str) -> Write:
+    def written(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
         if format == "json" and len(journals) > 1:
             raise UsageError(
                 "json holds one run, the whole of it: export the journals one by one, or take "
@@ -51,13 +60,13 @@ def _one_by_one(format: str) -> Callable[[Sequence[Named], str], bytes]:
                     f"{name} holds {kind_of(journal)}: {format} has no place for them; "
                     f"choose from {others}, prometheus"
                 )
-        return "\n".join(replayed(journal, format) for _, journal in journals).encode()
+        return "\n".join(replayed(journal, format, references) for _, journal in journals).encode()
 
     return written
 
 
 TABULAR = ("csv", "parquet")
-EXPORTS: dict[str, Callable[[Sequence[Named], str], bytes]] = {
+EXPORTS: dict[str, Write] = {
     **{name: _one_by_one(name) for name in _REPLAYED},
     "csv": _csv,
     "parquet": _parquet,

@@ -15,7 +15,7 @@ from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
-from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, plain
 from cclmark.results.schema import CaseResult, Footer, Header
 
 # What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
@@ -74,7 +74,7 @@ class MarkdownExporter:
 
     def _row(self, row: Row) -> str:
         text, case = "", row.case
-        heading = escape(f"{case.operation} ({case.ccl}, {case.ranks} ranks)")
+        heading = escape(f"{case.operation} ({case.ccl}, {counted(case.ranks, 'rank')})")
         if heading != self._heading:
             self._heading = heading
             text = f"\n## {heading}\n\n{self._head()}"

@@ -16,6 +16,9 @@ NORMAL_FROM = 0.9
 NORMAL_TO = 1.1
 _MOST_SHARE = 9.99  # more says nothing but that the two are no match
 
+# Gives the references of devices of some kinds, and may give others too.
+Load = Callable[[set[str]], Sequence[Reference]]
+
 
 def no_references(kinds: Collection[str]) -> Sequence[Reference]:
     """Where nothing is to be compared."""
@@ -29,7 +32,7 @@ class ReferenceNotes:
     those of one run.
     """
 
-    def __init__(self, load: Callable[[set[str]], Sequence[Reference]] = no_references) -> None:
+    def __init__(self, load: Load = no_references) -> None:
         """``load`` gives the references of devices of some kinds, and may give others too."""
         self._load = load
         self._references: Sequence[Reference] | None = None

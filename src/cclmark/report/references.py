@@ -20,7 +20,7 @@ _COLUMNS = (
     *("source", "devices", "hosts", "operation", "library", "version", "tool", "dtype"),
     *("reduction", "placement", "multicast", "launch", "kind", "approximate", "size_bytes"),
     *("time_us", "algbw_gbps", "busbw_gbps", "measure", "direction", "engine", "kernel", "method"),
-    *("from", "to", "hops", "conditions", "title", "published", "url"),
+    *("from", "to", "hops", "root", "conditions", "title", "published", "url"),
 )
 
 
@@ -121,7 +121,8 @@ def _series(one: Reference) -> Reference:
 
 def _series_title(one: Reference) -> str:
     placement = {True: "in-place", False: "out-of-place", None: ""}[one.in_place]
-    words = [one.operation, one.dtype, one.reduction, placement]
+    root = "" if one.root is None else f"root {one.root}"
+    words = [one.operation, one.dtype, one.reduction, root, placement]
     if one.operation == P2P:
         words = [one.measure, one.direction, one.engine, one.kernel]
         words.append(_size(one) if one.size_bytes else "")
@@ -191,5 +192,12 @@ def _cells(one: Reference) -> list[Cell]:
         *scaled,
         *(one.measure, one.direction, one.engine, one.kernel, one.method),
         *(one.pair or (None, None)),
-        *(one.hops, one.conditions, one.source.title, one.source.published, one.source.url),
+        *(
+            one.hops,
+            one.root,
+            one.conditions,
+            one.source.title,
+            one.source.published,
+            one.source.url,
+        ),
     ]

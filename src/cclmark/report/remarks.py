@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cclmark.report.rows import Row
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Finding, Footer, Header
 
 
@@ -31,7 +32,7 @@ def series(row: Row) -> str:
     case = row.case
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
-    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {case.ranks} ranks")
+    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
 
 
 def planned_results(header: Header | None) -> int:
@@ -44,6 +45,22 @@ def ending(footer: Footer | None) -> str:
     if footer is None:
         return "the run did not end by itself"
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def lacking(journal: Journal) -> list[str]:
+    """What the journal of a run lacks of it: nothing where it is whole. Safe to print."""
+    found = []
+    planned = planned_results(journal.header)
+    count = len(journal.results) + len(journal.transfers) + len(journal.checks)
+    if journal.footer is None:
+        found.append(ending(None))
+    elif count < planned and (ended := ending(journal.footer)):
+        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    if count < planned:
+        found.append(f"{count} of {planned} results are there")
+    if lines := journal.damaged_lines:
+        found.append(f"damaged lines are left out: {lines}")
+    return found
 
 
 def _describe(finding: Finding) -> str:

@@ -11,6 +11,7 @@ from cclmark.report.formats import FORMATS
 from cclmark.report.json_format import JsonExporter
 from cclmark.report.pair_formats import PairMarkdown
 from cclmark.report.pair_table import PairTable
+from cclmark.report.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.report.table import TableExporter
 from cclmark.report.transfer_formats import TransferMarkdown, TransferPccl
 from cclmark.report.transfer_table import TransferTable
@@ -18,33 +19,33 @@ from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, CheckResult, Header, TransferResult
 
 _R = TypeVar("_R")
-_Cases = Callable[[Header], Exporter[CaseResult]]
-_Transfers = Callable[[Header], Exporter[TransferResult]]
-_Checks = Callable[[Header], Exporter[CheckResult]]
+_Cases = Callable[[Header, ReferenceNotes], Exporter[CaseResult]]
+_Transfers = Callable[[Header, ReferenceNotes], Exporter[TransferResult]]
+_Checks = Callable[[Header, ReferenceNotes], Exporter[CheckResult]]
 
 _CASES: dict[str, _Cases] = {
-    "table": lambda header: TableExporter(),
-    "json": lambda header: JsonExporter(),
-    "markdown": lambda header: FORMATS["markdown"](),
-    "nccl-tests": lambda header: FORMATS["nccl-tests"](),
-    "flagcx": lambda header: FORMATS["flagcx"](),
-    "hccl": lambda header: FORMATS["hccl"](),
+    "table": lambda header, notes: TableExporter(references=notes),
+    "json": lambda header, notes: JsonExporter(),
+    "markdown": lambda header, notes: FORMATS["markdown"](),
+    "nccl-tests": lambda header, notes: FORMATS["nccl-tests"](),
+    "flagcx": lambda header, notes: FORMATS["flagcx"](),
+    "hccl": lambda header, notes: FORMATS["hccl"](),
 }
 _PAIRS: dict[str, _Cases] = {
-    "table": lambda header: PairTable(),
-    "json": lambda header: JsonExporter(),
-    "markdown": lambda header: PairMarkdown(),
+    "table": lambda header, notes: PairTable(),
+    "json": lambda header, notes: JsonExporter(),
+    "markdown": lambda header, notes: PairMarkdown(),
 }
 _TRANSFERS: dict[str, _Transfers] = {
-    "table": lambda header: TransferTable(hosts=_several_hosts(header)),
-    "json": lambda header: JsonExporter("transfers"),
-    "markdown": lambda header: TransferMarkdown(shares=False, hosts=_several_hosts(header)),
-    "pccl": lambda header: TransferPccl(shares=False, hosts=_several_hosts(header)),
+    "table": lambda header, notes: TransferTable(hosts=_several_hosts(header), references=notes),
+    "json": lambda header, notes: JsonExporter("transfers"),
+    "markdown": lambda header, notes: TransferMarkdown(shares=False, hosts=_several_hosts(header)),
+    "pccl": lambda header, notes: TransferPccl(shares=False, hosts=_several_hosts(header)),
 }
 _CHECKS: dict[str, _Checks] = {
-    "table": lambda header: CheckTable(),
-    "json": lambda header: JsonExporter("checks"),
-    "markdown": lambda header: CheckMarkdown(),
+    "table": lambda header, notes: CheckTable(),
+    "json": lambda header, notes: JsonExporter("checks"),
+    "markdown": lambda header, notes: CheckMarkdown(),
 }
 
 
@@ -68,15 +69,19 @@ def formats_of(kind: str) -> list[str]:
     }[kind]
 
 
-def replayed(journal: Journal, format: str) -> str:
-    """The text of ``format``, one of formats_of the journal's kind."""
+def replayed(journal: Journal, format: str, references: Load = no_references) -> str:
+    """The text of ``format``, one of formats_of the journal's kind.
+
+    ``references`` loads what the peaks of tables are held against.
+    """
+    notes = ReferenceNotes(references)
     kind, header = kind_of(journal), journal.header
     if kind == "transfers":
-        return _replay(journal, _TRANSFERS[format](header), journal.transfers)
+        return _replay(journal, _TRANSFERS[format](header, notes), journal.transfers)
     if kind == "checks":
-        return _replay(journal, _CHECKS[format](header), journal.checks)
+        return _replay(journal, _CHECKS[format](header, notes), journal.checks)
     exporters = _PAIRS if kind == "pairs" else _CASES
-    return _replay(journal, exporters[format](header), journal.results)
+    return _replay(journal, exporters[format](header, notes), journal.results)
 
 
 def _replay(journal: Journal, exporter: Exporter[_R], results: Sequence[_R]) -> str:

@@ -22,6 +22,11 @@ def plain_lines(text: str) -> str:
     return "\n".join(plain(line) for line in text.split("\n"))
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 rank``, ``2 ranks``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def token(text: str) -> str:
     """``text`` as one word, for formats whose columns are split at white space."""
     return "_".join(plain(text).split()) or "-"

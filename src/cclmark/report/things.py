@@ -5,6 +5,7 @@ from __future__ import annotations
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.report.text import counted
 
 
 def group_of(thing: Case | Transfer) -> str:
@@ -15,7 +16,7 @@ def group_of(thing: Case | Transfer) -> str:
     words += [thing.reduction or "", "" if thing.root is None else f"root {thing.root}"]
     words.append("" if thing.operation == "barrier" else thing.placement)
     pair = "" if thing.pair is None else f" between ranks {thing.pair[0]} and {thing.pair[1]}"
-    return " ".join(filter(None, words)) + f"{pair} · {thing.ccl}, {thing.ranks} ranks"
+    return " ".join(filter(None, words)) + f"{pair} · {thing.ccl}, {counted(thing.ranks, 'rank')}"
 
 
 def size_of(thing: Case | Transfer) -> str:

@@ -13,7 +13,7 @@ from cclmark.plan.cases import Case
 from cclmark.report.history import SHORT_ID, started_of
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.text import counted, format_time_us, plain
 from cclmark.report.things import flows_of, group_of, size_of
 from cclmark.results.history.model import StoredRun
 
@@ -157,10 +157,13 @@ def title_of(found: Trends) -> str:
     runs = list(found.runs.values())
     if not runs:
         return "no runs"
+    when = f"from {started_of(runs[0])} to {started_of(runs[-1])}"
+    if len(runs) == 1:
+        when = f"of {started_of(runs[0])}"
     machines = len({trend.series.machine for trend in found.trends})
     return (
-        f"{len(runs)} runs from {started_of(runs[0])} to {started_of(runs[-1])}, "
-        f"{len(found.trends)} series on {machines} {'machine' if machines == 1 else 'machines'}"
+        f"{counted(len(runs), 'run')} {when}, {len(found.trends)} series on "
+        f"{counted(machines, 'machine')}"
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -44,20 +45,34 @@ _LONG_EXPONENT = re.compile(rb"[eE]\+?\d\d")
 # edits a journal, counts as it stands.
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 _HEADER = b'{"type":"header"'
+_UTF8_MARK = b"\xef\xbb\xbf"  # some editors put it before what they save
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# How compressed files begin, and what undoes it.
+_COMPRESSED = {
+    b"\x1f\x8b": "gunzip",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+    b"\xfd7zXZ": "unxz",
+    b"BZh": "bunzip2",
+    b"PK\x03\x04": "unzip",
+}
 _MOST = 1e100  # of anything; its square is still a number
 
 
 class JournalWriter:
     """Appends lines to a new file. What was written survives the death of this process."""
 
-    def __init__(self, path: Path) -> None:
-        """Creates ``path``. Raises UsageError when that is impossible or the file exists."""
+    def __init__(self, path: Path, option: str = "--journal FILE") -> None:
+        """Creates ``path``; ``option`` names another one, for messages.
+
+        Raises UsageError when that is impossible or the file exists.
+        """
+        self._option = option
         try:
             self._file: BinaryIO = path.open("xb", buffering=0)
         except OSError as error:
             raise UsageError(
                 f"cannot write the journal {path}: {error.strerror}. "
-                "Choose another place with --journal FILE."
+                f"Choose another place with {option}."
             ) from None
         self.path = path
         self._has_results = False
@@ -73,7 +88,7 @@ class JournalWriter:
             held = "It holds the results so far; choose" if self._has_results else "Choose"
             raise OutputError(
                 f"cannot write the journal {self.path}: {error.strerror}. {held} another place "
-                "with --journal FILE."
+                f"with {self._option}."
             ) from None
         self._has_results |= not isinstance(line, Header)
 
@@ -119,7 +134,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
     journal: Journal | None = None
     damaged = 0
     ended = False
-    for line in lines:
+    for line in _unmarked(lines):
         if not line.strip():
             continue
         entry = _decoded(line) if _is_sound(line) else None
@@ -151,6 +166,13 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
     return journal
+
+
+def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file, without the mark that an editor put before the first."""
+    rest = iter(lines)
+    yield from (line.removeprefix(_UTF8_MARK) for line in islice(rest, 1))
+    yield from rest
 
 
 def _fits(entry: Line, devices: int) -> bool:
@@ -215,11 +237,23 @@ def _refuse_newer(line: bytes, name: str) -> None:
 def _refuse(line: bytes, name: str) -> NoReturn:
     """Raises UsageError for a first line that is no header."""
     if not line.startswith(_HEADER):
-        begins = line[:40].decode(errors="backslashreplace")
-        raise UsageError(f"{name} is not a journal of cclmark: it begins with {begins!r}")
+        raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
     whole = line.rstrip().endswith(b"}")
     raise UsageError(
         f"{name}: its first line, the header, is "
         + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
         + ". Without it nothing of the journal can be used"
     )
+
+
+def _begins(line: bytes) -> str:
+    """What a file that is no journal looks like."""
+    for sign, undone_by in _COMPRESSED.items():
+        if line.startswith(sign):
+            return f"it is compressed: {undone_by} it first"
+    if line.startswith(_UTF16_MARKS):
+        return "it is UTF-16: save it as UTF-8"
+    begins = line[:40].decode(errors="ignore")
+    if not begins.replace("\t", " ").isprintable() or len(begins.encode()) < len(line[:40]) - 3:
+        return "it is binary"
+    return f"it begins with {begins!r}"

@@ -24,11 +24,11 @@ class Reference(msgspec.Struct, frozen=True):
 
     Empty texts, 0 and None are what it does not tell. ``devices``: (kind, count), see
     plan.device_names; ``library`` and ``version`` are of the collective library, ``tool`` what
-    measured. ``multicast``: NVLink's. ``launch``: process or thread (one for each device), or one
-    thread (for all of them). ``kind``: measured, or floor for what a figure must reach.
-    ``approximate``: rounded or read off a plot. From ``measure`` on it is about a copy: see
-    plan.transfers; ``pair`` is the device that copies and its peer, ``hops`` the length of the path
-    between them, ``limit_bytes_per_s`` what their link is specified for.
+    measured. ``root``: a rank, or of a pair 0 or 1. ``multicast``: NVLink's. ``launch``: process or
+    thread (one for each device), or one thread (for all of them). ``kind``: measured, or floor for
+    what a figure must reach. ``approximate``: rounded or read off a plot. From ``measure`` on it is
+    about a copy: see plan.transfers; ``pair`` is the device that copies and its peer, ``hops`` the
+    length of the path between them, ``limit_bytes_per_s`` what their link is specified for.
     """
 
     source: Source
@@ -40,6 +40,7 @@ class Reference(msgspec.Struct, frozen=True):
     tool: str = ""
     dtype: str = ""
     reduction: str = ""
+    root: int | None = None
     in_place: bool | None = None
     multicast: bool | None = None
     launch: str = ""

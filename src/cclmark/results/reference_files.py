@@ -47,6 +47,7 @@ class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
     tool: str = ""
     dtype: str = ""
     reduction: str = ""
+    root: int | None = None
     placement: str = ""
     multicast: str = ""
     launch: str = ""
@@ -150,6 +151,7 @@ def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) 
         tool=series.tool,
         dtype=parse_dtypes(series.dtype)[0] if series.dtype else "",
         reduction=series.reduction,
+        root=series.root,
         in_place={"in-place": True, "out-of-place": False}.get(series.placement),
         multicast={"on": True, "off": False}.get(series.multicast),
         launch=series.launch,
@@ -182,6 +184,7 @@ def _check(series: _WrittenSeries) -> None:
     for key in ("hosts", "link_gbps"):
         if not 0 <= getattr(series, key) < 1e7:
             raise UsageError(f"{key}: {getattr(series, key)} makes no sense")
+    _check_root(series)
     if series.operation == P2P:
         if not series.measure:
             raise UsageError(f"measure is missing: {', '.join(_CHOICES['measure'])}")
@@ -193,6 +196,15 @@ def _check(series: _WrittenSeries) -> None:
         raise UsageError("write either figures, a table, or matrix, which is one of pairs")
     if series.figures and (series.size or series.unit):
         raise UsageError("size and unit go with matrix: figures have them in their first row")
+
+
+def _check_root(series: _WrittenSeries) -> None:
+    if series.root is None:
+        return
+    if series.operation == P2P or not OPERATIONS[series.operation].rooted:
+        raise UsageError(f"root: {series.operation} has none")
+    if not 0 <= series.root < 1e7:
+        raise UsageError(f"root: {series.root} makes no sense")
 
 
 def _identity(reference: Reference) -> str:

@@ -88,7 +88,6 @@ def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> d
     words = [
         f"by {result.route}" if result.route != "native" else "",
         f"timed by {timing}" if timing != "throughput" else "",
-        f"root {case.root}" if case.root else "",
     ]
     return {
         **_of_devices(header, ranks),
@@ -98,6 +97,7 @@ def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> d
         "tool": f"cclmark {header.cclmark_version}",
         "dtype": case.dtype,
         "reduction": case.reduction or "",
+        "root": case.root,
         "placement": case.placement,
         "multicast": {True: "on", False: "off", None: ""}[multicast],
         "launch": "process",

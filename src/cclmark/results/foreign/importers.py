@@ -82,8 +82,8 @@ def _recognised(text: Text) -> str:
     if not found:
         names = ", ".join(IMPORTERS)
         raise UsageError(
-            f"{text.name} holds no table of a tool that is known here ({names}); where it should, "
-            "see what is in it, or name the tool with --format"
+            f"{text.name} holds no table of a tool that is known here ({names}). Look whether it "
+            "is the right file; if it is, name the tool with --format"
         )
     if len(found) > 1:
         places = " and ".join(f"{name} (line {line})" for name, line in found.items())

@@ -27,6 +27,7 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
                     f"{first_name} and {name} are not of one run: {what} {there or 'not told'} and "
                     f"{here or 'not told'}. Import them one by one"
                 )
+    _refuse_unlike(runs)
     imported = first.header.imported
     assert imported is not None
     results = _renumbered([result for _, run in runs for result in run.results])
@@ -52,6 +53,27 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
     ended = [one for one in footers if one is not None]
     worst = max(ended, key=lambda one: one.exit_code, default=None)
     return Journal(header, results, footer=None if None in footers else worst)
+
+
+def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
+    """Raises UsageError where two files hold the same case and may not be of the same devices.
+
+    The same text twice is no repetition of a measurement either.
+    """
+    files: dict[str, str] = {}
+    cases: dict[Case, str] = {}
+    for name, run in runs:
+        run_id = run.header.run_id
+        if run_id in files:
+            raise UsageError(f"{files[run_id]} and {name} hold the same: import one of them")
+        files[run_id] = name
+        for case in {result.case: None for result in run.results}:
+            other = cases.setdefault(case, name)
+            if other != name and not run.header.devices:
+                raise UsageError(
+                    f"{other} and {name} both hold {case.describe()}, and do not tell on which "
+                    "devices: import them one by one, or say --device NAME where these are the same"
+                )
 
 
 def _identity(there: Header, here: Header) -> list[tuple[str, str, str]]:
@@ -82,7 +104,7 @@ def _libraries(header: Header) -> str:
 def _notices(runs: Sequence[tuple[str, Journal]]) -> list[str]:
     """Those about lines with the name of the file."""
     return [
-        f"{name}: {notice}" if "line" in notice.partition(":")[0] else notice
+        f"{_file(run.header) or name}: {notice}" if "line" in notice.partition(":")[0] else notice
         for name, run in runs
         for notice in run.header.notices
     ]

@@ -99,9 +99,13 @@ class StoredSeries:
 
 @dataclass(frozen=True)
 class Added:
-    """What came of adding a journal: the run, and whether it was there before."""
+    """What came of adding a journal: the run, and whether it was there before.
+
+    ``labelled``: the labels that a run got which was there.
+    """
 
     run_id: str
     known: bool
     replaced: bool = False
     cases: int = 0
+    labelled: tuple[str, ...] = ()

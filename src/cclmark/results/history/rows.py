@@ -130,7 +130,7 @@ def method_of(settings: Settings) -> str:
     words = []
     for name, text in _METHOD.items():
         value = getattr(settings, name)
-        if value != _USUAL.get(name):
+        if value not in (_USUAL.get(name), ""):  # empty: another tool did not tell
             said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(text.format(said))
     if settings.islands:
@@ -144,7 +144,7 @@ def _library(library: LibraryDescription) -> str:
 
 
 def _kind(device: DeviceDescription) -> str:
-    return f"{device.name} ({device.runtime})"
+    return f"{device.name} ({device.runtime})" if device.runtime else device.name
 
 
 def _driver(header: Header) -> str:

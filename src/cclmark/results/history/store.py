@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, inspect, select
@@ -52,6 +53,11 @@ class History:
         """Of the database, for messages."""
         return self._database.name
 
+    @property
+    def path(self) -> Path | None:
+        """The file that it is in; None on a server."""
+        return self._database.path
+
     def begin(self) -> None:
         """Makes the tables where there are none, and brings older ones up to date."""
         with self._writing():
@@ -62,9 +68,9 @@ class History:
     ) -> Added:
         """Adds a journal, whole or cut short, under the labels ``marks``.
 
-        A run that is there already stays as it is; ``replace`` puts this journal in its place and
-        keeps its labels. ``name`` is where ``content`` comes from. Raises UsageError for what is no
-        journal, and for another journal of a run that is there.
+        A run that is there already stays as it is, and gets the labels; ``replace`` puts this
+        journal in its place and keeps its labels. ``name`` is where ``content`` comes from. Raises
+        UsageError for what is no journal, and for another journal of a run that is there.
         """
         rows = rows_of(parse_journal(content.splitlines(), name), content, name)
         run_id = str(rows.run["run_id"])
@@ -75,7 +81,8 @@ class History:
                 _insert(connection, rows, content, marks)
                 return Added(run_id, known=False, cases=len(rows.results))
             if known.digest == rows.run["digest"]:
-                return Added(run_id, known=True, cases=len(rows.results))
+                new = _label(connection, known.number, marks)
+                return Added(run_id, known=True, cases=len(rows.results), labelled=new)
             if not replace:
                 raise UsageError(
                     f"{name}: run {run_id} is in the history with another journal, as of a run "
@@ -213,6 +220,14 @@ def _insert(
         results,
         [{**row, "run": number, "thing": numbers[str(row["thing"])]} for row in rows.results],
     )
+
+
+def _label(connection: Connection, number: int, marks: Sequence[str]) -> tuple[str, ...]:
+    """Adds those labels that the run does not have, and returns them."""
+    known = set(connection.scalars(select(labels.c.label).where(labels.c.run == number)))
+    new = tuple(label for label in dict.fromkeys(marks) if label not in known)
+    _insert_all(connection, labels, [{"run": number, "label": label} for label in new])
+    return new
 
 
 def _insert_all(connection: Connection, table: Any, rows: Sequence[Any]) -> None:
