@@ -12,9 +12,9 @@ import click
 
 from cclmark.cli.output import Output
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
-from cclmark.report.again import printed_again
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.replay import replayed
 from cclmark.report.text import plain
 from cclmark.results.history.database import default_path
 from cclmark.results.history.model import RunFilter, StoredRun
@@ -118,7 +118,7 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         paint = ansi if written.takes_colours else unpainted
         columns = written.terminal_columns
         head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
-        return [*head, *printed_again(journal, format, paint=paint, columns=columns)]
+        return [*head, *replayed(journal, format, paint=paint, columns=columns)]
 
     write_all(output, text)
     return EXIT_OK

@@ -51,7 +51,7 @@ def _one_by_one(format: str) -> Callable[[Sequence[Named], str], bytes]:
                     f"{name} holds {kind_of(journal)}: {format} has no place for them; "
                     f"choose from {others}, prometheus"
                 )
-        return "\n".join(replayed(journal, format) for _, journal in journals).encode()
+        return "\n".join("".join(replayed(journal, format)) for _, journal in journals).encode()
 
     return written
 
