@@ -15,6 +15,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.history.model import Thing
 from cclmark.results.history.moments import stored_moment
 from cclmark.results.journal import Journal
+from cclmark.results.method import unusual_method
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,
@@ -27,30 +28,6 @@ from cclmark.results.schema import (
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]
-
-# What shapes a time and is asked for by an option, with the words for it. How long and how often
-# is measured is none of it, nor whether outputs are checked.
-_METHOD = {
-    "timing": "{}",
-    "across_ranks": "{} over ranks",
-    "cache": "cache {}",
-    "registration": "registration {}",
-    "group": "groups of {}",
-    "graph_launches": "{} graph launches",
-    "through_host": "through the host",
-    "one_by_one": "one by one",
-    "inject": "with faults: {}",
-}
-_USUAL = {
-    "across_ranks": "max",
-    "cache": "cold",
-    "registration": "none",
-    "group": 1,
-    "graph_launches": 1,
-    "through_host": False,
-    "one_by_one": False,
-    "inject": [],
-}
 
 
 @dataclass(frozen=True)
@@ -127,16 +104,9 @@ def machine_of(header: Header) -> str:
 
 def method_of(settings: Settings) -> str:
     """How was measured, as far as it shapes a time, in words."""
-    words = []
-    for name, text in _METHOD.items():
-        value = getattr(settings, name)
-        if value != _USUAL.get(name):
-            said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            words.append(text.format(said))
-    if settings.islands:
-        islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
-        words.append(f"islands {','.join(islands)}")
-    return _text(", ".join(words))
+    timing = [settings.timing] if settings.timing else []
+    usual = msgspec.structs.replace(settings, timing="throughput")
+    return _text(", ".join([*timing, *unusual_method(usual)]))
 
 
 def _library(library: LibraryDescription) -> str:
