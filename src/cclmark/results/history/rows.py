@@ -55,15 +55,16 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         ) from None
     footer = journal.footer
     everything: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+    run_id = _text(header.run_id) or digest[:32]
     run: Row = {
-        "run_id": _text(header.run_id) or digest[:32],
+        "run_id": run_id,
         "digest": digest,
         "size_bytes": len(content),
         "source": _text(name),
         "started_at": started_at,
         "hostname": hostname_of(header),
         "devices": devices_of(header),
-        "machine": machine_of(header),
+        "machine": machine_of(header, run_id),
         "method": method_of(header.settings),
         "command": _text(" ".join(header.command)),
         "libraries": _text(", ".join(_library(one) for one in header.libraries)),
@@ -97,9 +98,38 @@ def devices_of(header: Header) -> str:
     return _text(", ".join(f"{number} × {kind}" for kind, number in kinds.items()))
 
 
-def machine_of(header: Header) -> str:
-    """What two runs share that were on one machine: its hosts and its devices."""
-    return f"{hostname_of(header)}: {devices_of(header)}"
+def machine_of(header: Header, run_id: str) -> str:
+    """What two runs share that were on one machine: its hosts, its devices and their numbers.
+
+    Of an import that names no host nobody knows the machine: it has one of its own, by ``run_id``.
+    """
+    machines = [host.machine for host in header.hosts] or [header.machine]
+    hosts = sorted(machine.hostname for machine in machines)
+    if not any(hosts):
+        return _text(f"not told, run {run_id}: {devices_of(header)}")
+    layouts: dict[str, str] = {}
+    for host in dict.fromkeys(device.host for device in header.devices):
+        own = [device for device in header.devices if device.host == host]
+        layouts[host] = _layout(own)
+    if len(set(layouts.values())) <= 1:
+        # Which of a host's devices take part is the same everywhere.
+        numbers = next(iter(layouts.values()), "")
+    else:
+        numbers = "; ".join(f"{host} {layouts[host]}" for host in sorted(layouts))
+    told = f" [{numbers}]" if numbers else ""
+    return _text(f"{', '.join(hosts)}: {devices_of(header)}{told}")
+
+
+def _layout(devices: Sequence[DeviceDescription]) -> str:
+    """The numbers of devices on their host: ``0-3``, empty where they are not known."""
+    numbers = sorted({device.index for device in devices if device.index >= 0})
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in parts)
 
 
 def method_of(settings: Settings) -> str:
