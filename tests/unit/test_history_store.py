@@ -8,13 +8,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, insert, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
@@ -26,7 +28,7 @@ from cclmark.results.history.migrations import migrate, version_of
 from cclmark.results.history.model import RunFilter
 from cclmark.results.history.moments import moment, stored_moment
 from cclmark.results.history.store import History
-from cclmark.results.history.tables import things
+from cclmark.results.history.tables import journals, things
 from cclmark.results.journal import read_journal
 
 REPOSITORY = Path(__file__).parents[2]
@@ -339,6 +341,47 @@ class TestRemoving:
 
 
 HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
+
+
+class TestDamagedDatabases:
+    """Rows that somebody altered: a message, in bounded time and memory."""
+
+    def replaced(self, history, history_place, packed):
+        history.add(content("default-1"), "default-1")
+        with Database(history_place).writing() as connection:
+            connection.execute(update(journals).values(content=packed))
+        return history
+
+    @pytest.mark.parametrize(
+        "packed",
+        [
+            b"",
+            b"no zlib",
+            zlib.compress(b""),
+            zlib.compress(b"\n\n  \n"),
+            zlib.compress(b" " * (100 << 20)),
+            zlib.compress(b"x" * (100 << 20)),
+            zlib.compress(content("default-1"))[:100],
+        ],
+        ids=["empty", "else", "nothing", "blank", "spaces", "endless", "cut"],
+    )
+    def test_a_journal_that_is_none(self, history, history_place, packed):
+        altered = self.replaced(history, history_place, packed)
+        run = altered.runs(EVERYTHING)[0][0]
+        for look in (lambda: altered.content(run.run_id), lambda: altered.headers([run.number])):
+            with pytest.raises(UsageError, match=r"damaged|not a journal|incomplete"):
+                look()
+
+    def test_one_that_swells_is_not_unpacked_whole(self, history, history_place):
+        swelling = zlib.compress(content("default-1") + b"\n" * (300 << 20))
+        altered = self.replaced(history, history_place, swelling)
+        tracemalloc.start()
+        try:
+            with pytest.raises(UsageError, match="damaged"):
+                altered.content(altered.runs(EVERYTHING)[0][0].run_id)
+            assert tracemalloc.get_traced_memory()[1] < 50 << 20
+        finally:
+            tracemalloc.stop()
 
 
 class TestHostileJournals:
