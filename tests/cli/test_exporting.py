@@ -201,3 +201,30 @@ class TestWrongInput:
             told = cclmark("export", str(damaged), "--format", format)
             assert "damaged lines are left out: 120" in told.err
             assert "DEV2" not in told.out
+
+
+def test_no_escape_sequence_reaches_a_terminal(cclmark, tmp_path):
+    """Neither of collectives nor of copies, also those of kinds that nobody knows."""
+    evil = "\x1b]0;x\x07"
+
+    def spoilt(source, changes):
+        lines = [json.loads(line) for line in source.read_text().splitlines()]
+        for line in lines:
+            line.get("transfer", line.get("case", {})).update(changes)
+        lines[0]["cclmark_version"] = lines[0]["settings"]["timing"] = evil
+        file = tmp_path / source.name
+        file.write_text("\n".join(map(json.dumps, lines)))
+        return file
+
+    names = ("ccl", "dtype", "operation", "reduction")
+    cases = spoilt(RESULTS / "all_reduce.jsonl", dict.fromkeys(names, evil))
+    names = ("direction", "engine", "measure", "method", "scope")
+    copies = spoilt(RESULTS / "p2p.jsonl", dict.fromkeys(names, evil))
+    for file, formats in ((cases, FORMATS), (copies, ("table", "pccl", "markdown"))):
+        for format in formats:
+            told = cclmark("export", str(file), "--format", format)
+            assert told.out
+            assert "\x1b" not in told.out + told.err
+            assert "\x07" not in told.out
+    cclmark("report", str(copies), "-O", "page.html")
+    assert evil not in (tmp_path / "page.html").read_text()

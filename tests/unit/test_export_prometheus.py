@@ -14,7 +14,7 @@ from cclmark.plan.checks import Check
 from cclmark.report.prometheus import METRICS, prometheus
 from cclmark.report.text import plain
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CheckResult
+from cclmark.results.schema import CheckResult, Verification
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 text_format = pytest.importorskip("prometheus_client.parser")
@@ -81,8 +81,72 @@ def test_the_newest_result_stands_for_its_series():
     new.results[0].summary.time_s = 1.5
     for order in ([old, new], [new, old]):
         values = parsed(prometheus(order))
-        assert 1.5 in values.values()
-        assert len(values) == len(parsed(prometheus([old])))
+        assert values == parsed(prometheus([new]))
+        times = {key: one for key, one in values.items() if key[0] == "cclmark_time_seconds"}
+        changed = [key for key, one in times.items() if one == 1.5]
+        case = new.results[0].case
+        assert len(changed) == 1
+        assert dict(changed[0][1])["size_bytes"] == str(case.size_bytes)
+        assert dict(changed[0][1])["placement"] == case.placement
+
+
+def later(*results):
+    """A newer run of the same host with these results."""
+    journal = read_journal(FILES[0])
+    journal.header.started_at = "2026-11-06T00:00:00+00:00"
+    journal.results = list(results)
+    return journal
+
+
+def of_first_case(journals):
+    """The metrics of the case of the first result, by name."""
+    case = read_journal(FILES[0]).results[0].case
+    wanted = {"size_bytes": str(case.size_bytes), "placement": case.placement, "ccl": case.ccl}
+    wanted["operation"], wanted["dtype"] = case.operation, case.dtype
+    return {
+        name: value
+        for (name, labels), value in parsed(prometheus(journals)).items()
+        if wanted.items() <= dict(labels).items()
+    }
+
+
+def test_a_wrong_cycle_is_not_made_good_by_the_next():
+    first = read_journal(FILES[0]).results[0]
+    bad = msgspec.structs.replace(first, status="wrong", verification=Verification(7))
+    good = msgspec.structs.replace(first, cycle=1)
+    for cycles in ((bad, good), (good, bad)):
+        found = of_first_case([later(*cycles)])
+        assert found["cclmark_case_ok"] == 0
+        assert found["cclmark_wrong_elements"] == 7
+    # A newer run where all is well does make it good.
+    old = read_journal(FILES[0])
+    old.results = [bad]
+    assert of_first_case([old, later(good)])["cclmark_case_ok"] == 1
+
+
+def test_nothing_of_an_older_run_stays_beside_a_newer_one():
+    first = read_journal(FILES[0]).results[0]
+    assert "cclmark_time_p95_seconds" in of_first_case([read_journal(FILES[0])])
+    hung = msgspec.structs.replace(first, status="timeout", summary=None, verification=None)
+    found = of_first_case([read_journal(FILES[0]), later(hung)])
+    assert found == {"cclmark_case_ok": 0}
+    once = msgspec.structs.replace(first.summary, samples=1)
+    single = msgspec.structs.replace(first, summary=once)
+    found = of_first_case([read_journal(FILES[0]), later(single)])
+    assert found["cclmark_case_samples"] == 1
+    assert "cclmark_time_p95_seconds" not in found
+
+
+def test_runs_of_another_method_stand_beside_each_other():
+    old, new = read_journal(FILES[0]), later(*read_journal(FILES[0]).results)
+    new.header.settings = msgspec.structs.replace(new.header.settings, timing="blocking")
+    other = later(*read_journal(FILES[0]).results)
+    other.header.settings = msgspec.structs.replace(other.header.settings, across_ranks="min")
+    times = [
+        sum(name == "cclmark_time_seconds" for name, _ in parsed(prometheus(runs)))
+        for runs in ([old], [old, new], [old, new, other])
+    ]
+    assert times[1:] == [2 * times[0], 3 * times[0]]
 
 
 def test_a_check_that_is_not_supported_says_nothing():

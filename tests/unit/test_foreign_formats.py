@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.report.replay import replayed
 from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import IMPORTERS, import_text
 from cclmark.results.foreign.nccl_head import nccl_version
+from cclmark.results.history.moments import stored_moment
+from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -316,7 +323,10 @@ class TestJson:
         journal = stored("nccl-tests.json")
         header = journal.header
         assert header.environment == {"NCCL_ALGO": "Ring"}
-        assert header.started_at == "2026-09-01T10:11:12"
+        # It tells no zone: that of this machine is meant.
+        began = datetime.fromisoformat(header.started_at)
+        assert began == datetime(2026, 9, 1, 10, 11, 12).astimezone()
+        assert "the document tells no zone, this machine's is taken" in notices(journal)
         assert header.imported.command[0] == "./build/all_reduce_perf"
         assert [one.version for one in header.libraries] == ["2.28.9"]
         assert {one.case.ranks for one in journal.results} == {2}
@@ -327,6 +337,32 @@ class TestJson:
         assert second.verification is None
         assert (third.status, third.verification.wrong) == ("wrong", 3)
         assert fourth.status == "ok"
+
+    @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be changed here")
+    def test_local_time_is_no_utc(self, monkeypatch):
+        monkeypatch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        try:
+            began = stored("nccl-tests.json").header.started_at
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+        assert stored_moment(began) == "2026-09-01T01:11:12.000Z"
+
+    def test_our_own_with_what_no_journal_can_hold_is_refused_whole(self):
+        """It would be left out by whoever reads the journal."""
+        sample = read_journal(TEXTS.parent / "golden" / "sample.jsonl")
+        text = "".join(replayed(sample, "json"))
+        assert len(read(text.encode()).results) == len(sample.results)
+        document = json.loads(text)
+        document["cases"][1]["summary"]["time_s"] = math.inf
+        document["cases"][2]["case"]["pair"] = [0, 99]
+        with pytest.raises(UsageError, match=r"damaged: cases\[1\], cases\[2\] cannot be kept"):
+            read(json.dumps(document).encode())
+        run = json.loads(text)
+        run["header"]["settings"]["max_time_s"] = math.nan
+        with pytest.raises(UsageError, match="damaged: header"):
+            read(json.dumps(run).encode())
 
     def test_times_of_single_iterations(self):
         summary = stored("nccl-tests.json").results[2].summary

@@ -8,16 +8,20 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, insert, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
+from cclmark.results.foreign.header import Given, Origin
+from cclmark.results.foreign.importers import import_text
 from cclmark.results.history import migrations
 from cclmark.results.history.database import Database, default_path
 from cclmark.results.history.migrations import migrate, version_of
@@ -25,7 +29,7 @@ from cclmark.results.history.model import RunFilter
 from cclmark.results.history.moments import moment, stored_moment
 from cclmark.results.history.rows import devices_of, method_of
 from cclmark.results.history.store import History
-from cclmark.results.history.tables import things
+from cclmark.results.history.tables import journals, things
 from cclmark.results.journal import read_journal
 
 REPOSITORY = Path(__file__).parents[2]
@@ -261,6 +265,58 @@ class TestLooking:
             ("throughput", 10),
         ]
 
+    def test_halves_of_a_host_are_two_machines(self, history):
+        devices = json.loads(content("default-1").split(b"\n")[0])["devices"]
+        upper = [{**one, "index": one["index"] + 4} for one in devices]
+        history.add(content("default-1"), "lower")
+        history.add(changed("default-1", run_id="u", devices=upper), "upper")
+        series, _ = history.series(EVERYTHING)
+        assert {one.machine for one in series} == {
+            "h200-host: 4 × NVIDIA H200 (cuda) [0-3]",
+            "h200-host: 4 × NVIDIA H200 (cuda) [4-7]",
+        }
+
+    def test_hosts_in_another_order_are_one_machine(self, history):
+        header = json.loads(content("default-1").split(b"\n")[0])
+        hosts = [
+            {
+                "machine": {**header["machine"], "hostname": name},
+                "identity": name,
+                "environment": {},
+            }
+            for name in ("b", "a")
+        ]
+        for order in (hosts, hosts[::-1]):
+            devices = [
+                {**one, "host": order[one["rank"] // 2]["identity"], "index": one["rank"] % 2}
+                for one in header["devices"]
+            ]
+            name = order[0]["identity"]
+            history.add(changed("default-1", run_id=name, hosts=order, devices=devices), name)
+        series, _ = history.series(EVERYTHING)
+        assert {(one.machine, len(one.figures)) for one in series} == {
+            ("a, b: 4 × NVIDIA H200 (cuda) [0-1]", 2)
+        }
+
+    def test_imports_that_name_no_host_are_of_no_machine_that_is_known(self, history):
+        """Texts of ten strangers: their times are no course of anything."""
+        for number in range(10):
+            origin = Origin("a.txt", f"{number:032x}", 1.8e9 + number, [], "0")
+            given = Given("all_reduce", None, 8, "H200" if number % 2 else None)
+            text = b"Comm size: 536870912 bytes; Elapsed time: 0.%03d sec; "
+            text += b"Algo bandwidth: %.6f GB/s; Bus bandwidth: %.6f GB/s\n"
+            time_s = (4 + number) / 1000
+            rate = 536870912 / time_s / 1e9
+            row = text % (4 + number, rate, rate * 1.75)
+            _, journal = import_text(row, "a.txt", "flagcx", given, origin)
+            lines = (journal.header, *journal.results, journal.footer)
+            written = b"\n".join(map(msgspec.json.encode, filter(None, lines)))
+            history.add(written, f"{number}.txt")
+        series, runs = history.series(EVERYTHING)
+        assert len(runs) == 10
+        assert [len(one.figures) for one in series] == [1] * 10
+        assert {one.method for one in series} == {"throughput"}
+
     def test_transfers_have_series_too(self, filled):
         series, _ = filled.series(RunFilter(operation="p2p"))
         assert {type(one.thing).__name__ for one in series} == {"Transfer"}
@@ -310,6 +366,47 @@ class TestRemoving:
 
 
 HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
+
+
+class TestDamagedDatabases:
+    """Rows that somebody altered: a message, in bounded time and memory."""
+
+    def replaced(self, history, history_place, packed):
+        history.add(content("default-1"), "default-1")
+        with Database(history_place).writing() as connection:
+            connection.execute(update(journals).values(content=packed))
+        return history
+
+    @pytest.mark.parametrize(
+        "packed",
+        [
+            b"",
+            b"no zlib",
+            zlib.compress(b""),
+            zlib.compress(b"\n\n  \n"),
+            zlib.compress(b" " * (100 << 20)),
+            zlib.compress(b"x" * (100 << 20)),
+            zlib.compress(content("default-1"))[:100],
+        ],
+        ids=["empty", "else", "nothing", "blank", "spaces", "endless", "cut"],
+    )
+    def test_a_journal_that_is_none(self, history, history_place, packed):
+        altered = self.replaced(history, history_place, packed)
+        run = altered.runs(EVERYTHING)[0][0]
+        for look in (lambda: altered.content(run.run_id), lambda: altered.headers([run.number])):
+            with pytest.raises(UsageError, match=r"damaged|not a journal|incomplete"):
+                look()
+
+    def test_one_that_swells_is_not_unpacked_whole(self, history, history_place):
+        swelling = zlib.compress(content("default-1") + b"\n" * (300 << 20))
+        altered = self.replaced(history, history_place, swelling)
+        tracemalloc.start()
+        try:
+            with pytest.raises(UsageError, match="damaged"):
+                altered.content(altered.runs(EVERYTHING)[0][0].run_id)
+            assert tracemalloc.get_traced_memory()[1] < 50 << 20
+        finally:
+            tracemalloc.stop()
 
 
 class TestHostileJournals:

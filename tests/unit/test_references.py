@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.copy_references import nearest_transfer
 from cclmark.analysis.reference_match import bandwidth_of
-from cclmark.analysis.references import multicast_of, nearest
+from cclmark.analysis.references import References, multicast_of
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
 from cclmark.plan.operations import OPERATIONS
@@ -21,7 +22,7 @@ from cclmark.results.reference import P2P, Reference, Source
 from cclmark.results.reference_files import parse_devices, parse_references
 from cclmark.results.reference_writing import references_text
 from cclmark.results.references import own_references, shipped_references
-from cclmark.results.schema import HostDescription, Link
+from cclmark.results.schema import HostDescription, Imported, Link
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 SHIPPED = shipped_references()
@@ -187,7 +188,7 @@ def header_of(count=4, name="NVIDIA H200", environment=None, **changes):
 
 def found_for(count=4, references=SHIPPED, header=None, **changes):
     case, summary = case_of(ranks=count, **changes)
-    return nearest(references, case, summary, header or header_of(count))
+    return References(references, header or header_of(count)).nearest(case, summary)
 
 
 class TestNearest:
@@ -197,7 +198,7 @@ class TestNearest:
         for one in SWEEP.results:
             if one.summary is None or one.case.size_bytes < 2 << 20:
                 continue
-            match = nearest(SHIPPED, one.case, one.summary, SWEEP.header)
+            match = References(SHIPPED, SWEEP.header).nearest(one.case, one.summary)
             if match is not None and match.exact:
                 assert match.reference.size_bytes == one.case.size_bytes
                 shares.append(match.share)
@@ -326,6 +327,95 @@ class TestNearest:
         changed = msgspec.structs.replace(SWEEP.header.settings, timing="blocking")
         match = found_for(header=header_of(settings=changed))
         assert match.differences == ("timed by blocking here",)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"across_ranks": "min"}, "min over ranks here"),
+            ({"across_ranks": "rank0"}, "rank0 over ranks here"),
+            ({"cache": "warm"}, "cache warm here"),
+            ({"group": 8}, "groups of 8 here"),
+            ({"registration": "local"}, "registration local here"),
+            ({"inject": ["slow:1"]}, "with faults: slow:1 here"),
+            ({"timing": "graph", "graph_launches": 4}, "timed by graph here"),
+        ],
+    )
+    def test_whatever_shapes_a_time_is_named(self, changes, said):
+        changed = msgspec.structs.replace(SWEEP.header.settings, **changes)
+        match = found_for(header=header_of(settings=changed))
+        assert said in match.differences
+        assert verdict_of(match) == ""
+
+    def test_a_mean_over_ranks_is_what_nccl_tests_takes(self):
+        changed = msgspec.structs.replace(SWEEP.header.settings, across_ranks="mean")
+        assert found_for(header=header_of(settings=changed)).exact
+        own = msgspec.structs.replace(
+            of("nccl-tests-h200x4-rounds", operation="all_reduce")[0], tool="", size_bytes=512 << 20
+        )
+        match = found_for(references=[own], header=header_of(settings=changed))
+        assert match.differences == ("mean over ranks here",)
+
+    def test_ones_own_reference_that_was_measured_in_the_same_way(self):
+        own = Reference(
+            *(Source("rack", "our rack", own=True), "all_reduce", (("H200", 4),)),
+            **{"multicast": False, "size_bytes": 512 << 20, "busbw_bytes_per_s": 300e9},
+            conditions="by x, cache warm, root 1",
+        )
+        warm = msgspec.structs.replace(SWEEP.header.settings, cache="warm")
+        assert found_for(references=[own], header=header_of(settings=warm)).exact
+        assert found_for(references=[own]).differences == ("cache warm there",)
+
+    @pytest.mark.parametrize(
+        ("dtype", "reduction", "said"),
+        [
+            ("float64", "sum", ("float32 there, float64 here",)),
+            ("float8_e4m3", "sum", ("float32 there, float8_e4m3 here",)),
+            ("int32", "prod", ("float32 there, int32 here", "sum there, prod here")),
+            ("float32", "sum", ()),
+        ],
+    )
+    def test_another_type_and_reduction_are_named(self, dtype, reduction, said):
+        assert found_for(dtype=dtype, reduction=reduction).differences == said
+
+    def test_a_type_is_no_matter_where_nothing_is_reckoned(self):
+        assert found_for(operation="all_gather", dtype="float64").exact
+
+    def test_where_a_source_tells_no_type_it_is_a_usual_one(self):
+        untold = [
+            msgspec.structs.replace(one, dtype="", reduction="")
+            for one in of("nccl-tests-h200x4-rounds", operation="all_reduce")
+        ]
+        assert found_for(references=untold, dtype="bfloat16").exact
+        match = found_for(references=untold, dtype="float64", reduction="prod")
+        assert match.differences == ("float64 here", "prod here")
+
+    def test_an_import_that_does_not_tell_its_hosts_gets_no_verdict(self):
+        header = header_of(imported=Imported("FlagCX perf", "flagcx", ranks=4))
+        assert found_for(header=header).exact
+        nowhere = [msgspec.structs.replace(one, host="") for one in header.devices]
+        header = msgspec.structs.replace(header, devices=nowhere)
+        match = found_for(header=header)
+        assert match.differences == ("how many hosts is not told here",)
+        assert verdict_of(match) == ""
+
+    def test_an_import_that_does_not_tell_of_multicast_gets_no_verdict(self):
+        header = header_of(environment={}, imported=Imported("nccl-tests", "nccl-tests", ranks=4))
+        match = found_for(header=header)
+        assert match.differences == ("multicast off there, whether it was on is not told here",)
+        eight = header_of(8, environment={}, imported=header.imported)
+        match = found_for(8, size_bytes=16 * GIB, header=eight)
+        assert match.differences[0].startswith("multicast o")
+        assert not match.exact
+
+    def test_many_cases_cost_little(self):
+        """A page of a run on many devices asks for thousands: what is the runs' is done once."""
+        header = header_of(512)
+        references = References(SHIPPED, header)
+        case, summary = case_of(ranks=512)
+        started = time.perf_counter()
+        for _ in range(2000):
+            references.nearest(case, summary)
+        assert time.perf_counter() - started < 1.0
 
     def test_a_floor_is_no_verdict(self):
         floors = of("azure-nhc")
@@ -486,13 +576,13 @@ class TestWriting:
         text = references_text(journal, "rack", multicast=None)
         own = parse_references(text.encode(), "rack.toml", own=True)
         for result in journal.results:
-            match = nearest(own, result.case, result.summary, journal.header)
+            match = References(own, journal.header).nearest(result.case, result.summary)
             assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
             assert match.exact
         # Where there is only one of another root, that is named.
         alone = [one for one in own if one.root == roots[0]]
         other = journal.results[1]
-        match = nearest(alone, other.case, other.summary, journal.header)
+        match = References(alone, journal.header).nearest(other.case, other.summary)
         assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
 
     def test_roots_of_files(self):

@@ -1,6 +1,7 @@
 """Whatever strings a journal holds, the formats keep their shape and reach no terminal raw."""
 
 import csv
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 
 from cclmark.report.formats import FORMATS
 from cclmark.report.markdown import escape
+from cclmark.report.replay import replayed
+from cclmark.report.table import TableExporter
 from cclmark.report.text import plain, token
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Finding
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 FORMAT_NAMES = ("csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
 
 hostile = st.one_of(
@@ -156,3 +160,48 @@ def test_markdown_reads_a_name_as_it_is_written():
     assert escape("all_reduce") == "all_reduce"
     assert escape("_x_ <b>") == "&#95;x&#95; &#60;b&#62;"
     assert escape("http://x") == "http&#58;//x"
+
+
+@given(run=runs())
+def test_the_table_of_cases_reaches_no_terminal_raw(run):
+    header, cases, footer = run
+    header = msgspec.structs.replace(
+        header, settings=msgspec.structs.replace(header.settings, timing=header.cclmark_version)
+    )
+    exporter = TableExporter()
+    text = exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+EVIL = "\x1b]0;x\x07"
+
+
+@pytest.mark.parametrize("format", ["table", "pccl", "markdown"])
+@pytest.mark.parametrize("measure", ["unidirectional", "latency", EVIL])
+@pytest.mark.parametrize("scope", ["pairs", "all-pairs", "host", EVIL])
+def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, measure, scope):
+    run = read_journal(RESULTS / "p2p.jsonl")
+    strange = msgspec.structs.replace(
+        run.transfers[-1].transfer,
+        **{"measure": measure, "scope": scope, "method": EVIL, "direction": EVIL},
+        **{"engine": EVIL, "host_memory": EVIL, "numa": EVIL},
+    )
+    result = msgspec.structs.replace(run.transfers[-1], transfer=strange, status=EVIL)
+    unmeasured = msgspec.structs.replace(result, summary=None)
+    header = msgspec.structs.replace(run.header, cclmark_version=EVIL)
+    footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")
+    for results in ([result], [unmeasured], [result, unmeasured]):
+        journal = dataclasses.replace(run, header=header, transfers=results, footer=footer)
+        text = "".join(replayed(journal, format))
+        assert all(character == "\n" or character.isprintable() for character in text)
+        assert "x1b" in text or format == "pccl"
+
+
+def test_a_soak_and_one_placement_are_written_out_as_they_were_printed():
+    settings = msgspec.structs.replace(SAMPLE.header.settings, duration_s=60.0)
+    header = msgspec.structs.replace(SAMPLE.header, settings=settings)
+    inside = [one for one in SAMPLE.results if one.case.in_place]
+    text = "".join(replayed(dataclasses.replace(SAMPLE, header=header, results=inside), "table"))
+    assert "  soak       1:00\n" in text
+    assert "in-place" in text
+    assert "out-of-place" not in text

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cclmark.analysis.reference_curves import SATURATED_BYTES
 from cclmark.analysis.reference_match import Match
-from cclmark.analysis.references import SATURATED_BYTES, kinds_of
+from cclmark.analysis.references import kinds_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.device_names import is_known
 from cclmark.plan.sizes import format_size

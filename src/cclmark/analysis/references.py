@@ -8,72 +8,88 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cclmark.analysis.reference_match import Match, bandwidth_of, library_name
+from cclmark.analysis.reference_curves import SATURATED_BYTES, Curve, curves_of
+from cclmark.analysis.reference_match import Match, library_name
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.sizes import format_size
+from cclmark.plan.operations import OPERATIONS
+from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.reference import Reference
 from cclmark.results.schema import Header, Summary
 
-# From here on a larger message is hardly faster: beyond the ends of a curve, and with another
-# number of devices of one host, only such figures are compared.
-SATURATED_BYTES = 256 << 20
-_WIDEST_GAP = (
-    4.0  # between two sizes of a curve, for what lies between: a factor of 2 to one of them
-)
-_MOST_APART = 2.0
-# Between two figures that differ by more there may be a change of algorithm: nothing is decided.
-_STEEPEST = 1.2
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
 _BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
 # In place their outputs are copied aside first: see docs/methodology.md.
 _STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
+# What is taken to be meant where a source tells no type or reduction.
+_USUAL_DTYPES = ("float32", "float16", "bfloat16")
+_USUAL_REDUCTIONS = ("sum",)
+# They take the mean over ranks unless told otherwise.
+_MEANS_OVER_RANKS = ("nccl-tests", "rccl-tests")
+_MEAN = "mean over ranks"
 _LEAST_OF_OTHER_COUNT = 3  # two devices use one pair's links, whatever else there is
 
 
-def nearest(
-    references: Sequence[Reference], case: Case, summary: Summary, header: Header
-) -> Match | None:
-    """The reference for a case of the journal that begins with ``header``; None without a fair one.
+class References:
+    """References for the cases of one run, which may be many: sorted once."""
 
-    The operation and the kinds of devices are the same, and so are their number and that of hosts;
-    the number may be another one within one host whose devices are joined by NVLink, for large
-    messages without multicast, and is named then. The size is the same; or the figure lies between
-    two of one curve that are at most a factor of 4 apart: the time is taken to be a straight line
-    between them, which decides nothing where their bandwidths differ by more than a fifth; or,
-    from 256 MiB on, it is the nearest within a factor of 2.
-    """
-    wanted = _Wanted.of(case, header)
-    if wanted is None or summary.busbw_bytes_per_s <= 0:
-        return None
-    curves: dict[Reference, list[Reference]] = {}
-    for one in references:
-        if one.operation == case.operation and wanted.may_be_held_against(one):
-            curves.setdefault(one.series(), []).append(one)
-    best: tuple[tuple[object, ...], Match] | None = None
-    for series, points in curves.items():
-        point = _point(points, case.size_bytes)
-        if point is None:
-            continue
-        if series.count != wanted.count and not _saturated(point.reference, case):
-            continue
-        match = Match(
-            reference=point.reference,
-            share=summary.busbw_bytes_per_s / point.bandwidth,
-            bandwidth=point.bandwidth,
-            time_s=summary.time_s * summary.busbw_bytes_per_s / point.bandwidth,
-            size=point.words,
-            alike=series.count == wanted.count and series.library in (case.ccl, ""),
-            differences=(*wanted.differences(series), *point.doubts),
-        )
-        rank = (*wanted.rank(series, match), point.distance)
-        if best is None or rank < best[0]:
-            best = rank, match
-    return None if best is None else best[1]
+    def __init__(self, references: Iterable[Reference], header: Header) -> None:
+        """``header``: of the run's journal."""
+        self._curves = curves_of(references)
+        self._run = _Run(header)
+        self._fair: dict[tuple[object, ...], list[Curve]] = {}
+
+    def nearest(self, case: Case, summary: Summary) -> Match | None:
+        """The reference for a case of the run; None without a fair one.
+
+        The operation and the kinds of devices are the same, and so are their number and that of
+        hosts; the number may be another one within one host whose devices are joined by NVLink,
+        for large messages without multicast, and is named then. The size is the same; or the
+        figure lies between two of one curve that are at most a factor of 4 apart: the time is
+        taken to be a straight line between them, which decides nothing where their bandwidths
+        differ by more than a fifth; or, from 256 MiB on, it is the nearest within a factor of 2.
+        """
+        if summary.busbw_bytes_per_s <= 0 or case.operation not in self._curves:
+            return None
+        wanted = self._run.wanted(case)
+        if wanted is None:
+            return None
+        best: tuple[tuple[object, ...], Match] | None = None
+        for curve in self._curves_for(wanted):
+            series, point = curve.series, curve.at(case.size_bytes)
+            if point is None:
+                continue
+            if series.count != wanted.count and not _saturated(point.reference, case):
+                continue
+            match = Match(
+                reference=point.reference,
+                share=summary.busbw_bytes_per_s / point.bandwidth,
+                bandwidth=point.bandwidth,
+                time_s=summary.time_s * summary.busbw_bytes_per_s / point.bandwidth,
+                size=point.words,
+                alike=series.count == wanted.count and series.library in (case.ccl, ""),
+                differences=(*wanted.differences(series), *point.doubts),
+            )
+            rank = (*wanted.rank(series, match), point.distance)
+            if best is None or rank < best[0]:
+                best = rank, match
+        return None if best is None else best[1]
+
+    def _curves_for(self, wanted: _Wanted) -> list[Curve]:
+        """Those whose devices and hosts are fair for the case: the same for all sizes."""
+        case = wanted.case
+        key = (case.operation, case.ranks, case.pair)
+        if key not in self._fair:
+            self._fair[key] = [
+                curve
+                for curve in self._curves[case.operation]
+                if wanted.may_be_held_against(curve.series)
+            ]
+        return self._fair[key]
 
 
 def kinds_of(header: Header, ranks: Iterable[int] | None = None) -> Counter[str]:
@@ -94,27 +110,44 @@ def multicast_of(environment: Mapping[str, str]) -> bool | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What a reference is asked for."""
+class _Run:
+    """What of a run's header references are asked for, looked up once."""
 
-    case: Case
-    header: Header
-    kinds: Counter[str]
-    hosts: int
-    multicast: bool | None
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.kinds = kinds_of(header)
+        self.multicast = multicast_of(header.environment)
+        # Of what another tool measured nobody may know where and under which variables.
+        imported = header.imported is not None
+        self.multicast_is_told = not imported or bool(header.environment)
+        self.joined = {link.device for link in header.links if link.kind == "NVLink"}
+        self.method = unusual_method(header.settings)
+        self._uneven = header.settings.pattern != "uniform"
+        self._by_rank = {device.rank: device for device in header.devices}
+        self._hosts_are_told = not imported or all(device.host for device in header.devices)
 
-    @classmethod
-    def of(cls, case: Case, header: Header) -> _Wanted | None:
+    def wanted(self, case: Case) -> _Wanted | None:
         """None where nothing can be compared: unknown devices, parts of unlike sizes."""
-        kinds = kinds_of(header, case.pair)
-        uneven = case.matrix and header.settings.pattern != "uniform"
+        kinds, hosts = self.kinds, max(1, len(self.header.hosts))
+        if case.pair is not None:
+            own = [self._by_rank[rank] for rank in case.pair if rank in self._by_rank]
+            kinds = Counter(kind_of(device.name) for device in own)
+            hosts = max(1, len({device.host for device in own}))
+        uneven = case.matrix and self._uneven
         if uneven or sum(kinds.values()) != case.ranks or not all(map(is_known, kinds)):
             return None
-        ranks = range(case.ranks) if case.pair is None else case.pair
-        hosts = {device.host for device in header.devices if device.rank in ranks}
-        count = max(1, len(header.hosts) if case.pair is None else len(hosts))
-        return cls(case, header, kinds, count, multicast_of(header.environment))
+        return _Wanted(case, self, kinds, hosts, self._hosts_are_told)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a reference is asked for. ``hosts``: how many, 1 where nobody told."""
+
+    case: Case
+    run: _Run
+    kinds: Counter[str]
+    hosts: int
+    hosts_are_told: bool
 
     @property
     def count(self) -> int:
@@ -134,10 +167,12 @@ class _Wanted:
             return False
         if min(one.count, self.count) < _LEAST_OF_OTHER_COUNT:
             return False
-        if self.case.operation in _BY_MULTICAST and (one.multicast, self.multicast) != (False,) * 2:
+        if (
+            self.case.operation in _BY_MULTICAST
+            and (one.multicast, self.run.multicast) != (False,) * 2
+        ):
             return False
-        joined = {link.device for link in self.header.links if link.kind == "NVLink"}
-        return all(rank in joined for rank in range(self.count))
+        return all(rank in self.run.joined for rank in range(self.count))
 
     def differences(self, series: Reference) -> list[str]:
         """What is known to differ, in words."""
@@ -158,23 +193,55 @@ class _Wanted:
             found.append("it is a floor, no measurement")
         if series.approximate:
             found.append("it is rounded or read off a plot")
-        if self.header.settings.timing in ("blocking", "per-op", "graph"):
-            found.append(f"timed by {self.header.settings.timing} here")
+        if not self.hosts_are_told:
+            found.append("how many hosts is not told here")
+        found += self._method(series)
+        found += self._elements(series)
         if series.launch == "one thread" and case.size_bytes < _LAUNCH_BOUND_BYTES:
             found.append("one thread launched for all devices there")
         return found
 
     def _multicast(self, series: Reference) -> list[str]:
+        own = self.run.multicast
         if self.case.operation not in _BY_MULTICAST:
             return []
+        if not self.run.multicast_is_told and series.multicast is not None:
+            there = "on" if series.multicast else "off"
+            return [f"multicast {there} there, whether it was on is not told here"]
         if series.multicast is None:
-            left_to_nccl = series.source.own and self.multicast is False
+            left_to_nccl = series.source.own and own is False
             return ["multicast left to NCCL there, off here"] if left_to_nccl else []
-        if self.multicast is False and series.multicast:
+        if own is False and series.multicast:
             return ["multicast on there, off here"]
-        if self.multicast is None and not series.multicast:
+        if own is None and not series.multicast:
             return ["multicast off there, left to NCCL here"]
         return []
+
+    def _method(self, series: Reference) -> list[str]:
+        """How was measured, where it shapes a time. Others' figures are taken the usual way."""
+        there = [words for words in series.conditions.split(", ") if is_of_method(words)]
+        there = there if series.source.own else []
+        if series.tool.startswith(_MEANS_OVER_RANKS) and _MEAN in self.run.method:
+            there.append(_MEAN)
+        here = [f"{words} here" for words in self.run.method if words not in there]
+        return here + [f"{words} there" for words in there if words not in self.run.method]
+
+    def _elements(self, series: Reference) -> list[str]:
+        """Type and reduction, where elements are reckoned with and not only copied."""
+        case = self.case
+        if case.operation not in OPERATIONS or not OPERATIONS[case.operation].reduces:
+            return []
+        found = []
+        reduction = case.reduction or ""
+        for there, here, usual in (
+            (series.dtype, case.dtype, _USUAL_DTYPES),
+            (series.reduction, reduction, _USUAL_REDUCTIONS),
+        ):
+            if there and there != here:
+                found.append(f"{there} there, {here} here")
+            elif not there and here not in usual:
+                found.append(f"{here} here")
+        return found
 
     def rank(self, series: Reference, match: Match) -> tuple[object, ...]:
         """Smaller is nearer: what differs first, then what is merely not told or not the same."""
@@ -192,47 +259,6 @@ class _Wanted:
             series.reduction not in (case.reduction or "", ""),
             series.in_place is None,
         )
-
-
-@dataclass(frozen=True)
-class _Point:
-    """What a curve says for a size. ``distance`` to the figure, in powers of 2; ``doubts``: why it
-    decides nothing.
-    """
-
-    reference: Reference
-    bandwidth: float
-    words: str
-    distance: float
-    doubts: tuple[str, ...] = ()
-
-
-def _point(curve: Sequence[Reference], size_bytes: int) -> _Point | None:
-    known = sorted(
-        ((one.size_bytes, bandwidth, one) for one in curve if (bandwidth := bandwidth_of(one))),
-        key=lambda entry: entry[0],
-    )
-    known = [entry for entry in known if entry[0] > 0]
-    if not known or size_bytes <= 0:
-        return None
-    size, bandwidth, one = min(known, key=lambda entry: abs(math.log2(entry[0] / size_bytes)))
-    distance = abs(math.log2(size / size_bytes))
-    if distance == 0:
-        return _Point(one, bandwidth, format_size(size), 0.0)
-    below = [entry for entry in known if entry[0] < size_bytes][-1:]
-    above = [entry for entry in known if entry[0] > size_bytes][:1]
-    if below and above and above[0][0] / below[0][0] <= _WIDEST_GAP:
-        (low, slower, _), (high, faster, _) = below[0], above[0]
-        # A time is a latency and so much for every byte: between two sizes it is a straight line.
-        share = (size_bytes - low) / (high - low)
-        between = size_bytes / ((1 - share) * low / slower + share * high / faster)
-        words = f"between {format_size(low)} and {format_size(high)}"
-        steep = max(slower, faster) > _STEEPEST * min(slower, faster)
-        doubts = ("the bandwidth changes much between the two sizes there",) if steep else ()
-        return _Point(one, between, words, distance, doubts)
-    if min(size, size_bytes) >= SATURATED_BYTES and distance <= math.log2(_MOST_APART):
-        return _Point(one, bandwidth, format_size(size), distance)
-    return None
 
 
 def _saturated(one: Reference, case: Case) -> bool:

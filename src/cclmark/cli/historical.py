@@ -13,9 +13,9 @@ from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, wr
 from cclmark.cli.output import Output
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
-from cclmark.report.again import printed_again
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted
+from cclmark.report.replay import replayed
 from cclmark.report.text import counted, plain
 from cclmark.results.history.database import default_path
 from cclmark.results.history.filters import filter_of
@@ -115,9 +115,7 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         paint = ansi if written.takes_colours else unpainted
         columns = written.terminal_columns
         head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
-        again = printed_again(
-            journal, format, paint=paint, columns=columns, references=usual_references
-        )
+        again = replayed(journal, format, paint=paint, columns=columns, references=usual_references)
         return [*head, *again]
 
     write_all(output, text, history)

@@ -58,7 +58,8 @@ class CheckTable:
         counts = _counts(self._results, self._header)
         lines = ["", self._paint(f"  {counts}", "red") if failed else f"  {counts}"]
         if footer is not None and footer.message:
-            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 
 

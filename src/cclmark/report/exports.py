@@ -60,7 +60,9 @@ def _one_by_one(format: str) -> Write:
                     f"{name} holds {kind_of(journal)}: {format} has no place for them; "
                     f"choose from {others}, prometheus"
                 )
-        return "\n".join(replayed(journal, format, references) for _, journal in journals).encode()
+        return "\n".join(
+            "".join(replayed(journal, format, references=references)) for _, journal in journals
+        ).encode()
 
     return written
 

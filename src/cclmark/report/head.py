@@ -17,7 +17,7 @@ _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
     """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
     number = len(header.devices) if header.imported is None else header.imported.ranks
-    title = f"cclmark {header.cclmark_version}"
+    title = f"cclmark {plain(header.cclmark_version)}"
     what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
     lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
@@ -124,7 +124,7 @@ def method_of(header: Header) -> str:
     check = "every output checked" if settings.check else "outputs not checked"
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
-    return f"{settings.timing}, {length}, {rank}, {check}{cache}"
+    return f"{plain(settings.timing)}, {length}, {rank}, {check}{cache}"
 
 
 def _method_of_another(settings: Settings) -> str:

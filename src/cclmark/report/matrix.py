@@ -10,7 +10,7 @@ import msgspec
 from cclmark.analysis.transfers import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.text import BYTES_PER_GB, US_PER_S
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import DeviceDescription, Header, TransferResult
 
 Pair = tuple[int, int]
@@ -72,7 +72,7 @@ class Matrix:
         }[self.figure]
         words = [f"{series.measure} {what}" if series.measure != "latency" else what]
         if series.scope != "pairs":
-            words.append(_SCOPE_WORDS[series.scope])
+            words.append(_SCOPE_WORDS.get(series.scope, series.scope))
         words += [] if series.scope == "host" else [series.direction]
         words.append(series.means)
         if series.blocks:
@@ -83,7 +83,7 @@ class Matrix:
             words.append(format_size(series.size_bytes))
         if series.offset_bytes:
             words.append(f"offset {format_size(series.offset_bytes)}")
-        return ", ".join(words)
+        return plain(", ".join(words))
 
     @property
     def meaning(self) -> str:
@@ -93,7 +93,7 @@ class Matrix:
             return CALL_MEANING
         if series.measure == "latency":
             way = "" if series.method == "ping-pong" else f"; {_way(series)}"
-            return _LATENCY_MEANING[series.method] + way
+            return _LATENCY_MEANING.get(series.method, plain(series.method)) + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
             return f"row and column {verb} each other at once; both directions together"
@@ -117,6 +117,11 @@ _SCOPE_WORDS = {
     "one-to-all": "one to all",
     "all-pairs": "all pairs at once",
 }
+
+
+def _row_of(series: Transfer) -> str:
+    """The name of the only row of a matrix of many flows at once."""
+    return plain(series.scope.replace("-", " "))
 
 
 def _way(series: Transfer) -> str:
@@ -167,7 +172,7 @@ class MatrixCollector:
             return self._names, self._names
         if series.scope == "host":
             return [], self._names  # the rows are what comes
-        return [series.scope.replace("-", " ")], self._names
+        return [_row_of(series)], self._names
 
     def _values(
         self, figure: str, result: TransferResult
@@ -193,13 +198,13 @@ class MatrixCollector:
                 summary.time_s if transfer.measure == "latency" else summary.bytes_per_s,
                 transfer.flows[0],
             )
-        row_name = transfer.scope.replace("-", " ")
+        row_name = _row_of(transfer)
         column = transfer.flows[0][1]
         if transfer.scope == "one-to-all":
             column = transfer.flows[0][0]
         if transfer.scope == "host":
             far = "" if transfer.numa in ("", "near") else " far"
-            there, here = f"{transfer.host_memory}{far} host", "device"
+            there, here = plain(f"{transfer.host_memory}{far} host"), "device"
             row_name = f"{here} → {there}" if transfer.to_host else f"{there} → {here}"
         return [((row_name, self._names[column]), transfer.flows[0], value)]
 
@@ -250,4 +255,6 @@ def note(result: TransferResult) -> str:
     """What a cell says of a result that is not in order."""
     if result.status == "ok":
         return ""
-    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)
+    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(
+        result.status, plain(result.status)
+    )

@@ -13,7 +13,7 @@ from cclmark.report.matrix import figure
 from cclmark.report.paint import HEAT_STEPS, Paint, unpainted
 from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.pair_summary import GatheredPairs, PairSummary
-from cclmark.report.text import BYTES_PER_GB
+from cclmark.report.text import BYTES_PER_GB, plain
 from cclmark.results.schema import Footer
 
 _BETWEEN = 4
@@ -57,7 +57,8 @@ class PairTable(GatheredPairs):
         if summary.unsettled():
             lines.append(self._paint(f"  {summary.unsettled()}", "yellow"))
         if footer is not None and footer.message:
-            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 
     def _heat_maps(self, sweep: PairSweep, name: str, summary: PairSummary) -> list[str]:

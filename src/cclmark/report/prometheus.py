@@ -8,7 +8,7 @@ result that has its labels: journals are read in the order of their dates.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -64,15 +64,46 @@ METRICS: dict[str, Metric] = {
 
 @dataclass
 class _Series:
-    """The values of all metrics by labels; a later one takes the place of an earlier."""
+    """The values of all metrics by labels; those of a later run take the place of an earlier's."""
 
     values: dict[str, dict[Labels, float]] = field(
         default_factory=lambda: {name: {} for name in METRICS}
     )
+    _of_this_run: set[Labels] = field(default_factory=set)
+
+    def begin_run(self) -> None:
+        """What follows is of another run."""
+        self._of_this_run.clear()
+
+    def begin(self, labels: Labels) -> None:
+        """A result: nothing that an earlier run said of the same is left beside it."""
+        if labels not in self._of_this_run:
+            self._of_this_run.add(labels)
+            for values in self.values.values():
+                values.pop(labels, None)
 
     def set(self, name: str, labels: Labels, value: float | None) -> None:
         if value is not None and math.isfinite(value):
             self.values[name][labels] = value
+
+    def clear(self, labels: Labels, names: Iterable[str]) -> None:
+        """What an earlier cycle said and a later one does not."""
+        for name in names:
+            self.values[name].pop(labels, None)
+
+    def worst(
+        self, name: str, labels: Labels, value: float, choose: Callable[[float, float], float]
+    ) -> None:
+        """``value``, or what an earlier cycle of the run said where ``choose`` takes that."""
+        known = self.values[name].get(labels)
+        self.set(name, labels, value if known is None else choose(known, value))
+
+
+_SPREAD = ("min", "p95", "p99", "max")
+_CASE_FIGURES = (
+    *("cclmark_time_seconds", "cclmark_algbw_bytes_per_second", "cclmark_busbw_bytes_per_second"),
+    *("cclmark_case_samples", *(f"cclmark_time_{name}_seconds" for name in _SPREAD)),
+)
 
 
 def prometheus(journals: Sequence[Journal]) -> str:
@@ -85,6 +116,7 @@ def prometheus(journals: Sequence[Journal]) -> str:
 
 def _run(series: _Series, journal: Journal) -> None:
     header = journal.header
+    series.begin_run()
     where = [("host", hosts_of(header)), ("device", devices_of(header))]
     kinds = {
         "cases": journal.results,
@@ -92,8 +124,15 @@ def _run(series: _Series, journal: Journal) -> None:
         "checks": journal.checks,
     }
     names = device_labels(header)
+    settings = header.settings
+    ranks = settings.across_ranks
+    # The slowest rank is what everybody means; imports need not know.
+    method = [
+        ("timing", settings.timing),
+        ("across_ranks", "" if ranks == "max" else ranks),
+    ]
     for case in journal.results:
-        _case(series, case, where, names)
+        _case(series, case, [*method, *where], names)
     for transfer in journal.transfers:
         _transfer(series, transfer, where, names)
     for check in journal.checks:
@@ -101,6 +140,7 @@ def _run(series: _Series, journal: Journal) -> None:
     for kind, found in kinds.items():
         if found:
             labels = _labels([*where, ("kind", kind)])
+            series.begin(labels)
             series.set("cclmark_run_timestamp_seconds", labels, _began_s(header))
             if journal.footer is not None:
                 footer = journal.footer
@@ -129,10 +169,14 @@ def _case(
             *where,
         ]
     )
-    if result.status != "skipped":
-        series.set("cclmark_case_ok", labels, float(result.status == "ok"))
+    if result.status == "skipped":
+        return
+    series.begin(labels)
+    # A cycle that went wrong is not made good by the next.
+    series.worst("cclmark_case_ok", labels, float(result.status == "ok"), min)
     if result.verification is not None:
-        series.set("cclmark_wrong_elements", labels, result.verification.wrong)
+        series.worst("cclmark_wrong_elements", labels, result.verification.wrong, max)
+    series.clear(labels, _CASE_FIGURES)
     if summary is None:
         return
     series.set("cclmark_time_seconds", labels, summary.time_s)
@@ -169,15 +213,18 @@ def _transfer(
     flows = [[("from", names[start]), ("to", names[end])] for start, end in transfer.flows]
     # Of a transfer with several flows at once, its first stands for all of them.
     whole = _labels([*common, *flows[0], ("flows", str(len(flows))), *where])
-    if result.status != "skipped":
-        series.set("cclmark_transfer_ok", whole, float(result.status == "ok"))
+    if result.status == "skipped":
+        return
+    by_flow = [_labels([*common, *flow, ("flows", str(len(flows))), *where]) for flow in flows]
+    for labels in (whole, *by_flow):
+        series.begin(labels)
+    series.worst("cclmark_transfer_ok", whole, float(result.status == "ok"), min)
     if result.verification is not None:
-        series.set("cclmark_transfer_wrong_elements", whole, result.verification.wrong)
+        series.worst("cclmark_transfer_wrong_elements", whole, result.verification.wrong, max)
     if summary is None:
         return
     series.set("cclmark_transfer_time_seconds", whole, summary.time_s)
-    for flow, rate in zip(flows, summary.flow_bytes_per_s, strict=False):
-        labels = _labels([*common, *flow, ("flows", str(len(flows))), *where])
+    for labels, rate in zip(by_flow, summary.flow_bytes_per_s, strict=False):
         series.set("cclmark_transfer_bytes_per_second", labels, rate)
 
 
@@ -186,6 +233,7 @@ def _check(series: _Series, result: CheckResult, where: list[tuple[str, str]]) -
         return
     check = result.check
     labels = _labels([("check", check.name), ("backend", check.backend), *where])
+    series.begin(labels)
     series.set("cclmark_check_ok", labels, float(result.status == "ok"))
 
 

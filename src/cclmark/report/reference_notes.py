@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.copy_references import nearest_transfer
 from cclmark.analysis.reference_match import Match
-from cclmark.analysis.references import kinds_of, nearest
+from cclmark.analysis.references import References, kinds_of
 from cclmark.report.text import plain
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
@@ -35,20 +35,22 @@ class ReferenceNotes:
     def __init__(self, load: Load = no_references) -> None:
         """``load`` gives the references of devices of some kinds, and may give others too."""
         self._load = load
-        self._references: Sequence[Reference] | None = None
+        self._references: References | None = None
+        self._copies: Sequence[Reference] = ()
         self._marks: dict[str, str] = {}
 
     def match(self, result: CaseResult, header: Header) -> Match | None:
         """The reference for a case; None without figures or without a fair reference."""
         if result.summary is None or result.status != "ok":
             return None
-        return nearest(self._of(header), result.case, result.summary, header)
+        return self._of(header).nearest(result.case, result.summary)
 
     def match_transfer(self, result: TransferResult, header: Header) -> Match | None:
         """The same for a copy."""
         if result.summary is None or result.status != "ok":
             return None
-        return nearest_transfer(self._of(header), result.transfer, result.summary, header)
+        self._of(header)
+        return nearest_transfer(self._copies, result.transfer, result.summary, header)
 
     def cell(self, match: Match | None) -> str:
         """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
@@ -64,15 +66,17 @@ class ReferenceNotes:
         """A line for each reference that cells were about. Safe to print."""
         return [f"{mark}: {plain(what)}" for what, mark in self._marks.items()]
 
-    def _of(self, header: Header) -> Sequence[Reference]:
+    def _of(self, header: Header) -> References:
         """Those of the run's devices: a run on thousands of pairs asks thousands of times."""
         if self._references is None:
             kinds = set(kinds_of(header))
-            self._references = [
+            own = [
                 one
                 for one in self._load(kinds)
                 if kinds.issuperset(kind for kind, _ in one.devices)
             ]
+            self._references = References(own, header)
+            self._copies = [one for one in own if one.operation == P2P]
         return self._references
 
 

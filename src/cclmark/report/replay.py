@@ -1,52 +1,104 @@
-"""A journal written out by the exporters that runs use."""
+"""A journal written out as its run wrote it, or in another format of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from cclmark.report.check_formats import CheckMarkdown, CheckTable
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
 from cclmark.report.exporter import Exporter, Observer
 from cclmark.report.formats import FORMATS
 from cclmark.report.json_format import JsonExporter
-from cclmark.report.pair_formats import PairMarkdown
+from cclmark.report.paint import Paint, unpainted
+from cclmark.report.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.pair_table import PairTable
 from cclmark.report.reference_notes import Load, ReferenceNotes, no_references
+from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
-from cclmark.report.transfer_formats import TransferMarkdown, TransferPccl
+from cclmark.report.text import plain, plain_lines
+from cclmark.report.transfer_formats import TransferCsv, TransferMarkdown, TransferPccl
 from cclmark.report.transfer_table import TransferTable
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, CheckResult, Header, TransferResult
+from cclmark.results.schema import Footer
 
-_R = TypeVar("_R")
-_Cases = Callable[[Header, ReferenceNotes], Exporter[CaseResult]]
-_Transfers = Callable[[Header, ReferenceNotes], Exporter[TransferResult]]
-_Checks = Callable[[Header, ReferenceNotes], Exporter[CheckResult]]
+# Text for a terminal. The other formats write in their own ways what one would obey.
+_FOR_TERMINALS = ("table", "pccl")
+_NUMBERS = ("samples", "matrix", "flows", "weights")  # fields that may be large
 
-_CASES: dict[str, _Cases] = {
-    "table": lambda header, notes: TableExporter(references=notes),
-    "json": lambda header, notes: JsonExporter(),
-    "markdown": lambda header, notes: FORMATS["markdown"](),
-    "nccl-tests": lambda header, notes: FORMATS["nccl-tests"](),
-    "flagcx": lambda header, notes: FORMATS["flagcx"](),
-    "hccl": lambda header, notes: FORMATS["hccl"](),
+
+@dataclass(frozen=True)
+class _Page:
+    """What is written out, and for where. ``columns``: of the terminal, None for none.
+
+    ``references``: what the peaks of a table are held against.
+    """
+
+    journal: Journal
+    paint: Paint
+    columns: int | None
+    references: ReferenceNotes
+
+    @property
+    def hosts(self) -> bool:
+        """Whether devices are of several hosts."""
+        header = self.journal.header
+        return len(header.hosts) > 1 or len({device.host for device in header.devices}) > 1
+
+
+_Exporters = dict[str, Callable[[_Page], Exporter[Any]]]
+
+
+def _case_table(page: _Page) -> Exporter[Any]:
+    placements = {result.case.in_place for result in page.journal.results} or {False, True}
+
+    def table() -> TableExporter:
+        return TableExporter(
+            paint=page.paint,
+            out_of_place=False in placements,
+            in_place=True in placements,
+            terminal_columns=page.columns,
+            references=page.references,
+        )
+
+    soak = page.journal.header.settings.duration_s > 0
+    return SoakTable(table, page.paint, 0.0) if soak else table()
+
+
+_CASES: _Exporters = {
+    "table": _case_table,
+    "json": lambda page: JsonExporter(),
+    "csv": lambda page: FORMATS["csv"](),
+    "markdown": lambda page: FORMATS["markdown"](),
+    "nccl-tests": lambda page: FORMATS["nccl-tests"](),
+    "flagcx": lambda page: FORMATS["flagcx"](),
+    "hccl": lambda page: FORMATS["hccl"](),
 }
-_PAIRS: dict[str, _Cases] = {
-    "table": lambda header, notes: PairTable(),
-    "json": lambda header, notes: JsonExporter(),
-    "markdown": lambda header, notes: PairMarkdown(),
+_PAIRS: _Exporters = {
+    "table": lambda page: PairTable(paint=page.paint, width=page.columns),
+    "json": lambda page: JsonExporter(),
+    "csv": lambda page: PairCsv(),
+    "markdown": lambda page: PairMarkdown(),
 }
-_TRANSFERS: dict[str, _Transfers] = {
-    "table": lambda header, notes: TransferTable(hosts=_several_hosts(header), references=notes),
-    "json": lambda header, notes: JsonExporter("transfers"),
-    "markdown": lambda header, notes: TransferMarkdown(shares=False, hosts=_several_hosts(header)),
-    "pccl": lambda header, notes: TransferPccl(shares=False, hosts=_several_hosts(header)),
+_TRANSFERS: _Exporters = {
+    "table": lambda page: TransferTable(
+        paint=page.paint, hosts=page.hosts, width=page.columns, references=page.references
+    ),
+    "json": lambda page: JsonExporter("transfers"),
+    "csv": lambda page: TransferCsv(),
+    "markdown": lambda page: TransferMarkdown(shares=False, hosts=page.hosts),
+    "pccl": lambda page: TransferPccl(shares=False, hosts=page.hosts),
 }
-_CHECKS: dict[str, _Checks] = {
-    "table": lambda header, notes: CheckTable(),
-    "json": lambda header, notes: JsonExporter("checks"),
-    "markdown": lambda header, notes: CheckMarkdown(),
+_CHECKS: _Exporters = {
+    "table": lambda page: CheckTable(paint=page.paint),
+    "json": lambda page: JsonExporter("checks"),
+    "csv": lambda page: CheckCsv(),
+    "markdown": lambda page: CheckMarkdown(),
 }
+_KINDS = {"transfers": _TRANSFERS, "checks": _CHECKS, "pairs": _PAIRS, "cases": _CASES}
 
 
 def kind_of(journal: Journal) -> str:
@@ -61,38 +113,65 @@ def kind_of(journal: Journal) -> str:
 
 def formats_of(kind: str) -> list[str]:
     """The formats in which results of ``kind`` can be written out one journal at a time."""
-    return {
-        "transfers": list(_TRANSFERS),
-        "checks": list(_CHECKS),
-        "pairs": list(_PAIRS),
-        "cases": list(_CASES),
-    }[kind]
+    return list(_KINDS[kind])
 
 
-def replayed(journal: Journal, format: str, references: Load = no_references) -> str:
-    """The text of ``format``, one of formats_of the journal's kind.
+def replayed(
+    journal: Journal,
+    format: str,
+    *,
+    paint: Paint = unpainted,
+    columns: int | None = None,
+    references: Load = no_references,
+) -> Iterator[str]:
+    """The text of ``format``, one of formats_of the journal's kind, piece by piece.
 
-    ``references`` loads what the peaks of tables are held against.
+    ``columns``: of the terminal, None for none. ``references`` loads what the peaks of tables are
+    held against. The journal may come from anywhere: nothing in it
+    reaches a terminal raw. Raises UsageError where it makes no sense.
     """
-    notes = ReferenceNotes(references)
-    kind, header = kind_of(journal), journal.header
-    if kind == "transfers":
-        return _replay(journal, _TRANSFERS[format](header, notes), journal.transfers)
-    if kind == "checks":
-        return _replay(journal, _CHECKS[format](header, notes), journal.checks)
-    exporters = _PAIRS if kind == "pairs" else _CASES
-    return _replay(journal, exporters[format](header, notes), journal.results)
+    try:
+        yield from _pieces(_Page(journal, paint, columns, ReferenceNotes(references)), format)
+    except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+        raise UsageError(
+            f"the journal of run {journal.header.run_id} cannot be shown as {format}: what it says "
+            f"does not fit together ({type(error).__name__}: {error})"
+        ) from None
 
 
-def _replay(journal: Journal, exporter: Exporter[_R], results: Sequence[_R]) -> str:
-    parts = [exporter.begin(journal.header)]
-    parts += [exporter.add(result) for result in results]
+def _pieces(page: _Page, format: str) -> Iterator[str]:
+    journal = page.journal
+    exporter = _KINDS[kind_of(journal)][format](page)
+    clean: Callable[[Any], Any] = _plain if format in _FOR_TERMINALS else _as_it_is
     if isinstance(exporter, Observer):
         for condition in journal.conditions:
-            exporter.observe(condition)
-    parts.append(exporter.end(journal.footer))
-    return "".join(parts)
+            exporter.observe(clean(condition))
+    yield exporter.begin(clean(journal.header))
+    for result in (*journal.results, *journal.transfers, *journal.checks):
+        yield exporter.add(clean(result))
+    yield exporter.end(clean(journal.footer))
 
 
-def _several_hosts(header: Header) -> bool:
-    return len({device.host for device in header.devices}) > 1
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """The same without anything that a terminal would obey, however deep it is."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Footer):
+        # Tables show the first line of its message.
+        return msgspec.structs.replace(value, message=plain_lines(value.message))
+    if isinstance(value, msgspec.Struct):
+        found = {
+            name: _plain(part)
+            for name in value.__struct_fields__
+            if name not in _NUMBERS and not isinstance(part := getattr(value, name), (int, float))
+        }
+        return msgspec.structs.replace(value, **found)
+    if isinstance(value, Mapping):
+        return {plain(str(name)): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return value

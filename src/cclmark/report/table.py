@@ -98,7 +98,8 @@ class TableExporter:
             lines += self._found(found)
         lines += self._checked()
         if footer is not None and footer.message:
-            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
     def _line(self, row: Row) -> str:
@@ -124,7 +125,7 @@ class TableExporter:
         return columns, stacked
 
     def _section_head(self, row: Row) -> str:
-        title = f"{row.case.operation} · {row.case.ccl}"
+        title = plain(f"{row.case.operation} · {row.case.ccl}")
         route = row.results[0].route
         if route not in ("native", "") and row.summary is not None:
             title += f" ({plain(route)})"
@@ -148,7 +149,7 @@ class TableExporter:
         lead = _lead(row)
         if all(result.summary is None for result in row.results):
             result = row.results[0]
-            reason = self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
+            reason = self._paint(f"  {plain(result.status)}: {plain(result.reason)}", "yellow")
             return self._aligned(lead) + reason
         if self._stacked:
             return self._stack(row, lead) + self._mismatch(row)
@@ -175,7 +176,7 @@ class TableExporter:
         if result is None:
             return " " * self._part_width
         if result.summary is None:
-            return self._paint(f"  {result.status:>{self._part_width - 2}}", "yellow")
+            return self._paint(f"  {plain(result.status):>{self._part_width - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
         bad = result.status == "wrong"
@@ -205,7 +206,7 @@ class TableExporter:
         text = ""
         for result in row.results:
             if result.summary is None:
-                reason = f"{result.case.placement} {result.status}: {plain(result.reason)}"
+                reason = plain(f"{result.case.placement} {result.status}: {result.reason}")
                 text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
             elif result.status == "wrong" and result.verification is None:
                 reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
@@ -339,7 +340,7 @@ def _lead(row: Row) -> dict[str, str]:
     return cycle | {
         "size": format_size(case.size_bytes),
         "count": str(case.count),
-        "dtype": _SHORT_DTYPES.get(case.dtype, case.dtype),
-        "op": case.reduction or "-",
+        "dtype": _SHORT_DTYPES.get(case.dtype, plain(case.dtype)),
+        "op": plain(case.reduction or "-"),
         "root": "-" if case.root is None else str(case.root),
     }

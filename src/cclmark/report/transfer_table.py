@@ -76,7 +76,8 @@ class TransferTable:
         lines += self._standing_out()
         lines += self._checks()
         if footer is not None and footer.message:
-            lines.append(self._paint(f"  ended early: {footer.message.splitlines()[0]}", "red"))
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
     def _topology(self, relations: Sequence[Relation]) -> list[str]:
@@ -196,14 +197,15 @@ class TransferTable:
             rest = (transfer.measure, transfer.scope, transfer.direction, transfer.means)
             other = transfer.blocks if name == "size" else transfer.size_bytes
             values = [value for _, value in figures(result)]
-            groups.setdefault((*rest, other), {}).setdefault(key(transfer), []).extend(values)
+            if values:
+                groups.setdefault((*rest, other), {}).setdefault(key(transfer), []).extend(values)
         lines = []
         for group, by_value in groups.items():
             if len(by_value) < 2:
                 continue
             measure, scope, direction, means, _ = group
             where = "" if scope == "pairs" else f", {scope}"
-            head = (
+            head = plain(
                 f"  {measure} {direction} by {means}{where} against {name}: median over the pairs "
                 "[GB/s]"
             )

@@ -187,6 +187,15 @@ def _fits(entry: Line, devices: int) -> bool:
     return all(0 <= place < devices for place in places)
 
 
+def is_readable(entry: Line, header: Header) -> bool:
+    """Whether a journal that begins with ``header`` can hold ``entry`` so that readers find it."""
+    try:
+        again = _decoded(_ENCODER.encode(entry))
+    except (ValueError, OverflowError, RecursionError):
+        return False
+    return again == entry and _fits(entry, len(header.devices))
+
+
 def _is_sound(line: bytes) -> bool:
     """Whether a line is what was written, as far as its checksum tells."""
     found = _CHECKSUM.search(line)

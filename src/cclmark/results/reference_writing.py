@@ -11,6 +11,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
+from cclmark.results.method import unusual_method
 from cclmark.results.reference import P2P
 from cclmark.results.schema import CaseResult, Header, TransferResult
 
@@ -84,10 +85,9 @@ def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> d
     case = result.case
     ranks = range(case.ranks) if case.pair is None else case.pair
     library = next((one for one in header.libraries if one.name == case.ccl), None)
-    timing = header.settings.timing
     words = [
         f"by {result.route}" if result.route != "native" else "",
-        f"timed by {timing}" if timing != "throughput" else "",
+        *unusual_method(header.settings),
     ]
     return {
         **_of_devices(header, ranks),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.results.foreign.text import Text
-from cclmark.results.journal import Journal
+from cclmark.results.journal import Journal, is_readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     CaseResult,
@@ -17,10 +18,12 @@ from cclmark.results.schema import (
     Condition,
     Footer,
     Header,
+    Line,
     TransferResult,
 )
 
 _Entry = TypeVar("_Entry")
+_MOST_NAMED = 5
 
 
 def is_cclmark_json(text: Text) -> bool:
@@ -48,7 +51,7 @@ def read_cclmark_json(text: Text) -> Journal:
             f"{text.name} has schema {version}, newer than {SCHEMA_VERSION}: update cclmark"
         )
     footer = document.get("footer")
-    return Journal(
+    journal = Journal(
         header=_entry(document["header"], Header, text, "header"),
         results=_entries(document, "cases", CaseResult, text),
         transfers=_entries(document, "transfers", TransferResult, text),
@@ -56,6 +59,34 @@ def read_cclmark_json(text: Text) -> Journal:
         conditions=_entries(document, "conditions", Condition, text),
         footer=None if footer is None else _entry(footer, Footer, text, "footer"),
     )
+    _refuse_damage(journal, text)
+    return journal
+
+
+def _refuse_damage(journal: Journal, text: Text) -> None:
+    """Raises UsageError where readers of the journal would leave something out of it."""
+    places: dict[str, Sequence[Line]] = {
+        "cases": journal.results,
+        "transfers": journal.transfers,
+        "checks": journal.checks,
+        "conditions": journal.conditions,
+    }
+    bad = [
+        f"{name}[{number}]"
+        for name, entries in places.items()
+        for number, entry in enumerate(entries)
+        if not is_readable(entry, journal.header)
+    ]
+    for name, line in (("header", journal.header), ("footer", journal.footer)):
+        if line is not None and not is_readable(line, journal.header):
+            bad.insert(0, name)
+    if bad:
+        more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
+        raise UsageError(
+            f"{text.name} is damaged: {', '.join(bad[:_MOST_NAMED])}{more} cannot be kept in a "
+            "journal: numbers that are none, or devices that the header does not name. Take them "
+            "out of it, or use the journal of that run"
+        )
 
 
 def _entries(document: dict[str, Any], name: str, kind: type[_Entry], text: Text) -> list[_Entry]:

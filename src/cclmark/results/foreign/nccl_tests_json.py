@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +38,10 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
     run.command = [without_secrets(str(word)) for word in _list(document.get("args"))]
     run.environment = kept_environment(_variables(document))
     run.started_at = _started(document)
+    if run.started_at:
+        run.notices.append(
+            f"it began at {run.started_at}: the document tells no zone, this machine's is taken"
+        )
     run.facts = _facts(config, run.command)
     run.devices = [_device(one) for one in _list(config.get("devices")) if isinstance(one, Mapping)]
     version = document.get("nccl_version")
@@ -208,10 +213,12 @@ def _variables(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _started(document: Mapping[str, Any]) -> str:
-    """ISO 8601 without a zone: it writes the local time."""
+    """ISO 8601 with a zone. It writes local time without one: this machine's is taken."""
     told = str(document.get("start_time", ""))
-    words = told.split(" ")
-    return "T".join(words) if len(words) == 2 and len(told) == 19 else ""
+    try:
+        return datetime.strptime(told, "%Y-%m-%d %H:%M:%S").astimezone().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _rate(value: Any) -> Figure | None:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from cclmark.plan.operations import OPERATIONS
-from cclmark.results.foreign.text import Text
 from cclmark.results.foreign.words import dtype_of, reduction_of
 
 _SERIES = re.compile(
@@ -40,8 +39,3 @@ def read_series(line: str) -> Series | None:
         ccl=found["ccl"],
         ranks=int(found["ranks"]),
     )
-
-
-def is_ours(text: Text) -> bool:
-    """Whether an exporter of ours wrote the text."""
-    return any(read_series(line.text) is not None for line in text.lines())

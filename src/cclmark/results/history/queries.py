@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
+from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.history.model import (
@@ -34,6 +35,8 @@ from cclmark.results.history.tables import (
 _UNSHOWN = ("digest", "size_bytes")
 _COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]
 _TIMES_S = (1e-15, 1e15)  # whatever is beyond was not measured
+_PIECE_BYTES = 1 << 20
+_MOST_HEADER_BYTES = 64 << 20  # of thousands of devices and their relations
 _AT_ONCE = 500  # values in one list of a statement
 _CASES = msgspec.json.Decoder(Case)
 _TRANSFERS = msgspec.json.Decoder(Transfer)
@@ -84,24 +87,59 @@ def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
 
 
 def content_of(connection: Connection, number: int) -> bytes:
-    """The journal of a run, as it was added."""
-    query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
-    unpacker = zlib.decompressobj()
-    pieces = [unpacker.decompress(part) for part in connection.scalars(query)]
-    return b"".join([*pieces, unpacker.flush()])
+    """The journal of a run, as it was added. Raises UsageError for one that is damaged."""
+    size_bytes = connection.scalar(select(runs.c.size_bytes).where(runs.c.number == number)) or 0
+    content = bytearray()
+    # One byte more than there can be: whoever altered the rows shall not fill the memory.
+    for piece in _unpacked(connection, number, size_bytes + 1):
+        content += piece
+        if len(content) > size_bytes:
+            break
+    if len(content) != size_bytes:
+        raise _damaged(number)
+    return bytes(content)
 
 
 def first_line_of(connection: Connection, number: int) -> bytes:
-    """The journal's header, of whose other lines no more is read than has to be."""
+    """The journal's header, of whose other lines no more is read than has to be.
+
+    Raises UsageError for one that is damaged.
+    """
+    line = bytearray()
+    for piece in _unpacked(connection, number, _MOST_HEADER_BYTES):
+        rest = piece if line else piece.lstrip()
+        end = rest.find(b"\n")
+        line += rest if end < 0 else rest[:end]
+        if end >= 0 or len(line) >= _MOST_HEADER_BYTES:
+            break
+    if not line or len(line) >= _MOST_HEADER_BYTES:
+        raise _damaged(number)
+    return bytes(line).rstrip(b"\r")
+
+
+def _unpacked(connection: Connection, number: int, most_bytes: int) -> Iterator[bytes]:
+    """A journal in pieces, of about ``most_bytes`` in all. Raises UsageError for a damaged one."""
     query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
     unpacker = zlib.decompressobj()
-    line = b""
-    for part in connection.scalars(query):
-        waiting = part
-        while waiting and b"\n" not in line.lstrip():
-            line += unpacker.decompress(waiting, 1 << 16)
-            waiting = unpacker.unconsumed_tail
-    return line.lstrip().splitlines()[0]
+    left = most_bytes
+    try:
+        for part in connection.scalars(query):
+            waiting = part
+            while waiting and left > 0:
+                piece = unpacker.decompress(waiting, min(left, _PIECE_BYTES))
+                waiting = unpacker.unconsumed_tail
+                left -= len(piece)
+                if piece:
+                    yield piece
+    except zlib.error:
+        raise _damaged(number) from None
+
+
+def _damaged(number: int) -> UsageError:
+    return UsageError(
+        f"the journal of run {number} in the history is damaged: remove the run with cclmark "
+        "history prune --run and add its file again"
+    )
 
 
 def choices_of(connection: Connection) -> Choices:

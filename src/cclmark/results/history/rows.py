@@ -15,6 +15,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.history.model import Thing
 from cclmark.results.history.moments import stored_moment
 from cclmark.results.journal import Journal
+from cclmark.results.method import unusual_method
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,
@@ -27,30 +28,6 @@ from cclmark.results.schema import (
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]
-
-# What shapes a time and is asked for by an option, with the words for it. How long and how often
-# is measured is none of it, nor whether outputs are checked.
-_METHOD = {
-    "timing": "{}",
-    "across_ranks": "{} over ranks",
-    "cache": "cache {}",
-    "registration": "registration {}",
-    "group": "groups of {}",
-    "graph_launches": "{} graph launches",
-    "through_host": "through the host",
-    "one_by_one": "one by one",
-    "inject": "with faults: {}",
-}
-_USUAL = {
-    "across_ranks": "max",
-    "cache": "cold",
-    "registration": "none",
-    "group": 1,
-    "graph_launches": 1,
-    "through_host": False,
-    "one_by_one": False,
-    "inject": [],
-}
 
 
 @dataclass(frozen=True)
@@ -78,15 +55,16 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         ) from None
     footer = journal.footer
     everything: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+    run_id = _text(header.run_id) or digest[:32]
     run: Row = {
-        "run_id": _text(header.run_id) or digest[:32],
+        "run_id": run_id,
         "digest": digest,
         "size_bytes": len(content),
         "source": _text(name),
         "started_at": started_at,
         "hostname": hostname_of(header),
         "devices": devices_of(header),
-        "machine": machine_of(header),
+        "machine": machine_of(header, run_id),
         "method": method_of(header.settings),
         "command": _text(" ".join(header.command)),
         "libraries": _text(", ".join(_library(one) for one in header.libraries)),
@@ -120,23 +98,45 @@ def devices_of(header: Header) -> str:
     return _text(", ".join(f"{number} × {kind}" for kind, number in kinds.items()))
 
 
-def machine_of(header: Header) -> str:
-    """What two runs share that were on one machine: its hosts and its devices."""
-    return f"{hostname_of(header)}: {devices_of(header)}"
+def machine_of(header: Header, run_id: str) -> str:
+    """What two runs share that were on one machine: its hosts, its devices and their numbers.
+
+    Of an import that names no host nobody knows the machine: it has one of its own, by ``run_id``.
+    """
+    machines = [host.machine for host in header.hosts] or [header.machine]
+    hosts = sorted(machine.hostname for machine in machines)
+    if not any(hosts):
+        return _text(f"not told, run {run_id}: {devices_of(header)}")
+    layouts: dict[str, str] = {}
+    for host in dict.fromkeys(device.host for device in header.devices):
+        own = [device for device in header.devices if device.host == host]
+        layouts[host] = _layout(own)
+    if len(set(layouts.values())) <= 1:
+        # Which of a host's devices take part is the same everywhere.
+        numbers = next(iter(layouts.values()), "")
+    else:
+        numbers = "; ".join(f"{host} {layouts[host]}" for host in sorted(layouts))
+    told = f" [{numbers}]" if numbers else ""
+    return _text(f"{', '.join(hosts)}: {devices_of(header)}{told}")
+
+
+def _layout(devices: Sequence[DeviceDescription]) -> str:
+    """The numbers of devices on their host: ``0-3``, empty where they are not known."""
+    numbers = sorted({device.index for device in devices if device.index >= 0})
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in parts)
 
 
 def method_of(settings: Settings) -> str:
     """How was measured, as far as it shapes a time, in words."""
-    words = []
-    for name, text in _METHOD.items():
-        value = getattr(settings, name)
-        if value not in (_USUAL.get(name), ""):  # empty: another tool did not tell
-            said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            words.append(text.format(said))
-    if settings.islands:
-        islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
-        words.append(f"islands {','.join(islands)}")
-    return _text(", ".join(words))
+    timing = [settings.timing] if settings.timing else []
+    usual = msgspec.structs.replace(settings, timing="throughput")
+    return _text(", ".join([*timing, *unusual_method(usual)]))
 
 
 def _library(library: LibraryDescription) -> str:

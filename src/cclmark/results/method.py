@@ -1,0 +1,59 @@
+"""What of the settings shapes a time: runs that differ in it are not of one kind.
+
+How long and how often is measured is none of it, nor whether outputs are checked.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cclmark.results.schema import Settings
+
+# With the words for each; the timing is the first.
+_WORDS = {
+    "timing": "timed by {}",
+    "across_ranks": "{} over ranks",
+    "cache": "cache {}",
+    "registration": "registration {}",
+    "group": "groups of {}",
+    "graph_launches": "{} graph launches",
+    "through_host": "through the host",
+    "one_by_one": "one by one",
+    "inject": "with faults: {}",
+}
+_USUAL = {
+    "timing": "throughput",
+    "across_ranks": "max",
+    "cache": "cold",
+    "registration": "none",
+    "group": 1,
+    "graph_launches": 1,
+    "through_host": False,
+    "one_by_one": False,
+    "inject": [],
+}
+_ISLANDS = "islands {}"
+_PATTERNS = [
+    re.compile(re.escape(text).replace(r"\{\}", ".+")) for text in (*_WORDS.values(), _ISLANDS)
+]
+
+
+def unusual_method(settings: Settings) -> list[str]:
+    """In words, what of the method is not as it is without options. What is not told is left out,
+    as of another tool's settings.
+    """
+    words = []
+    for name, text in _WORDS.items():
+        value = getattr(settings, name)
+        if value not in (_USUAL[name], ""):
+            said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(text.format(said))
+    if settings.islands:
+        islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
+        words.append(_ISLANDS.format(",".join(islands)))
+    return words
+
+
+def is_of_method(words: str) -> bool:
+    """Whether ``words`` are such as unusual_method gives."""
+    return any(pattern.fullmatch(words) for pattern in _PATTERNS)
