@@ -103,7 +103,7 @@ def test_files_that_are_no_journals_are_refused(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (gzip.compress(b'{"type":"header"}'), "it is compressed: gunzip it first"),
+        (gzip.compress(b'{"type":"header"}', mtime=0), "it is compressed: gunzip it first"),
         (b"PK\x03\x04....", "it is compressed: unzip it first"),
         ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         (bytes(range(128, 255)), "it is binary"),
