@@ -420,7 +420,7 @@ class TestBadPlaces:
             device["name"] = evil
         file = tmp_path / "hostile.jsonl"
         file.write_text(json.dumps(described) + "\n" + rest.replace("float32", "\\u001b[31m"))
-        shown = [in_file("add", file, "--label", "a\tb").out]
+        shown = [in_file("add", file, "--label", "a b").out]
         shown += [in_file("list", "--format", name).out for name in ("table", "csv", "json")]
         shown += [in_file("trend", "--format", name).out for name in ("table", "markdown", "json")]
         shown += [in_file("show", evil, "--format", name).out for name in ("table", "csv")]

@@ -10,7 +10,7 @@ from cclmark.results.foreign.words import dtype_of, reduction_of
 
 _SERIES = re.compile(
     r"# (?P<operation>[a-z_]+) (?P<dtype>\w+)(?: (?P<reduction>[a-z]+))?"
-    r"(?: root (?P<root>\d{1,7}))?, (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks"
+    r"(?: root (?P<root>\d{1,7}))?, (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks?"
 )
 
 
