@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.atomic import write_whole
 from cclmark.cli.output import Output
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
@@ -133,7 +134,7 @@ def export_runs(run: str, output: Path | None, db: str | None) -> int:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
         else:
-            output.write_bytes(content)
+            write_whole(output, content)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise KeyboardInterrupt from None
