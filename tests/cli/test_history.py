@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import resource
 import socket
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+from conftest import PROGRAM
 from postgres import PASSWORD
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -429,6 +431,27 @@ class TestBadPlaces:
         for text in shown:
             assert "\x1b" not in text
             assert "\u202e" not in text
+
+    def test_an_export_that_finds_no_room_leaves_the_old_file(self, in_file, tmp_path):
+        in_file("add", DEFAULTS[0])
+        run = json.loads(Path(DEFAULTS[0]).read_text().split("\n", 1)[0])["run_id"]
+        (tmp_path / "old.jsonl").write_text("what was there")
+        command = [*PROGRAM, "history", "export", run, "-O", str(tmp_path / "old.jsonl")]
+        command += ["--db", str(tmp_path / "history.sqlite")]
+        in_file("export", run, "-O", tmp_path / "new.jsonl")
+        assert (tmp_path / "new.jsonl").read_bytes() == Path(DEFAULTS[0]).read_bytes()
+        # Smaller than the journal, and larger than whatever else is written.
+        room = (100_000, 100_000)
+        limited = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, room),
+        )
+        assert limited.returncode == 3
+        assert b"cannot write" in limited.stderr
+        assert (tmp_path / "old.jsonl").read_text() == "what was there"
+        assert not list(tmp_path.glob(".old*"))
 
     def test_a_journal_that_makes_no_sense_is_told_so(self, in_file, tmp_path):
         lines = (RESULTS / "h200x4" / "p2p.jsonl").read_text().splitlines()
