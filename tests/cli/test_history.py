@@ -432,11 +432,10 @@ class TestBadPlaces:
             assert "\x1b" not in text
             assert "\u202e" not in text
 
-    def test_an_export_that_finds_no_room_leaves_the_old_file(self, in_file, tmp_path):
+    def test_an_export_that_finds_no_room_leaves_nothing_behind(self, in_file, tmp_path):
         in_file("add", DEFAULTS[0])
         run = json.loads(Path(DEFAULTS[0]).read_text().split("\n", 1)[0])["run_id"]
-        (tmp_path / "old.jsonl").write_text("what was there")
-        command = [*PROGRAM, "history", "export", run, "-O", str(tmp_path / "old.jsonl")]
+        command = [*PROGRAM, "history", "export", run, "-O", str(tmp_path / "half.jsonl")]
         command += ["--db", str(tmp_path / "history.sqlite")]
         in_file("export", run, "-O", tmp_path / "new.jsonl")
         assert (tmp_path / "new.jsonl").read_bytes() == Path(DEFAULTS[0]).read_bytes()
@@ -450,8 +449,8 @@ class TestBadPlaces:
         )
         assert limited.returncode == 3
         assert b"cannot write" in limited.stderr
-        assert (tmp_path / "old.jsonl").read_text() == "what was there"
-        assert not list(tmp_path.glob(".old*"))
+        assert not list(tmp_path.glob("*half*"))
+        assert not list(tmp_path.glob(".half*"))
 
     def test_a_journal_that_makes_no_sense_is_told_so(self, in_file, tmp_path):
         lines = (RESULTS / "h200x4" / "p2p.jsonl").read_text().splitlines()

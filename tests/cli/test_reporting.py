@@ -169,3 +169,27 @@ def test_a_comparison_becomes_a_page(cclmark, tmp_path):
     data = data_of(tmp_path / "c.html")
     assert data["charts"][0]["key"].endswith("-ratio")
     assert data["columns"][-2:] == ["verdict", "reason"]
+
+
+def test_a_journal_is_never_written_over(cclmark, tmp_path):
+    for name in ("usual.jsonl", "page.html"):
+        shutil.copy(COPIES, tmp_path / name)
+    (tmp_path / "link.html").symlink_to(tmp_path / "usual.jsonl")
+    content = Path(COPIES).read_bytes()
+    for arguments in (
+        ("usual.jsonl", "-o", "usual.jsonl"),
+        ("page.html",),
+        ("usual.jsonl", "-o", "link.html"),
+        (COLLECTIVES, "usual.jsonl", "-o", "usual.jsonl"),
+    ):
+        told = cclmark("report", *arguments, code=2)
+        assert "it would be lost" in told.err
+    assert (tmp_path / "usual.jsonl").read_bytes() == content
+    assert (tmp_path / "page.html").read_bytes() == content
+
+
+def test_a_dash_is_standard_output(cclmark, tmp_path):
+    told = cclmark("report", COPIES, "-o", "-")
+    assert told.out.startswith("<!DOCTYPE html>")
+    assert told.err == ""
+    assert not (tmp_path / "-").exists()

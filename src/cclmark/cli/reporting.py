@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.cli.atomic import write_whole
+from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.charts.cells import key_of
@@ -37,8 +37,10 @@ def report_journals(
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
         path = output or Path(f"{Path(_path_of(journals[0])).stem}.html")
+        refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
         write_whole(path, render(page_of(runs, title or "")).encode())
-        print(f"cclmark: report {path}", file=sys.stderr)
+        if path != STANDARD_OUTPUT:
+            print(f"cclmark: report {plain(str(path))}", file=sys.stderr)
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
             _draw(runs, directory, format)

@@ -113,8 +113,9 @@ def _insights(comparison: Comparison) -> list[Insight]:
     for reason, count in reasons.most_common(3):
         found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
     if any(one.assumed for one in comparison.found):
-        found.append(Insight("note", f"Noise is {assumption()}."))
+        found.append(Insight("note", f"Noise is {assumption(comparison)}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
+        found += [Insight("look", f"{plain(text)}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
         found += [Insight("note", f"{word}: {plain(text)}.") for text in notices]
     return found

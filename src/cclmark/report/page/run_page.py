@@ -18,6 +18,7 @@ from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.transfers import transfer_charts
 from cclmark.report.head import device_lines, link_lines, method_of, origin_of
 from cclmark.report.insights import headline, insights, measured_words
+from cclmark.report.insights.words import counted
 from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.page import Facts, Page, Section, Table
 from cclmark.report.page.rows import rows_of
@@ -91,7 +92,7 @@ def _title(runs: Sequence[Run]) -> str:
     names = list(dict.fromkeys(plain(device.name) for device in header.devices))
     number = len(header.devices)
     if header.imported is not None and not number:
-        on = f"{header.imported.ranks} ranks"
+        on = counted(header.imported.ranks, "rank")
     else:
         on = f"{number} × {names[0]}" if len(names) == 1 else f"{number} devices"
     return f"{plain(what)} on {on}"
