@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -23,12 +22,12 @@ from pathlib import Path
 from statistics import median
 
 from cclmark import _engine as engine
+from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
 from cclmark.results.machine import spread_over_cores
 
 OPERATIONS = ("all_reduce", "all_gather", "alltoall", "broadcast")
 SIZES = [64 << (2 * i) for i in range(9)]
 HERE = Path(__file__).parent
-_RESAMPLED = 2000
 
 
 def environment(prefix: Path) -> dict[str, str]:
@@ -117,21 +116,17 @@ def of_cclmark(prefix: Path, operation: str, cache: str) -> dict[int, tuple[floa
 
 
 def interval(ours: Sequence[float], loop: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the ratio of medians over rounds, by resampling rounds (percentiles of a
-    bootstrap: Efron and Tibshirani, 1993): processes differ from start to start by more than 3 %.
-    """
-    chance = random.Random(1)
-    ratios = sorted(
-        median(chance.choices(ours, k=len(ours))) / median(chance.choices(loop, k=len(loop)))
-        for _ in range(_RESAMPLED)
-    )
-    return ratios[_RESAMPLED // 40], ratios[-1 - _RESAMPLED // 40]
+    """The 95 % interval of the ratio, by how much rounds differ: three of them at least."""
+    sides = ([(time, None) for time in times] for times in (loop, ours))
+    found = ratio_interval(*sides)
+    assert found is not None
+    return found[1], found[2]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prefix", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help=f"at least {LEAST_RUNS} [5]")
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--cache", choices=("cold", "warm"), default="cold")
     parser.add_argument("--out", type=Path)

@@ -21,6 +21,8 @@ import tempfile
 from pathlib import Path
 from statistics import fmean, median
 
+from cclmark.analysis.compare import ratio_interval
+
 SMALLEST = 15  # the program's own lower limit: 32 KiB
 ITERATIONS = 20  # its default, and 5 to warm up
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -90,11 +92,21 @@ def main() -> None:
         size = 1 << power
         own, bench = zip(*[(ours[size], theirs[size]) for ours, theirs in rounds], strict=True)
         ratio = median(bench) / median(own)
+        found = ratio_interval(*([(1 / rate, None) for rate in rates] for rates in (bench, own)))
+        interval = None if found is None else found[1:3]
         entries.append(
-            {"size_bytes": size, "cclmark_GBps": own, "bench_GBps": bench, "time_ratio": ratio}
+            {
+                "size_bytes": size,
+                "cclmark_GBps": own,
+                "bench_GBps": bench,
+                "time_ratio": ratio,
+                "interval": interval,
+            }
         )
+        ends = "" if interval is None else f" ({interval[0]:.3f} - {interval[1]:.3f})"
         print(
-            f"{size:>11} B  {median(own):8.2f} {median(bench):8.2f} GB/s  time ratio {ratio:.3f}",
+            f"{size:>11} B  {median(own):8.2f} {median(bench):8.2f} GB/s  time ratio {ratio:.3f}"
+            f"{ends}",
             flush=True,
         )
     if args.out:
