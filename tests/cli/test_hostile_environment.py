@@ -82,6 +82,20 @@ def test_whatever_variables_hold(tag, tmp_path, format_name):
     assert kept["HCCL_OPTIONS"] == "level=1;password=***"
 
 
+def test_whatever_variables_hold_is_text_in_a_page_and_no_secret_is(tag, tmp_path):
+    check(run_in(tmp_path, tag, *SWEEP, *ON_HOST, env=HOSTILE), tmp_path)
+    (journal,) = tmp_path.rglob("*.jsonl")
+    ended = run_in(tmp_path, tag, "report", journal, "-o", "page.html", env=HOSTILE)
+    assert ended.returncode == 0, ended.stderr.decode()
+    text = (tmp_path / "page.html").read_text()
+    assert "rosebud" not in text
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "\x1b" not in text.split('id="plotly"')[0]
+    assert LONG not in text
+    assert not list(tmp_path.rglob("owned"))
+
+
 def test_whatever_variables_hold_with_accelerators(tag, tmp_path, fake_cuda):
     check(run_in(tmp_path, tag, *SWEEP, "-g", "2", env=fake_cuda.env(**HOSTILE)), tmp_path)
 

@@ -1,0 +1,108 @@
+"""What a page says of the machine, its environment and the method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.naming import Run
+from cclmark.report.head import device_lines, link_lines, method_of, origin_of
+from cclmark.report.page.page import Facts, Section
+from cclmark.report.text import plain
+
+_LONGEST_VALUE = 2000  # characters of a variable
+
+
+def machine_sections(runs: Sequence[Run]) -> list[Section]:
+    """The machine and its libraries, the environment, the method of each run."""
+    facts, environment, method = [], [], []
+    for run in runs:
+        name = f" of {run.name}" if len(runs) > 1 else ""
+        header = run.journal.header
+        machine = header.machine
+        rows = [
+            ("host", plain(machine.hostname)),
+            ("system", f"{plain(machine.system)}, kernel {plain(machine.kernel)}"),
+            (
+                "processor",
+                f"{plain(machine.processor)}, {machine.processors} processors, "
+                f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}",
+            ),
+            ("memory", format_size(machine.memory_bytes)),
+        ]
+        if header.imported is not None:  # of which another tool told little
+            rows = [("imported", origin_of(header.imported))]
+        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
+        rows += [("links", line) for line in link_lines(header.links) if line]
+        rows += [
+            (f"library {plain(one.name)}", f"{plain(one.version)}  {plain(one.path)}")
+            for one in header.libraries
+        ]
+        rows += [
+            (
+                "another host",
+                f"{plain(one.machine.hostname)}, {plain(one.machine.system)}, kernel "
+                f"{plain(one.machine.kernel)}",
+            )
+            for one in header.hosts[1:]
+        ]
+        rows += [("notice", plain(text)) for text in header.notices]
+        facts.append(Facts(f"Machine and libraries{name}", rows))
+        if header.environment:
+            environment.append(
+                Facts(
+                    f"Environment{name}",
+                    [
+                        (plain(key), plain(_cut(value)))
+                        for key, value in sorted(header.environment.items())
+                    ],
+                )
+            )
+        method.append(Facts(f"Method{name}", _method_rows(run)))
+    sections = [Section("machine", "Machine", facts=facts)]
+    if environment:
+        sections.append(Section("environment", "Environment", facts=environment))
+    sections.append(Section("method", "Method", words=_METHOD_WORDS, facts=method))
+    return sections
+
+
+def _cut(value: str) -> str:
+    more = len(value) - _LONGEST_VALUE
+    return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
+
+
+_METHOD_WORDS = (
+    "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
+    "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
+    "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
+    "whatever the number of ranks (as in nccl-tests).",
+)
+
+
+def _method_rows(run: Run) -> list[tuple[str, str]]:
+    journal = run.journal
+    header, settings = journal.header, journal.header.settings
+    rows = [
+        ("command", plain(" ".join(header.command))),
+        ("started", plain(header.started_at)),
+        ("in words", method_of(header)),
+    ]
+    if header.imported is None:
+        rows += [
+            ("timing", plain(settings.timing)),
+            ("across ranks", plain(settings.across_ranks)),
+            (
+                "precision",
+                f"±{settings.precision * 100:.3g} % of the median, "
+                f"at most {settings.max_time_s:g} s",
+            ),
+            ("seed", str(settings.seed)),
+        ]
+    rows.append(("run", plain(header.run_id)))
+    if header.launcher:
+        rows.append(("started by", plain(header.launcher)))
+    if journal.footer is not None:
+        rows.append(
+            ("took", f"{journal.footer.duration_s:.1f} s, exit code {journal.footer.exit_code}")
+        )
+    return rows
