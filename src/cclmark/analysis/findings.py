@@ -48,11 +48,13 @@ def settled(results: Sequence[CaseResult]) -> list[CaseResult]:
 def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
     """One entry per operation, library and number of ranks, in the order of the run."""
     entries = []
+    by_key: dict[tuple[str, str, int], list[CaseResult]] = {}
+    for one in settled(results):
+        by_key.setdefault(_key(one), []).append(one)
     keys = dict.fromkeys(_key(one) for one in results)
     libraries, counts = ({key[part] for key in keys} for part in (1, 2))
-    chosen = settled(results)
     for key in keys:
-        own = measured([one for one in chosen if _key(one) == key])
+        own = measured(by_key.get(key, []))
         if not own:
             continue
         peak = max(own, key=lambda pair: pair[1].busbw_bytes_per_s)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from cclmark.analysis.copy_references import nearest_transfer
 from cclmark.analysis.reference_match import Match
 from cclmark.analysis.references import References, kinds_of
+from cclmark.plan.cases import Case
 from cclmark.report.text import plain
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
@@ -14,6 +15,7 @@ from cclmark.results.schema import CaseResult, Header, TransferResult
 # Within these shares of a reference a figure counts as normal.
 NORMAL_FROM = 0.9
 NORMAL_TO = 1.1
+_MOST_KEPT = 20_000  # cases
 _MOST_SHARE = 9.99  # more says nothing but that the two are no match
 
 # Gives the references of devices of some kinds, and may give others too.
@@ -38,12 +40,20 @@ class ReferenceNotes:
         self._references: References | None = None
         self._copies: Sequence[Reference] = ()
         self._marks: dict[str, str] = {}
+        self._found: dict[tuple[Case, float, float], Match | None] = {}
 
     def match(self, result: CaseResult, header: Header) -> Match | None:
         """The reference for a case; None without figures or without a fair reference."""
-        if result.summary is None or result.status != "ok":
+        summary = result.summary
+        if summary is None or result.status != "ok":
             return None
-        return self._of(header).nearest(result.case, result.summary)
+        # A page asks for each case several times; a night's run must not fill the memory.
+        key = result.case, summary.time_s, summary.busbw_bytes_per_s
+        if key not in self._found:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            self._found[key] = self._of(header).nearest(result.case, summary)
+        return self._found[key]
 
     def match_transfer(self, result: TransferResult, header: Header) -> Match | None:
         """The same for a copy."""
