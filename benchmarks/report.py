@@ -48,7 +48,9 @@ def open_page(path: Path) -> tuple[float, float]:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_context(viewport={"width": 1280, "height": 1600}).new_page()
-        page.goto(path.as_uri())
+        page.goto(path.as_uri(), wait_until="commit")
+        page.wait_for_selector("figure[data-chart]", state="attached")
+        page.evaluate("document.querySelector('figure[data-chart]').scrollIntoView()")
         page.wait_for_selector("figure[data-drawn=yes]", timeout=60_000)
         marks = page.evaluate(
             "Object.fromEntries(performance.getEntriesByType('mark').reverse()"
