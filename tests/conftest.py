@@ -24,6 +24,8 @@ import pytest
 import postgres as postgres_room
 from serving import Served
 
+pytest_plugins = ("browsing",)
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = [sys.executable, "-m", "cclmark"]
 _TAG = "TAG_OF_CCLMARK_TEST"
