@@ -48,7 +48,8 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=_peaks(runs),
         made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
-        "rank unless the method says otherwise; GB/s are 10⁹ bytes per second.",
+        "rank unless the method says otherwise, those of imported runs what their tool printed; "
+        "GB/s are 10⁹ bytes per second.",
     )
 
 
