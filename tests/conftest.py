@@ -296,7 +296,7 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
         run.process.communicate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def serve(tag: str) -> Iterator[Callable[..., Served]]:
     """Starts ``cclmark serve`` on a free port, and returns when it has said where it is."""
     running: list[subprocess.Popen[bytes]] = []

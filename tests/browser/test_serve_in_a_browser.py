@@ -9,7 +9,7 @@ from cclmark.results.history.store import History
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def address(serve, tmp_path_factory):
     """Of a server with four runs."""
     pytest.importorskip("uvicorn")
