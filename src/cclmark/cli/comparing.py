@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.analysis.compare import Compared, Side
-from cclmark.cli.atomic import refuse_to_lose, tell_written
-from cclmark.cli.output import Output
+from cclmark.cli.atomic import refuse_to_lose
+from cclmark.cli.output import Output, print_out
 from cclmark.cli.percent import percent_of
-from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.report.comparison import (
     Comparison,
     comparison_json,
@@ -37,16 +37,13 @@ def compare_journals(
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     first = _side(before)
     comparisons = [comparison_of(first, _side(text)) for text in after]
-    written = Output(output)
-    if format == "html" and written.is_terminal:
-        raise UsageError("--format html is a page: say where to with -O FILE.html")
-    try:
-        written.write(_printed(comparisons, format, colours=written.takes_colours))
-    finally:
-        written.close()
-    if written.failure:
-        raise OutputError(written.failure)
-    tell_written(output)
+
+    def text(to: Output) -> Sequence[str]:
+        if format == "html" and to.is_terminal:
+            raise UsageError("--format html is a page: say where to with -O FILE.html")
+        return [_printed(comparisons, format, colours=to.takes_colours)]
+
+    print_out(output, text)
     return EXIT_OK if allowed is None else _verdict(comparisons, allowed)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.cli.output import Output
+from cclmark.cli.output import Output, print_out
 from cclmark.cli.referencing import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
@@ -37,15 +37,7 @@ def write_all(
     Raises UsageError, OutputError.
     """
     refuse_to_lose(path, [history.path] if history is not None and history.path else [])
-    output = Output(path)
-    try:
-        for text in text_for(output):
-            output.write(text)
-    finally:
-        output.close()
-    if output.failure:
-        raise OutputError(output.failure)
-    tell_written(path)
+    print_out(path, text_for)
 
 
 def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:

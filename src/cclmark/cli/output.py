@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.cli.atomic import STANDARD_OUTPUT
+from cclmark.cli.atomic import STANDARD_OUTPUT, tell_written
 from cclmark.errors import OutputError, UsageError
 
 
@@ -91,6 +92,22 @@ class Output:
                 self.failure = f"cannot write {self._path}: {error.strerror}"
         elif self._made:
             self._path.unlink(missing_ok=True)
+
+
+def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) -> None:
+    """Prints what ``text_for`` gives to ``path``; to standard output for none and ``-``.
+
+    Says on standard error which file was written. Raises UsageError, OutputError.
+    """
+    output = Output(path)
+    try:
+        for text in text_for(output):
+            output.write(text)
+    finally:
+        output.close()
+    if output.failure:
+        raise OutputError(output.failure)
+    tell_written(path)
 
 
 def say(text: str) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cclmark.analysis.reference_checks import below, check_results
 from cclmark.analysis.references import kinds_of
-from cclmark.cli.atomic import refuse_to_lose, tell_written
-from cclmark.cli.output import Output
+from cclmark.cli.atomic import refuse_to_lose
+from cclmark.cli.output import print_out
 from cclmark.cli.percent import percent_of
-from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError, UsageError
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.plan.sizes import parse_size
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.reference_check import (
@@ -61,14 +61,7 @@ def check_journal(
             "references add makes a journal of a machine that you trust a reference"
         )
     check = Check(journal, found, notes, least_share)
-    written = Output(output)
-    try:
-        written.write(_printed(check, format, colours=written.takes_colours))
-    finally:
-        written.close()
-    if written.failure:
-        raise OutputError(written.failure)
-    tell_written(output)
+    print_out(output, lambda to: [_printed(check, format, colours=to.takes_colours)])
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
-from cclmark.cli.atomic import tell_written
-from cclmark.cli.output import Output, say
-from cclmark.errors import EXIT_OK, OutputError, UsageError
+from cclmark.cli.output import print_out, say
+from cclmark.errors import EXIT_OK, UsageError
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.thresholds import meant
@@ -75,14 +74,7 @@ def list_references(
         found = _chosen("--operation", operation, found, lambda one: [one.operation])
     if source is not None:
         found = _chosen("--source", source, found, lambda one: [one.source.name])
-    written = Output(output)
-    try:
-        written.write(_printed(found, format, asked=asked, colours=written.takes_colours))
-    finally:
-        written.close()
-    if written.failure:
-        raise OutputError(written.failure)
-    tell_written(output)
+    print_out(output, lambda to: [_printed(found, format, asked=asked, colours=to.takes_colours)])
     return EXIT_OK
 
 
