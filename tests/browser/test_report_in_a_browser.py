@@ -159,7 +159,7 @@ def test_hundreds_of_devices_and_a_chart_that_cannot_be_drawn(seen, tmp_path):
     names = [f"DEV{number}" for number in range(400)]
     cells = [[float(row + column) for column in range(400)] for row in range(400)]
     empty = [[""] * 400] * 400
-    large = Heat("large", "Large", "", "", "", "GB/s", names, names, cells, empty, empty)
+    large = Heat("large", "Large", "", "", "GB/s", names, names, cells, empty, empty)
     three, some = names[:3], [[1.0, 2.0, None]] * 3
     broken = Heat(
         "broken", "Broken", "", "", "", "GB/s", three, three, some, [[""] * 3], [[""] * 3] * 3

@@ -11,7 +11,7 @@ import click
 
 from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.cli.output import Output, print_out
-from cclmark.cli.referencing import usual_references
+from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.report.history import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.paint import ansi, unpainted

@@ -12,7 +12,7 @@ from cclmark.cli.joining import joined
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
-from cclmark.cli.referencing import usual_references
+from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
@@ -38,7 +38,6 @@ from cclmark.report.paint import ansi, unpainted
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
-from cclmark.results.references import load_references
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
@@ -461,6 +460,8 @@ def _reference_notes(flags: Flags) -> ReferenceNotes:
             f"--references goes with --format table and markdown, not with {flags.format}: cclmark "
             "references check JOURNAL has csv and json"
         )
+    from cclmark.results.references import load_references
+
     references = load_references()
     return ReferenceNotes(lambda kinds: references)
 

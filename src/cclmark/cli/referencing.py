@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
@@ -31,23 +31,10 @@ from cclmark.results.references import (
     REFERENCES_VARIABLE,
     data_directory,
     load_references,
-    shipped_references,
 )
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
-
-
-def usual_references(kinds: Collection[str]) -> list[Reference]:
-    """Those of devices of these kinds; where the user's cannot be read, the others, which is said.
-
-    For commands that nobody asked for references: a broken file must not take their result.
-    """
-    try:
-        return load_references(kinds=kinds)
-    except UsageError as error:
-        print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
-        return shipped_references(kinds)
 
 
 def list_references(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
-from cclmark.cli.referencing import usual_references
+from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run

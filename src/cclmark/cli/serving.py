@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from cclmark.cli.output import say
-from cclmark.cli.referencing import usual_references
+from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.report.text import plain
 from cclmark.results.history.database import default_path

@@ -9,8 +9,8 @@ from cclmark.cli.joining import first_of, pick_devices
 from cclmark.cli.measuring import check_limits, size_of
 from cclmark.cli.output import Output
 from cclmark.cli.recording import record
-from cclmark.cli.referencing import usual_references
 from cclmark.cli.transfer_options import PcclFlags, TransferFlags
+from cclmark.cli.usual_references import usual_references
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement

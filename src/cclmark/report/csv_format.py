@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from cclmark.plan.cases import Case
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Footer, Header, Summary
 
@@ -69,11 +70,17 @@ class CsvExporter:
 
 def case_cells(result: CaseResult) -> list[Cell]:
     """A cell for each of COLUMNS."""
-    return [*_case_cells(result), *_figure_cells(result.summary), *_other_cells(result)]
+    return [
+        *what_cells(result.case),
+        result.status,
+        result.reason,
+        *_figure_cells(result.summary),
+        *_other_cells(result),
+    ]
 
 
-def _case_cells(result: CaseResult) -> list[Cell]:
-    case = result.case
+def what_cells(case: Case) -> list[Cell]:
+    """What was measured: the columns of a case from its operation to its count."""
     return [
         case.operation,
         case.ccl,
@@ -84,8 +91,6 @@ def _case_cells(result: CaseResult) -> list[Cell]:
         case.placement,
         case.size_bytes,
         case.count,
-        result.status,
-        result.reason,
     ]
 
 

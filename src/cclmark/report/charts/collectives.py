@@ -269,7 +269,6 @@ class _Draft:
             key=f"{self._group.key}-ranks",
             title=f"{self._title}: ranks",
             says=f"Each rank's own time in {self._title} against the median of the ranks. {says}",
-            row_title="",
             column_title="" if self._group.operation == "barrier" else "message size",
             unit="%",
             rows=[name for name, _ in rows],

@@ -94,7 +94,6 @@ class Heat(Chart):
     ``least_span``: of the scale, so that values that hardly differ do not look as if they did.
     """
 
-    row_title: str
     column_title: str
     unit: str
     rows: Sequence[str]

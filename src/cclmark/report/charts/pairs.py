@@ -85,7 +85,6 @@ def _pair_heat(
         key=key_of(f"pairs {name} {matrix.figure} {format_size(matrix.point.size_bytes)}", keys),
         title=title,
         says=f"{title}. {extremes(values, unit, devices, devices)}",
-        row_title="",
         column_title="",
         unit=unit,
         rows=devices,

@@ -85,7 +85,6 @@ def _transfer_heat(
         key=key,
         title=title,
         says=f"{title}. {extremes(values, matrix.unit, rows, columns)}",
-        row_title="",
         column_title="",
         unit=matrix.unit,
         rows=rows,

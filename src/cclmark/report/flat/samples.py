@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.report.csv_format import Cell
+from cclmark.report.csv_format import Cell, what_cells
 from cclmark.report.flat.cases import device_labels, pair_cells
 from cclmark.report.flat.table import RUN_COLUMNS, Row, Table, columns, run_cells
 from cclmark.results.journal import Journal
@@ -53,15 +53,7 @@ def _case_samples(result: CaseResult, names: Sequence[str]) -> Iterator[list[Cel
     lead: list[Cell] = [
         result.index,
         result.cycle,
-        case.operation,
-        case.ccl,
-        case.ranks,
-        case.dtype,
-        case.reduction,
-        case.root,
-        case.placement,
-        case.size_bytes,
-        case.count,
+        *what_cells(case),
         *pair_cells(result, names),
     ]
     clocks: tuple[Sequence[Sequence[float | None]], ...]
