@@ -48,6 +48,7 @@ class Parsed(HTMLParser):
     def __init__(self, html):
         super().__init__(convert_charrefs=True)
         self.tags = Counter()
+        self.ids = Counter()
         self.handlers = []
         self.addresses = []
         self.scripts = []
@@ -60,6 +61,8 @@ class Parsed(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags[tag] += 1
         attributes = dict(attrs)
+        if "id" in attributes:
+            self.ids[attributes["id"]] += 1
         self.handlers += [name for name in attributes if name.startswith("on") or name == "style"]
         self.addresses += [attributes[name] for name in ("href", "src") if name in attributes]
         if attributes.get("http-equiv") == "Content-Security-Policy":
@@ -217,6 +220,17 @@ def test_all_that_there_is_to_know_of_the_machine_is_there():
     text = " ".join(Parsed(render_journal(COPIES)).texts)
     for known in ("NVIDIA H200", "580.159.04", "18 × NVLink 4", "NCCL_NVLS_ENABLE", "cclmark p2p"):
         assert known in text
+
+
+def test_runs_of_other_types_share_the_barrier_and_no_place_has_two_names():
+    journal = read_journal(RESULTS / "report" / "collectives.jsonl")
+    others = [
+        replace(result, case=replace(result.case, dtype="float16")) for result in journal.results
+    ]
+    runs = [Run("a", journal), Run("b", Journal(journal.header, others))]
+    page = page_of(runs)
+    assert [section.key for section in page.sections].count("barrier") == 1
+    assert set(Parsed(render(page)).ids.values()) == {1}
 
 
 def test_a_comparison_is_a_page_too():

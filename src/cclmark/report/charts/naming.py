@@ -27,6 +27,7 @@ class Run:
 class Group:
     """What one pair of axes can hold: the results of one operation, type, reduction and root.
 
+    ``dtype``: "" of a barrier, which moves nothing of any type.
     ``curves``: the results of each by size, in the order of the runs.
     """
 
@@ -39,8 +40,8 @@ class Group:
     @property
     def key(self) -> str:
         """For names of files."""
-        words = [self.operation, self.dtype if self.operation != "barrier" else ""]
-        words += [self.reduction or "", "" if self.root is None else f"root{self.root}"]
+        words = [self.operation, self.dtype, self.reduction or ""]
+        words.append("" if self.root is None else f"root{self.root}")
         return "-".join(filter(None, words))
 
 
@@ -51,7 +52,8 @@ def groups_of(runs: Sequence[Run]) -> list[Group]:
         for result in run.journal.results:
             case = result.case
             if case.pair is None:
-                key = case.operation, case.dtype, case.reduction, case.root
+                dtype = case.dtype if case.operation != "barrier" else ""
+                key = case.operation, dtype, case.reduction, case.root
                 curves = found.setdefault(key, Group(*key, {})).curves
                 curve = curves.setdefault((number, case.ccl, case.ranks, case.in_place), {})
                 curve.setdefault(case.size_bytes, []).append(result)
