@@ -213,7 +213,7 @@ class Planner {
       };
     }
     // Also where nobody reads it, as in an island with more ranks than the others have: the slot is
-    // where this rank adds to. The next step comes when this one's streams are joined.
+    // where this rank adds to.
     step.publishes = step.reduces = true;
     step.bytes = bytes;
     everybody_publishes(step);
