@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from statistics import median, stdev
 
-from cclmark.analysis.compare import RUN_NOISE_S, RUN_NOISE_SHARE, Side, compare
+from cclmark.analysis.compare import Side, compare
+from cclmark.analysis.run_noise import run_noise
+from cclmark.plan.cases import Case
 from cclmark.results.journal import Journal, read_journal
 
 MOST_PAIRS = 300
@@ -48,17 +50,18 @@ def main() -> None:
     for each in range(1, len(runs) // 2 + 1):
         wrong, cases = false_alarms(runs, each)
         print(f"{each} of each: {wrong} of {cases} called different, {wrong / cases:.2%}")
-    times: dict[str, list[float]] = {}
+    timing = runs[0].header.settings.timing
+    times: dict[Case, list[float]] = {}
     for run in runs:
         for result in run.results:
             if result.summary is not None:
-                times.setdefault(result.case.describe(), []).append(result.summary.time_s)
-    for what, each_s in times.items():
+                times.setdefault(result.case, []).append(result.summary.time_s)
+    for case, each_s in times.items():
         middle_s = median(each_s)
-        assumed_s = math.hypot(RUN_NOISE_S, RUN_NOISE_SHARE * middle_s)
+        assumed = math.sqrt(run_noise(case, timing).variance(middle_s))
         print(
-            f"{what:>45}: {middle_s * 1e6:9.2f} us, from run to run {stdev(each_s) * 1e6:6.3f} us, "
-            f"assumed {assumed_s * 1e6:6.3f} us"
+            f"{case.describe():>45}: {middle_s * 1e6:9.2f} us, from run to run "
+            f"{stdev(each_s) / middle_s:6.2%}, assumed {assumed:6.2%}"
         )
 
 

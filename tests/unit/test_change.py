@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS, changes, student_tails
+from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS, student_tails
+from cclmark.analysis.change import changes as changes_with
+from cclmark.analysis.run_noise import RunNoise
 
 LARGE_S = 600e-6  # where a share of the time is what differs from run to run
 SMALL_S = 9e-6  # where a launch is
+NOISE = RunNoise(0.006, launch_share=0.2, launches_up_to_s=16e-6)
 SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
+
+
+def changes(all_series):
+    return changes_with(all_series, [NOISE] * len(all_series))
 
 
 def series(draw, runs, noise, *, base_s=LARGE_S, levels=()):
@@ -116,6 +123,40 @@ def test_one_run_that_stands_out_is_no_change():
         points = series(draw, 12, normal(0.003))
         points[place] = (points[place][0] * 3, SAMPLES**2)
         assert changes([points]) == [[]]
+
+
+@pytest.mark.parametrize("ratio", [1.05, 1.2])
+@pytest.mark.parametrize("places", [(3,), (15,), (14, 15), (2, 17), (19,), (9,), (10,)])
+@pytest.mark.parametrize("outlier", [1.7, 5, 0.5])
+def test_runs_that_stand_out_hide_no_change_and_do_not_count_in_it(ratio, places, outlier):
+    draw = random.Random(9)
+    points = series(draw, 20, normal(0.003), levels=[(10, ratio)])
+    for place in places:
+        points[place] = (points[place][0] * outlier, SAMPLES**2)
+    ((told,),) = changes([points])
+    first = 11 if places == (10,) else 10
+    assert (told.place, told.last) == (first, 8 if places == (9,) else 9)
+    assert told.ratio == pytest.approx(ratio, rel=0.005)
+    assert told.low <= ratio * 1.003
+    assert told.high >= ratio * 0.997
+    assert told.after_s / told.before_s == pytest.approx(told.ratio)
+
+
+def test_what_was_taken_back_stays_so_with_a_run_that_stands_out():
+    draw = random.Random(10)
+    points = series(draw, 26, normal(0.003), levels=[(6, 1.05), (10, 1.0)])
+    points[18] = (points[18][0] * 2.2, SAMPLES**2)
+    (told,) = changes([points])
+    assert [(one.place, one.ratio > 1) for one in told] == [(6, True), (10, False)]
+
+
+def test_of_processors_a_level_takes_more_runs():
+    """Nobody knows what they differ by: three alike and three others may be luck."""
+    draw = random.Random(11)
+    few = series(draw, 8, normal(0.003), levels=[(4, 1.3)])
+    many = series(draw, 12, normal(0.003), levels=[(6, 1.3)])
+    found = changes_with([few, many], [None, None])
+    assert [len(one) for one in found] == [0, 1]
 
 
 def test_many_series_share_the_bound():

@@ -1,5 +1,6 @@
 """Which differences between runs are called differences, and which are noise."""
 
+import itertools
 import math
 import random
 from pathlib import Path
@@ -10,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.compare import (
-    RUN_NOISE_S,
     Side,
     bands,
     compare,
     ratio_interval,
     student_975,
 )
+from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, run_noise
 from cclmark.analysis.statistics import median_half_width
-from cclmark.report.comparison import Comparison, comparison_lines
+from cclmark.report.comparison import Comparison, noise_said
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+NOISE = RunNoise(0.006, launch_share=0.2, launches_up_to_s=16e-6)
 TIMES = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-9, 1e-2)), min_size=1, max_size=6)
 
 
@@ -53,8 +55,8 @@ def test_there_is_no_t_without_freedom():
 
 @given(TIMES, TIMES)
 def test_the_other_way_round_everything_is_inverted(before, after):
-    ratio, low, high, assumed = ratio_interval(before, after)
-    inverse, least, most, same = ratio_interval(after, before)
+    ratio, low, high, assumed = ratio_interval(before, after, (NOISE, NOISE))
+    inverse, least, most, same = ratio_interval(after, before, (NOISE, NOISE))
     assert low <= ratio <= high
     assert inverse == pytest.approx(1 / ratio)
     # Where the reach leaves the numbers there are, both ends are 0 or inf.
@@ -88,29 +90,30 @@ def test_the_ratio_is_that_of_the_times_beside_it():
         assert one.before_s == pytest.approx((10 * 11 * 20) ** (1 / 3) * 1e-6)
 
 
-def test_what_is_shorter_than_the_assumed_noise_is_not_judged():
-    journal = read_journal(RUNS / "default-1.jsonl")
-    found = compare(*(Side("x", times_of(journal, time_s)) for time_s in (0.122e-6, 0.5e-6)))
-    for one in found:
-        assert one.reason == "too short to tell from fewer than 3 runs of each"
-        assert (one.low, one.high, one.judged) == (None, None, False)
-    three = compare(
-        Side("a", times_of(journal, 0.122e-6, 0.121e-6, 0.123e-6)),
-        Side("b", times_of(journal, 0.5e-6, 0.51e-6, 0.52e-6)),
-    )
-    assert verdicts(three) == {"slower"}
-
-
-def test_the_noise_of_host_devices_is_not_known():
-    journal = read_journal(RUNS / "default-1.jsonl")
+def on_processors(journal):
     devices = [
         msgspec.structs.replace(one, runtime="host", name="Xeon") for one in journal.header.devices
     ]
-    host = type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
-    for run, said in ((journal, False), (host, True)):
-        one = Side("x", [run])
-        text = "\n".join(comparison_lines(Comparison(one, one, [], compare(one, one))))
-        assert ("nobody measured it of host devices" in text) == said
+    return type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
+
+
+def test_processors_are_judged_by_three_runs_of_each_alone():
+    """Nobody knows what they differ by from run to run."""
+    journal = on_processors(read_journal(RUNS / "default-1.jsonl"))
+    slow = [20e-6, 20.2e-6, 19.8e-6]
+    for number in (1, 2):
+        found = compare(
+            Side("a", times_of(journal, *[10e-6] * number)),
+            Side("b", times_of(journal, *slow[:number])),
+        )
+        assert {one.reason for one in found} == {
+            "processors differ from run to run: 3 runs of each would tell"
+        }
+        assert not any(one.judged for one in found)
+    three = compare(
+        Side("a", times_of(journal, 10e-6, 10.1e-6, 9.9e-6)), Side("b", times_of(journal, *slow))
+    )
+    assert verdicts(three) == {"slower"}
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 8])
@@ -128,7 +131,9 @@ def test_repeated_runs_are_rarely_called_different(runs):
     alarms = 0
     for _ in range(trials):
         _, low, high, _ = ratio_interval(
-            [a_run() for _ in range(runs)], [a_run() for _ in range(runs)]
+            [a_run() for _ in range(runs)],
+            [a_run() for _ in range(runs)],
+            (RunNoise(0.03), RunNoise(0.03)),
         )
         alarms += low > 1 or high < 1
     # 5 % and three standard deviations of such a count.
@@ -141,25 +146,42 @@ def test_a_real_difference_is_found_with_five_runs_and_not_with_one():
     def a_run(scale):
         return 10e-6 * scale * math.exp(draw.gauss(0, 0.02)), 1e-5
 
-    one = ratio_interval([a_run(1)], [a_run(1.12)])
+    one = ratio_interval([a_run(1)], [a_run(1.12)], (NOISE, NOISE))
     assert one[1] < 1 < one[2]
     five = ratio_interval([a_run(1) for _ in range(5)], [a_run(1.12) for _ in range(5)])
     assert five[1] > 1
 
 
 def test_without_an_interval_of_either_nothing_is_said():
-    assert ratio_interval([(1e-5, None)], [(1e-5, 1e-6)]) is None
+    assert ratio_interval([(1e-5, None)], [(1e-5, 1e-6)], (NOISE, NOISE)) is None
+    assert ratio_interval([(1e-5, 1e-6)], [(1e-5, 1e-6)], (NOISE, None)) is None
     # Enough runs tell without it.
     assert ratio_interval([(1e-5, None)] * 3, [(2e-5, None)] * 3)[1] > 1
 
 
-def test_little_time_is_surer_to_be_noise():
+def test_times_that_launches_set_are_surer_to_be_noise():
     short, long = (
-        ratio_interval([(time_s, 1e-8)], [(1.05 * time_s, 1e-8)])
-        for time_s in (4 * RUN_NOISE_S, 4000 * RUN_NOISE_S)
+        ratio_interval([(time_s, 1e-8)], [(1.1 * time_s, 1e-8)], (NOISE, NOISE))
+        for time_s in (LAUNCHES_UP_TO_S / 2, 40 * LAUNCHES_UP_TO_S)
     )
     assert short[1] < 1 < short[2]
     assert long[1] > 1
+
+
+def test_the_noise_of_what_is_timed_one_by_one_and_of_torch_is_its_own():
+    (case,) = {one.case for one in read_journal(RUNS / "default-1.jsonl").results[:1]}
+    of_torch = msgspec.structs.replace(case, ccl="torch:nccl")
+    exchange = msgspec.structs.replace(case, operation="alltoall")
+
+    def deviation(thing, timing, time_s):
+        return math.sqrt(run_noise(thing, timing).variance(time_s))
+
+    assert deviation(case, "throughput", 10e-6) == pytest.approx(0.2)
+    assert deviation(case, "throughput", 40e-6) == pytest.approx(0.006)
+    assert deviation(of_torch, "throughput", 40e-6) == pytest.approx(0.2)
+    assert deviation(exchange, "throughput", 40e-6) == pytest.approx(0.025)
+    assert deviation(case, "blocking", 20e-6) == pytest.approx(math.hypot(0.05, 0.02))
+    assert deviation(of_torch, "blocking", 50e-6) == pytest.approx(math.hypot(0.1, 0.02))
 
 
 class TestRunsOfFourGpus:
@@ -181,11 +203,54 @@ class TestRunsOfFourGpus:
     def test_a_setting_that_costs_is_found_where_it_does(self):
         found = compare(default(1), side("ctas8"))
         slower = {one.size_bytes for one in found if one.verdict == "slower"}
-        assert slower == {1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 27}
+        assert slower == {1 << 21, 1 << 23, 1 << 25, 1 << 27}
         assert verdicts(found) == {"slower", "no difference"}
         large = next(band for band in bands(found) if band.name == "above 1 MiB")
         assert large.ratio == pytest.approx(1.83, abs=0.01)
         assert large.count == 8
+
+
+class TestRunsOfAllOperations:
+    """Every operation, again and again, in two sessions: a- in one, b- in the other."""
+
+    @staticmethod
+    def runs(*names):
+        return Side(
+            names[0], [read_journal(RUNS / "collectives" / f"{name}.jsonl") for name in names]
+        )
+
+    @pytest.mark.parametrize(
+        "sides",
+        [
+            [("b-1", "b-2"), ("b-3", "b-4")],
+            [("a-1", "b-1"), ("a-2", "b-2")],
+            [("a-1", "b-1", "a-3"), ("b-2", "a-2", "b-3")],
+        ],
+    )
+    def test_repeated_runs_are_rarely_called_different(self, sides):
+        found = compare(*(self.runs(*side) for side in sides))
+        assert len(found) == 169
+        assert sum(one.verdict != "no difference" for one in found) <= 0.08 * 169
+
+    def test_all_pairs_of_runs_together_stay_below_one_in_twenty(self):
+        """Not each pair: cases of a run share its luck."""
+        names = [*(f"a-{i}" for i in range(1, 6)), *(f"b-{i}" for i in range(1, 7))]
+        sides = [self.runs(name) for name in names]
+        found = [
+            one.verdict
+            for first, second in itertools.combinations(sides, 2)
+            for one in compare(first, second)
+        ]
+        assert sum(verdict != "no difference" for verdict in found) / len(found) < 0.05
+
+    def test_runs_that_did_not_take_turns_are_told(self):
+        apart = [self.runs("a-1", "a-2", "a-3"), self.runs("b-1", "b-2", "b-3")]
+        turns = [self.runs("a-1", "b-1", "a-3"), self.runs("a-2", "b-2", "b-3")]
+        one = [self.runs("a-1"), self.runs("b-1")]
+        for sides, said in ((apart, "did not take turns"), (turns, ""), (one, "assumed: 20%")):
+            text = noise_said(Comparison(*sides, [], compare(*sides)))
+            assert said in text
+            assert bool(text) == bool(said)
 
 
 def changed(journal, change):

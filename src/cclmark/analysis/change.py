@@ -1,8 +1,9 @@
 """Change points: from which run on is a case slower or faster than it was?
 
 A series has a point for each run, from the oldest on. All is done in logarithms, for which slower
-and faster by half are alike, and with the noise from run to run that analysis.compare knows. The
-method and its sources are in docs/methodology.md; tests measure its false alarms and its power.
+and faster by half are alike, and with the noise from run to run that analysis.run_noise knows. Runs
+that stand out by themselves are left out first. The method and its sources are in
+docs/methodology.md; tests measure its false alarms and its power.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import mul
 
-from cclmark.analysis.compare import LEAST_RUNS, ratio_interval, run_noise_variance
+from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
+from cclmark.analysis.run_noise import RunNoise
+from cclmark.analysis.statistics import median
 
 FALSE_SHARE = 0.01  # of the changes told, how many may be none
 LEAST_STEP = 0.01  # what is less is not told: who looks often enough finds a hundredth of a percent
@@ -27,6 +30,13 @@ _SHORTEST_WINDOW = 8
 _MOST_PARTS = 16
 _PROMISING_T = 3.0  # no t below is as unlikely as FALSE_SHARE with LEAST_POINTS or more
 
+# A run stands out by itself where it is so many standard deviations from the median of the five
+# runs round it: of runs in a row that are unlike the others, one or two do, and three are a level.
+_STANDS_OUT = 5.0
+_NEIGHBOURS = 5
+_FEW, _FEW_SHARE = 2, 0.1
+_LEAST_DEVIATION = 1e-3  # of runs that are all but the same
+_MEDIAN_STEP = 0.6745 * math.sqrt(2)  # the median of steps between normal values, in deviations
 
 # A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
 Point = tuple[float, float | None]
@@ -34,27 +44,39 @@ Point = tuple[float, float | None]
 
 @dataclass(frozen=True)
 class Change:
-    """The point at ``place`` is the first of a new level.
+    """The point at ``place`` is the first of a new level, that at ``last`` the last of the old.
 
-    ``ratio`` is the new time over the old one, above 1 for slower, ``low`` and ``high`` the ends of
-    its 95 % interval. ``chance`` bounds how likely noise alone looks like that anywhere in the
-    series.
+    ``before_s`` and ``after_s`` are the times of the levels: geometric means, without runs that
+    stand out. ``ratio`` is the new time over the old one, above 1 for slower, ``low`` and ``high``
+    the ends of its 95 % interval. ``chance`` bounds how likely noise alone looks like that anywhere
+    in the series.
     """
 
     place: int
+    last: int
+    before_s: float
+    after_s: float
     ratio: float
     low: float
     high: float
     chance: float
 
 
-def changes(all_series: Sequence[Sequence[Point]]) -> list[list[Change]]:
+def changes(
+    all_series: Sequence[Sequence[Point]], noises: Sequence[RunNoise | None]
+) -> list[list[Change]]:
     """The changes of each series, in their order; none for fewer than LEAST_POINTS points.
+
+    ``noises``: what is assumed of each series as long as few runs tell; where it is None, as of
+    processors, a level takes _ENOUGH_RUNS runs.
 
     Of the series in which changes are told, FALSE_SHARE at most are expected to have none
     (Benjamini and Hochberg, 1995).
     """
-    prepared = [_Series(points) if len(points) >= LEAST_POINTS else None for points in all_series]
+    prepared = [
+        _Series(points, noise) if len(points) >= LEAST_POINTS else None
+        for points, noise in zip(all_series, noises, strict=True)
+    ]
     best = [one.best(0, one.length) if one is not None else _NO_SPLIT for one in prepared]
     tested = sum(one is not None for one in prepared)
     allowed = _allowed([split.chance for split in best], tested)
@@ -89,12 +111,20 @@ _NO_SPLIT = _Split(0, 1.0)
 
 
 class _Series:
-    """A series with what every split of every part of it needs."""
+    """A series, without what stands out by itself, with what every split of every part needs.
 
-    def __init__(self, points: Sequence[Point]) -> None:
+    ``places``: where its points were before.
+    """
+
+    def __init__(self, points: Sequence[Point], noise: RunNoise | None) -> None:
+        logs = [math.log(time_s) for time_s, _ in points]
+        alone = _alone(logs)
+        self.places = [at for at in range(len(points)) if at not in alone]
+        points = [points[at] for at in self.places]
+        logs = [logs[at] for at in self.places]
         self.points = points
         self.length = len(points)
-        logs = [math.log(time_s) for time_s, _ in points]
+        self._noise = noise
         # Far from 0 the differences of sums of squares would be all rounding.
         self._middle = middle = logs[self.length // 2]
         logs = [log - middle for log in logs]
@@ -108,8 +138,10 @@ class _Series:
         Of all windows of ``_windows``: a change that was taken back shows in none that holds both.
         The chance is the sum over all splits that were looked at (Bonferroni).
         """
-        windows, looks = _windows(end - first)
         best = _NO_SPLIT
+        if end - first < LEAST_POINTS:
+            return best
+        windows, looks = _windows(end - first)
         for start, length in windows:
             split = self._of_window(first + start, length, looks)
             if split.chance < best.chance:
@@ -139,9 +171,33 @@ class _Series:
         size = LEAST_RUNS + roots.index(root)
         chance = student_tails(math.sqrt(most / variance), freedom)
         if min(size, length - size) < _ENOUGH_RUNS:
-            noise = samples + run_noise_variance(math.exp(self._middle + mean))
+            if self._noise is None:
+                return _NO_SPLIT
+            noise = samples + self._noise.variance(math.exp(self._middle + mean))
             chance = max(chance, math.erfc(math.sqrt(most / noise / 2)))
         return _Split(first + size, min(1.0, looks * chance))
+
+
+def _alone(logs: Sequence[float]) -> set[int]:
+    """Which of a series stand out by themselves (a filter by medians, as Hampel's).
+
+    How much runs differ is taken from one run to the next, by the median: neither a step nor what
+    stands out counts there. None, where they are many: then runs are like that, as those whose
+    launches have one of two levels.
+    """
+    steps = [abs(after - before) for before, after in pairwise(logs)]
+    deviation = max(median(steps) / _MEDIAN_STEP, _LEAST_DEVIATION)
+    far = _STANDS_OUT * deviation
+    # What differs from the run before by less than that stands out only with it.
+    suspects = {at for step, at in zip(steps, range(len(steps)), strict=True) if step > far}
+    suspects = {near for at in suspects for near in range(at - 1, at + 3)}
+    found = set()
+    for at in suspects:
+        if 0 <= at < len(logs):
+            first = min(max(0, at - _NEIGHBOURS // 2), len(logs) - _NEIGHBOURS)
+            if abs(logs[at] - median(logs[first : first + _NEIGHBOURS])) > far:
+                found.add(at)
+    return found if len(found) <= max(_FEW, _FEW_SHARE * len(logs)) else set()
 
 
 @lru_cache(maxsize=1024)
@@ -186,23 +242,30 @@ def _levels(series: _Series, split: _Split, allowed: float) -> list[Change]:
     for before, place, after in zip(
         [0, *places], places, [*places[1:], series.length], strict=False
     ):
-        change = _change(series.points[before:place], series.points[place:after], place)
+        change = _change(series.points[before:place], series.points[place:after])
         if change is not None:
-            found.append(Change(place, *change, cuts[place]))
+            at, last = series.places[place], series.places[place - 1]
+            found.append(Change(at, last, *change, cuts[place]))
     return found
 
 
 def _change(
-    before: Sequence[Point], after: Sequence[Point], place: int
-) -> tuple[float, float, float] | None:
-    """The ratio of two levels and its interval; None where it is too small or may be none."""
+    before: Sequence[Point], after: Sequence[Point]
+) -> tuple[float, float, float, float, float] | None:
+    """The times of two levels, their ratio and its interval; None where it is too small or may be
+    none.
+    """
     interval = ratio_interval(before, after)
     if interval is None:
         return None
     ratio, low, high, _ = interval
     if low <= 1 <= high or abs(math.log(ratio)) < math.log1p(LEAST_STEP):
         return None
-    return ratio, low, high
+    before_s, after_s = (
+        math.exp(math.fsum(math.log(time_s) for time_s, _ in side) / len(side))
+        for side in (before, after)
+    )
+    return before_s, after_s, ratio, low, high
 
 
 def student_tails(t: float, freedom: int) -> float:

@@ -1,9 +1,8 @@
 """Two configurations beside each other: which differences are more than runs differ by anyway.
 
-Runs of one command differ by more than their samples do: a process keeps the level of launches that
-it began with, memory lies elsewhere. So the interval of a ratio holds what differs from run to run
-too: measured, where there are three runs of each, else assumed (``RUN_NOISE_S``,
-``RUN_NOISE_SHARE``).
+Runs of one command differ by more than their samples do (analysis/run_noise.py). So the interval of
+a ratio holds what differs from run to run too: measured, where there are three runs of each, else
+assumed.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from cclmark.analysis.run_noise import RunNoise, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
@@ -24,11 +24,6 @@ from cclmark.results.schema import CaseResult, TransferResult
 
 Verdict = Literal["faster", "slower", "no difference", "not comparable"]
 
-# Standard deviations of a case's median from run to run: of the time that a launch takes, and as a
-# share of the time. From eight runs of one command on 4 × H200, whose processors keep one of two
-# levels for a run (benchmarks/run_noise.py); seen there were at most 0.73 us and 0.3 %.
-RUN_NOISE_S = 0.75e-6
-RUN_NOISE_SHARE = 0.003
 LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
 
 _NORMAL_975 = 1.959964
@@ -120,9 +115,13 @@ def compare(before: Side, after: Side) -> list[Compared]:
 
 
 def bands(found: Sequence[Compared]) -> list[Band]:
-    """The mean ratio of each band of sizes that has any."""
+    """The mean ratio of each band of sizes that has any: of what could be judged, or, where nothing
+    could, as of imported figures, of all that has a ratio.
+    """
     result = []
     least = -1.0
+    if any(one.judged for one in found):
+        found = [one for one in found if one.judged]
     for most, name in _BANDS:
         logs = [
             math.log(one.ratio)
@@ -136,7 +135,9 @@ def bands(found: Sequence[Compared]) -> list[Band]:
 
 
 def ratio_interval(
-    before: Sequence[tuple[float, float | None]], after: Sequence[tuple[float, float | None]]
+    before: Sequence[tuple[float, float | None]],
+    after: Sequence[tuple[float, float | None]],
+    noise: tuple[RunNoise | None, RunNoise | None] = (None, None),
 ) -> tuple[float, float, float, bool] | None:
     """The ratio of the second times to the first and the ends of its 95 % interval.
 
@@ -159,8 +160,10 @@ def ratio_interval(
         if len(inner) < len(before) + len(after):
             return None
         error = 0.0
-        for side in (before, after):
-            runs = (run_noise_variance(time_s) + (variance or 0.0) for time_s, variance in side)
+        for side, own in zip((before, after), noise, strict=True):
+            if own is None:
+                return None
+            runs = (own.variance(time_s) + (variance or 0.0) for time_s, variance in side)
             error += math.fsum(runs) / len(side) ** 2
         reach = _NORMAL_975 * math.sqrt(error)
     else:
@@ -195,12 +198,6 @@ def student_975(freedom: int) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def run_noise_variance(time_s: float) -> float:
-    """The assumed variance of the logarithm of a median of ``time_s`` from run to run."""
-    share = RUN_NOISE_S / time_s
-    return share * share + RUN_NOISE_SHARE**2
-
-
 @dataclass(frozen=True)
 class _Found:
     """What the runs of a side say of a thing: figures, or why there are none."""
@@ -208,6 +205,7 @@ class _Found:
     thing: Case | Transfer | None = None
     measured: tuple[_Measured, ...] = ()
     problem: str = ""
+    noise: RunNoise | None = None
 
 
 _NOTHING = _Found()
@@ -224,12 +222,14 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
     found: dict[Case | Transfer, _Found] = {}
     for run in side.runs:
         for key, results in _by_key(run, alike=alike).items():
-            known = found.get(key, _Found(_thing(results[0])))
+            known = found.get(key)
+            if known is None:
+                known = _Found(_thing(results[0]), noise=_noise(run, _thing(results[0])))
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
             if not problem:
                 measured += (_measured(results, _source(run)),)
-            found[key] = _Found(known.thing, measured, known.problem or problem)
+            found[key] = _Found(known.thing, measured, known.problem or problem, known.noise)
     return found
 
 
@@ -248,6 +248,15 @@ def _by_key(
 
 def _thing(result: CaseResult | TransferResult) -> Case | Transfer:
     return result.case if isinstance(result, CaseResult) else result.transfer
+
+
+def on_host(run: Journal) -> bool:
+    """Whether processors take the part of devices: what runs differ by there nobody knows."""
+    return any(device.runtime == "host" for device in run.header.devices)
+
+
+def _noise(run: Journal, thing: Case | Transfer) -> RunNoise | None:
+    return None if on_host(run) else run_noise(thing, run.header.settings.timing)
 
 
 def _problem(result: CaseResult | TransferResult) -> str:
@@ -314,15 +323,16 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
     interval = ratio_interval(
         [(one.time_s, one.variance) for one in first.measured],
         [(one.time_s, one.variance) for one in second.measured],
+        (first.noise, second.noise),
     )
     if interval is None:
-        reason = foreign or "too few samples to know how sure a time is"
+        of_host = first.noise is None or second.noise is None
+        unsure = f"processors differ from run to run: {LEAST_RUNS} runs of each would tell"
+        few = "too few samples to know how sure a time is"
+        reason = foreign or (unsure if of_host else few)
         return Compared(
             thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
         )
     ratio, low, high, assumed = interval
-    if assumed and min(before_s, after_s) < RUN_NOISE_S:
-        reason = f"too short to tell from fewer than {LEAST_RUNS} runs of each"
-        return Compared(thing, "not comparable", before_s, after_s, ratio, reason=reason)
     verdict: Verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
     return Compared(thing, verdict, before_s, after_s, ratio, low, high, assumed=assumed)

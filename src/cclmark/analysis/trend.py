@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.change import Change, Point, changes
+from cclmark.analysis.run_noise import run_noise
 from cclmark.analysis.statistics import median
 from cclmark.results.history.model import Figure, StoredSeries
 
@@ -24,7 +25,7 @@ class Trend:
 
     def ends_of(self, change: Change) -> tuple[int, int]:
         """The last run of the old level and the first of the new one."""
-        return self.runs[change.place - 1], self.runs[change.place]
+        return self.runs[change.last], self.runs[change.place]
 
 
 def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
@@ -37,10 +38,13 @@ def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
         ]
         for own in merged
     ]
+    noises = [
+        None if series.on_host else run_noise(series.thing, series.timing) for series in all_series
+    ]
     return [
         Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))
         for series, figures, own, found in zip(
-            all_series, merged, points, changes(points), strict=True
+            all_series, merged, points, changes(points, noises), strict=True
         )
     ]
 

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.compare import (
-    RUN_NOISE_S,
-    RUN_NOISE_SHARE,
     Compared,
     Side,
     Verdict,
     bands,
 )
+from cclmark.analysis.run_noise import noise_in_words
 from cclmark.plan.cases import Case
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
@@ -47,8 +46,8 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     if not comparison.differences:
         lines.append("  differs    nothing that the journals tell")
     lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
-    if any(one.assumed for one in comparison.found):
-        lines.append(f"  noise      {assumption(comparison)}")
+    if noise := noise_said(comparison):
+        lines.append(f"  noise      {noise}")
     shown = _in_groups(comparison.found)
     group = ""
     for one in shown:
@@ -86,8 +85,8 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = _markdown_table(shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
-    if any(one.assumed for one in comparison.found):
-        parts.append(escape(f"Noise: {assumption(comparison)}."))
+    if noise := noise_said(comparison):
+        parts.append(escape(f"Noise: {noise}."))
     return "\n\n".join(parts) + "\n"
 
 
@@ -141,16 +140,25 @@ def _title(comparison: Comparison) -> str:
     return f"{sides[1]} against {sides[0]}"
 
 
-def assumption(comparison: Comparison | None = None) -> str:
-    """How large the noise from run to run is taken to be, in ``comparison`` if one is given."""
-    sides = () if comparison is None else (comparison.before, comparison.after)
-    devices = [one for side in sides for run in side.runs for one in run.header.devices]
-    of_hosts = bool(devices) and all(one.runtime == "host" for one in devices)
-    unknown = ", as with accelerators (nobody measured it of host devices)" if of_hosts else ""
-    return (
-        f"assumed to be {RUN_NOISE_S * 1e6:g} µs and {RUN_NOISE_SHARE:.1%} from run to run"
-        f"{unknown}: three runs of each would tell (FILE,FILE,FILE)"
-    )
+def noise_said(comparison: Comparison) -> str:
+    """What a reader should know of the noise from run to run; empty where there is nothing."""
+    if any(one.assumed for one in comparison.found):
+        return f"assumed: {noise_in_words()}; three runs of each would tell (FILE,FILE,FILE)"
+    if any(one.judged for one in comparison.found) and not _took_turns(comparison):
+        return (
+            "measured within each side, whose runs did not take turns: what changed on the machine "
+            "in between counts as a difference"
+        )
+    return ""
+
+
+def _took_turns(comparison: Comparison) -> bool:
+    """Whether the runs of neither side were all over before the other's began."""
+    starts = [
+        sorted(run.header.started_at for run in side.runs)
+        for side in (comparison.before, comparison.after)
+    ]
+    return starts[0][0] < starts[1][-1] and starts[1][0] < starts[0][-1]
 
 
 def _in_groups(found: Sequence[Compared]) -> list[Compared]:

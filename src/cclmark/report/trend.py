@@ -83,10 +83,9 @@ def trend_markdown(found: Trends) -> str:
         ]
         for trend, change in step.changed:
             thing = trend.series.thing
-            before, after = levels_of(trend, change)
             cells = [
                 escape(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
-                *(size_of(thing), format_time_us(before), format_time_us(after)),
+                *(size_of(thing), format_time_us(change.before_s), format_time_us(change.after_s)),
                 *(
                     f"{change.ratio:.3f}",
                     f"{change.low:.3f} - {change.high:.3f}",
@@ -243,18 +242,6 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
 def _between(step: Step) -> str:
     ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
     return plain("Between runs " + " and ".join(ends))
-
-
-def levels_of(trend: Trend, change: Change) -> tuple[float, float]:
-    """The geometric means of the times before and after a change, up to the changes beside it."""
-    places = [0, *(one.place for one in trend.changes), len(trend.times_s)]
-    at = places.index(change.place)
-    parts = (
-        trend.times_s[places[at - 1] : change.place],
-        trend.times_s[change.place : places[at + 1]],
-    )
-    before, after = (math.exp(math.fsum(map(math.log, part)) / len(part)) for part in parts)
-    return before, after
 
 
 def verdict_of(change: Change) -> str:

@@ -19,7 +19,6 @@ from cclmark.report.trend import (
     context_of,
     course_of,
     in_order,
-    levels_of,
     tally_of,
     title_of,
     verdict_of,
@@ -115,12 +114,11 @@ def _place(step: Step) -> Place:
 
 def _changed(trend: Trend, change: Change) -> Changed:
     thing = trend.series.thing
-    before_s, after_s = levels_of(trend, change)
     return Changed(
         case=plain(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
         size=size_of(thing),
-        before_us=format_time_us(before_s),
-        after_us=format_time_us(after_s),
+        before_us=format_time_us(change.before_s),
+        after_us=format_time_us(change.after_s),
         ratio=f"{change.ratio:.3f}",
         interval=f"{change.low:.3f} - {change.high:.3f}",
         verdict=verdict_of(change),

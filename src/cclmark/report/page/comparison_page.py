@@ -13,7 +13,7 @@ from cclmark.report.charts.collectives import collective_charts
 from cclmark.report.charts.comparison import ratio_charts
 from cclmark.report.charts.model import Chart
 from cclmark.report.charts.naming import Run, group_titles, groups_of
-from cclmark.report.comparison import Comparison, assumption, tally
+from cclmark.report.comparison import Comparison, noise_said, tally
 from cclmark.report.insights import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
@@ -112,8 +112,8 @@ def _insights(comparison: Comparison) -> list[Insight]:
     reasons = Counter(one.reason for one in comparison.found if one.verdict == "not comparable")
     for reason, count in reasons.most_common(3):
         found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
-    if any(one.assumed for one in comparison.found):
-        found.append(Insight("note", f"Noise is {assumption(comparison)}."))
+    if noise := noise_said(comparison):
+        found.append(Insight("note", f"Noise from run to run is {noise}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
         found += [Insight("look", f"{plain(text)}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)

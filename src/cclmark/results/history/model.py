@@ -96,6 +96,16 @@ class StoredSeries:
     clock: str
     figures: list[Figure]
 
+    @property
+    def on_host(self) -> bool:
+        """Whether processors took the part of devices."""
+        return "(host)" in self.machine
+
+    @property
+    def timing(self) -> str:
+        """The way of timing, which the method begins with."""
+        return self.method.partition(",")[0]
+
 
 @dataclass(frozen=True)
 class Added:

@@ -1,0 +1,73 @@
+"""How much a case's median differs from run to run, where too few runs are there to tell.
+
+Runs of one command differ by more than their samples do: a process keeps the level of launches that
+it began with, memory lies elsewhere. What is taken here was seen on 4 × H200: eleven runs of every
+operation in two sessions, four each of pairs, of copies, with torch, and timed one by one
+(benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py does it again).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+
+LAUNCH_SHARE = 0.2  # of a time that launches set: seen were up to 18 %, with torch 12 to 31 %
+LAUNCHES_UP_TO_S = 16e-6  # launches set a time up to here: operations follow each other no faster
+TORCH_LAUNCHES_UP_TO_S = 64e-6
+SHARE = 0.006  # of any other time: seen were up to 0.6 % from 20 us on
+# Of operations made of sends and receives, whose ranks get out of step: up to 2.5 %, once 4.1 %.
+SHARE_OF_SENDS = 0.025
+SHARE_OF_LATENCIES = 0.03  # of copies: below 1 %, a copy engine's reads 5 % between sessions
+SHARE_OF_COPIES = 0.003  # seen were below 0.05 %
+# Where each operation is launched by itself and waited for, launches are part of every time.
+LAUNCH_S = 1e-6
+TORCH_LAUNCH_S = 5e-6
+SHARE_ONE_BY_ONE = 0.02
+
+_OF_SENDS = frozenset(("alltoall", "alltoallv", "gather", "scatter", "sendrecv", "ping_pong"))
+_ONE_BY_ONE = frozenset(("blocking", "per-op"))
+
+
+@dataclass(frozen=True)
+class RunNoise:
+    """The standard deviation of a median from run to run.
+
+    ``launch_share`` of a time of up to ``launches_up_to_s`` seconds. Of a longer one ``share``,
+    and ``launch_s`` seconds besides.
+    """
+
+    share: float
+    launch_s: float = 0.0
+    launch_share: float = 0.0
+    launches_up_to_s: float = 0.0
+
+    def variance(self, time_s: float) -> float:
+        """Of the logarithm of a median of ``time_s`` seconds."""
+        if time_s <= self.launches_up_to_s:
+            return self.launch_share**2
+        return self.share**2 + (self.launch_s / time_s) ** 2
+
+
+def run_noise(thing: Case | Transfer, timing: str) -> RunNoise:
+    """That of ``thing`` measured on accelerators; ``timing`` is the method's name."""
+    if isinstance(thing, Transfer):
+        return RunNoise(SHARE_OF_LATENCIES if thing.measure == "latency" else SHARE_OF_COPIES)
+    of_torch = thing.ccl.startswith("torch:")
+    if timing in _ONE_BY_ONE:
+        share = max(SHARE_ONE_BY_ONE, SHARE_OF_SENDS if thing.operation in _OF_SENDS else 0.0)
+        return RunNoise(share, launch_s=TORCH_LAUNCH_S if of_torch else LAUNCH_S)
+    return RunNoise(
+        SHARE_OF_SENDS if thing.operation in _OF_SENDS else SHARE,
+        launch_share=LAUNCH_SHARE,
+        launches_up_to_s=TORCH_LAUNCHES_UP_TO_S if of_torch else LAUNCHES_UP_TO_S,
+    )
+
+
+def noise_in_words() -> str:
+    """What is assumed, for people."""
+    return (
+        f"{LAUNCH_SHARE:.0%} of times that launches set (up to {LAUNCHES_UP_TO_S * 1e6:g} µs), "
+        f"else {SHARE:.1%}, or {SHARE_OF_SENDS:.1%} of operations made of sends, as seen on H200"
+    )
