@@ -100,6 +100,8 @@ class _Reader:
         """The next line."""
         noise = _LIBRARY.search(line.text)
         if noise is not None:
+            if self._run.whole:  # the table above has ended
+                self._preamble.begin(line.number)
             self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
         quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
         text = without_stamp(quiet.rstrip())
@@ -256,8 +258,9 @@ class _Reader:
             self._close(Line(line.number, f"# {line.text.strip()}"))
         elif _BOUNDS.match(f"# {line.text.strip()}"):
             self._out_of_bounds(line.number)
-        else:
-            self._named = operation_in(line.text) or self._named
+        elif (named := operation_in(line.text)) is not None:
+            self._preamble.begin(line.number)
+            self._named = named
 
     def _row(
         self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: Layout
