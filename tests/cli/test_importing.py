@@ -104,6 +104,47 @@ def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_a_loop_over_nodes_into_one_file_is_split(cclmark, tmp_path):
+    one = Path(NEWEST).read_text()
+    both = one + one.replace("h200-host", "other")
+    (tmp_path / "all.txt").write_text(both)
+    refused = cclmark("import", "all.txt", "-o", "x.jsonl", code=2)
+    line = one.count("\n") + 1
+    assert f"all.txt:{line}: not as what was measured above this (from line " in refused.message
+    assert "4 × NVIDIA H200 on h200-host there, 4 × NVIDIA H200 on other here" in refused.message
+    assert not (tmp_path / "x.jsonl").exists()
+    lines = both.splitlines(keepends=True)
+    (tmp_path / "rest.txt").write_text("".join(lines[line - 1 :]))
+    assert cclmark("import", "rest.txt").journal.header.devices[0].host == "other"
+
+
+def test_files_with_other_settings_are_not_of_one_run(cclmark, tmp_path):
+    text = Path(NEWEST).read_text()
+    (tmp_path / "more.txt").write_text(text.replace(" iters: 20", " iters: 50"))
+    refused = cclmark("import", NEWEST, "more.txt", "-o", "x.jsonl", code=2)
+    assert "settings throughput -n 20 -w 1 and throughput -n 50 -w 1" in refused.message
+
+
+def test_a_check_of_another_rank_that_failed_fails_the_run(cclmark):
+    told = cclmark("import", str(TEXTS / "hccl-test-rank-failed.txt"), "--ranks", "4")
+    assert told.journal.footer.exit_code == 1
+    assert [one.status for one in told.journal.results] == ["wrong", "ok", "wrong"]
+
+
+@pytest.mark.parametrize("name", ["flagcx", "hccl", "nccl-tests"])
+def test_a_wrong_run_of_ours_is_wrong_when_it_comes_back(cclmark, name):
+    sample = read_journal(TESTS / "golden" / "sample.jsonl")
+    cclmark("export", str(TESTS / "golden" / "sample.jsonl"), "--format", name, "-O", "x.txt")
+    back = cclmark("import", "x.txt").journal
+    assert back.footer.exit_code == sample.footer.exit_code == 1
+    assert back.footer.message == sample.footer.message
+    there = {one.case: one.status for one in sample.results}
+    # No text has the matrix of an alltoallv.
+    assert all(
+        there[one.case] == one.status for one in back.results if one.case.operation != "alltoallv"
+    )
+
+
 def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
     ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
     both = ("import", *ours, "--operation", "all_reduce", "-o", "both.jsonl")

@@ -110,7 +110,7 @@ def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_p
     ("content", "words"),
     [
         (b"", "empty: not a journal of cclmark"),
-        (b"# nThread 1 nGpus 4\n", "is not a journal of cclmark: it begins with"),
+        (b"# nThread 1 nGpus 4\n", "journal of it with cclmark import FILE"),
         (b"\xff\xfe\x00", "is not a journal of cclmark"),
         (b'{"type":"header","schema_version":99}\n', "schema 99, newer than"),
         (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),

@@ -43,7 +43,7 @@ def notices(journal):
 
 
 # What texts do not say themselves.
-GIVEN = {"hccl-test.txt": {"ranks": 8}} | {
+GIVEN = {"hccl-test.txt": {"ranks": 8}, "hccl-test-rank-failed.txt": {"ranks": 4}} | {
     name: {"operation": "all_reduce"}
     for name in (
         *("flagcx-a800.txt", "flagcx-a800-c550.txt", "flagcx-c550.txt", "flagcx-p800.txt"),
@@ -62,6 +62,13 @@ HEAD = f"""\
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)
 """
 START = "# Collective test starting: all_reduce_perf\n"
+WHOLE = (
+    "# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n"
+    f"{START}"
+    "# nThread 1 nGpus 2 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 "
+    "agg iters: 1 validation: 1 graph: 0\n"
+    f"{DEVICES}{HEAD}{ROW}"
+)
 
 
 class TestNcclTests:
@@ -192,18 +199,16 @@ class TestNcclTests:
         assert one.summary.time_s == pytest.approx(51e-6)
 
     def test_two_layouts_in_one_text(self):
-        text = (TEXTS / "nccl-tests-2.19.txt").read_text() + (
-            TEXTS / "nccl-tests-2019.txt"
-        ).read_text()
-        journal = read(text)
-        assert len(journal.results) == 62
-        assert {one.case.ranks for one in journal.results} == {2, 4}
-
-    def test_a_second_table_without_a_name_is_not_of_the_first_ones_operation(self):
-        unnamed = (TEXTS / "nccl-tests-2017.txt").read_text()
-        text = (TEXTS / "nccl-tests-2019.txt").read_text() + unnamed
-        with pytest.raises(UsageError, match=r"a.txt:24: nothing before it names the operation"):
-            read(text)
+        first = (TEXTS / "nccl-tests-2017.txt").read_text()
+        second = (TEXTS / "nccl-tests-2019.txt").read_text()
+        devices = [line for line in second.splitlines(keepends=True) if "#   Rank" in line]
+        text = second + "".join(devices) + first[first.index("#                    ") :]
+        with pytest.raises(UsageError, match="nothing before it names the operation"):
+            read(text)  # the second table is not of the first one's operation
+        command = "./build/all_gather_perf -g 2\n"
+        journal = read(second + command + text[len(second) :])
+        assert len(journal.results) == 10
+        assert {one.case.ranks for one in journal.results} == {2}
 
     def test_repeated_sweeps_are_cycles(self):
         journal = read(START + DEVICES + HEAD + ROW + "# Testing 2 cycle.\n" + ROW)
@@ -211,6 +216,74 @@ class TestNcclTests:
         assert [one.index for one in journal.results] == [0, 1, 0, 1]
         assert journal.header.settings.cycles == 2
         assert journal.header.planned_cases == 2
+
+    @pytest.mark.parametrize(
+        ("old", "new", "what"),
+        [
+            (" on node ", " on other ", "devices 2 × NVIDIA H200 on node there, 2 × NVIDIA H200"),
+            ("[0000:2a:00]", "[0000:3a:00]", "devices rank 1 on node 1 NVIDIA H200 0000:2a:00"),
+            ("version 2.17.6", "version 2.16.0", "the tool nccl-tests 2.17.6 there, nccl-tests"),
+            (" iters: 20", " iters: 5", "settings throughput -n 20 -w 1 there, throughput -n 5"),
+            ("graph: 0", "graph: 10", "settings throughput -n 20 -w 1 there, graph -n 20 -w 1 -G"),
+            ("nccl-library=22809", "nccl-library=22707", "is nccl 2.28.9, and line 10 says 2.27.7"),
+        ],
+    )
+    def test_another_run_in_the_same_text_is_refused(self, old, new, what):
+        """As of a loop over nodes into one file: its rows would be of the last one's devices."""
+        assert old in WHOLE
+        with pytest.raises(UsageError) as error:
+            read(WHOLE + WHOLE.replace(old, new))
+        assert f"a.txt:{WHOLE.count(chr(10)) + 1}: " in str(error.value)
+        assert what in str(error.value)
+        assert "Split the text before this line" in str(error.value)
+        # After a run that gave no row there is but one.
+        assert len(read(WHOLE.replace(ROW, "") + WHOLE.replace(old, new)).results) == 2
+
+    def test_the_library_may_tell_its_version_in_its_log(self):
+        log = "node:10:12 [0] NCCL INFO NCCL version 2.27.7+cuda12.9\n"
+        with pytest.raises(UsageError, match=r"nccl 2\.28\.9, and line 10 says 2\.27\.7"):
+            read(WHOLE + log + START + DEVICES + HEAD + ROW)
+        same = log.replace("2.27.7", "2.28.9")
+        assert len(read(WHOLE + same + START + DEVICES + HEAD + ROW).results) == 4
+
+    def test_tables_of_one_run_with_other_sizes_are_one(self):
+        other = WHOLE.replace("minBytes 8 ", "minBytes 4096 ").replace("all_reduce", "broadcast")
+        other = other.replace("maxBytes 1048576", "maxBytes 1073741824").replace("Pid  10", "Pid 7")
+        journal = read(WHOLE + other.replace("step: 2(factor)", "step: 4096(bytes)"))
+        assert {one.case.operation for one in journal.results} == {"all_reduce", "broadcast"}
+        settings = journal.header.settings
+        assert (settings.begin_bytes, settings.end_bytes) == (8, 1 << 30)
+        assert (settings.factor, settings.step_bytes, settings.iterations) == (0.0, 0, 20)
+        assert len(journal.header.devices) == 2
+
+    def test_a_table_that_failed_has_wrong_rows(self):
+        """Where deviations are printed, the count at the end alone says that data was wrong."""
+        text = (TEXTS / "nccl-tests-2019.txt").read_text()
+        assert "0 OK" in text
+        fine = read(text)
+        assert fine.footer.exit_code == 0
+        failed = read(text.replace("0 OK", "1 FAILED"))
+        wrong = [one for one in failed.results if one.status == "wrong"]
+        assert {one.case.size_bytes for one in wrong} == {2 << 20}  # 4 MiB was not checked
+        assert "does not say of how many" in wrong[0].reason
+        assert failed.footer.exit_code == 1
+
+    def test_a_deviation_that_the_tool_allows_is_not_wrong_beside_one_that_it_does_not(self):
+        text = (TEXTS / "nccl-tests-2017.txt").read_text().replace("0 OK", "1 FAILED")
+        text = text.replace("0e+00", "1e-06", 1).replace("0e+00", "3e+02", 1)
+        found = read(text, operation="all_reduce").results
+        assert [one.status for one in found] == ["ok", "wrong", "ok", "ok"]
+        assert found[0].verification is None
+
+    def test_a_table_that_failed_without_a_row_that_says_so_fails_the_run(self):
+        bounds = "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 20.765\n"
+        journal = read(START + DEVICES + HEAD + ROW + bounds)
+        assert {one.status for one in journal.results} == {"ok"}
+        assert "line 8: wrong data by the tool's own count" in notices(journal)
+        assert journal.footer.exit_code == 1
+        named = read(START + DEVICES + HEAD + ROW.replace("20.97  0 ", "20.97  5 ") + bounds)
+        assert [one.status for one in named.results] == ["wrong", "ok"]
+        assert "wrong data" not in notices(named)
 
     def test_a_text_cut_off_within_a_row(self):
         text = (TEXTS / "nccl-tests-2.19.txt").read_text()
@@ -471,6 +544,65 @@ class TestHccl:
         assert fine.summary.clock == "device"
         assert fine.summary.busbw_bytes_per_s == pytest.approx(8192 / 764.55e-6 * 1.75)
         assert journal.header.settings.iterations == 20
+
+    def test_a_rank_whose_check_failed_makes_its_row_wrong(self):
+        """The row tells of the root's check alone; the others print for themselves, anywhere."""
+        journal = stored("hccl-test-rank-failed.txt", ranks=4)
+        assert [one.status for one in journal.results] == ["wrong", "ok", "wrong"]
+        assert journal.results[0].verification is None
+        assert journal.results[1].verification.wrong == 0
+        assert journal.footer.exit_code == 1
+        text = (TEXTS / "hccl-test-rank-failed.txt").read_text()
+        again = read(text.replace("local rank_id", "rank id"), ranks=4)
+        assert again.results == journal.results
+
+    def test_a_rank_that_does_not_say_where_its_check_failed(self):
+        text = (TEXTS / "hccl-test.txt").read_text().replace("| failed", "| success")
+        rows = text.splitlines(keepends=True)
+        for place, status in ((2, ["wrong", "ok"]), (4, ["ok", "wrong"]), (5, ["ok", "wrong"])):
+            said = [*rows[:place], "rank id 5, check result failed\n", *rows[place:]]
+            journal = read("".join(said), ranks=8)
+            assert [one.status for one in journal.results] == status
+            assert "any row of this table may be wrong" in notices(journal)
+
+    def test_a_check_that_failed_for_a_row_that_is_not_here_fails_the_run(self):
+        text = (TEXTS / "hccl-test-rank-failed.txt").read_text()
+        text = text.replace("failed, 8388608", "failed, 1048576").replace("| failed", "| success")
+        journal = read(text, ranks=4)
+        assert [one.status for one in journal.results] == ["wrong", "ok", "ok"]
+        assert "the check of rank 0 failed, and no row of 1048576 bytes is here" in notices(journal)
+        only = read(text.replace("failed, 8 ", "failed, 3 "), ranks=4)
+        assert {one.status for one in only.results} == {"ok"}
+        assert only.footer.exit_code == 1
+
+    def test_a_failure_is_of_its_own_table(self):
+        one = (TEXTS / "hccl-test-rank-failed.txt").read_text()
+        other = one.replace("all_gather", "all_reduce").replace("failed, 8 ", "failed, 8192 ")
+        other = other.replace("0.00032", "0.00016")
+        found = figures(read(one + other, ranks=4))
+        assert found["all_gather", 16, False].status == "wrong"
+        assert found["all_reduce", 8, False].status == "ok"
+        assert found["all_gather", 8192, False].status == "ok"
+        assert found["all_reduce", 8192, False].status == "wrong"
+
+    def test_sizes_are_those_that_the_tool_measured(self):
+        """It gives each rank a whole element at least: 4 × 4 bytes of the 8 that it prints."""
+        journal = stored("hccl-test-rank-failed.txt", ranks=4)
+        first = journal.results[0]
+        assert (first.case.size_bytes, first.case.count) == (16, 1)
+        assert first.summary.algbw_bytes_per_s == pytest.approx(16 / 50e-6)
+        assert "line 5: the tool rounds this size up" in notices(journal)
+        assert "fit" not in notices(journal)
+        # A text whose bandwidth is of the printed size tells of nothing that was moved.
+        text = (TEXTS / "hccl-test-rank-failed.txt").read_text().replace("0.00032", "0.00016")
+        journal = read(text, ranks=4)
+        assert [one.case.size_bytes for one in journal.results] == [8192, 8388608]
+        assert "line 5: left out: less than an element for each rank" in notices(journal)
+
+    def test_two_runs_with_other_settings_are_refused(self):
+        text = (TEXTS / "hccl-test.txt").read_text()
+        with pytest.raises(UsageError, match=r"a.txt:7: .*-n 20 -w 5 there, .*-n 9 -w 5 here"):
+            read(text + text.replace("iters is 20", "iters is 9"), ranks=8)
 
     def test_columns_may_stand_in_another_order(self):
         text = (

@@ -434,7 +434,7 @@ class TestHostileJournals:
 
     def test_numbers_at_the_ends_of_what_a_journal_may_hold(self, history):
         huge = b"%d" % ((1 << 63) - 1)
-        wrong = rewritten("default-1", size_bytes=huge, time_s=b"1e100", count=b"-" + huge)
+        wrong = rewritten("default-1", size_bytes=huge, time_s=b"1e100", count=huge)
         added = history.add(wrong, "huge")
         series, _ = history.series(EVERYTHING)
         assert history.run(added.run_id).damaged_lines == 0

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from cclmark.report.flagcx import FlagcxExporter
 from cclmark.report.hccl import HcclExporter
@@ -39,7 +40,17 @@ def test_flagcx_says_what_is_wrong_beside_its_lines():
         line for line in export(FlagcxExporter(), SAMPLE.results).splitlines() if line[0] == "#"
     ]
     assert any("in-place: wrong: rank 1, 1024 in all" in line for line in comments)
-    assert sum("ranks" in line for line in comments) == 4
+    # A line for each series, and for each placement that is shown of one.
+    assert sum(line.endswith(", nccl, 4 ranks") for line in comments) == 5
+    assert comments[-1] == "# exit code 1: 1 case is wrong, 1 failed"
+
+
+@pytest.mark.parametrize("exporter", [FlagcxExporter, HcclExporter])
+def test_the_placement_that_is_shown_is_named(exporter):
+    in_place = [result for result in SAMPLE.results[:6] if result.case.in_place]
+    assert export(exporter(), in_place).startswith(
+        "# all_reduce float32 sum in-place, nccl, 4 ranks\n"
+    )
 
 
 def test_hccl_has_the_columns_of_hccl_test():

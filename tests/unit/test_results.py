@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.results.journal import JournalWriter, read_journal
+from cclmark.results.journal import JournalWriter, parse_journal, read_journal
 from cclmark.results.machine import (
     describe_machine,
     kept_environment,
@@ -117,6 +117,82 @@ def test_what_is_no_journal_is_described(tmp_path, content, said):
     file.write_bytes(content)
     with pytest.raises(UsageError, match=re.escape(f"is not a journal of cclmark: {said}")):
         read_journal(file)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n",
+        b"Comm size: 1024 bytes; Elapsed time: 0.000012 sec\n",
+        b'{"header": {"schema_version": 4}}\n',
+    ],
+)
+def test_what_other_tools_print_is_to_be_imported(tmp_path, content):
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"it begins with .* with cclmark import FILE"):
+        read_journal(file)
+
+
+SAMPLE = Path(__file__).parents[1] / "golden" / "sample.jsonl"
+
+
+def with_fields(number, *changes):
+    """The sample's lines as another program writes JSON, with some fields of a line changed."""
+    lines = [json.loads(line) for line in SAMPLE.read_bytes().splitlines()]
+    for path, value in changes:
+        *parents, last = path.split(".")
+        entry = lines[number]
+        for name in parents:
+            entry = entry[name]
+        entry[last] = value
+        lines[number].pop("crc32", None)
+    return [json.dumps(line).encode() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("run_id", None, "the header is wrong: run_id: expected `str`, got `null`"),
+        ("settings.group", "x", "wrong: settings.group: expected `int`, got `str`"),
+        ("schema_version", None, "the header is wrong: schema_version: expected `int`"),
+    ],
+)
+def test_a_wrong_field_of_the_header_is_named(field, value, said):
+    with pytest.raises(UsageError, match=re.escape(said)) as error:
+        parse_journal(with_fields(0, (field, value)), "x.jsonl")
+    assert "x.jsonl:1: " in str(error.value)
+    assert "not a journal" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value", "said"),
+    [
+        (0, "settings.end_bytes", -1, "x.jsonl:1: settings.end_bytes is less than 0"),
+        (1, "case.ranks", -1, "x.jsonl:2: case.ranks is less than 1"),
+        (1, "case.ranks", 0, "x.jsonl:2: case.ranks is less than 1"),
+        (3, "case.size_bytes", -5, "x.jsonl:4: case.size_bytes is less than 0"),
+        (2, "case.count", -(1 << 62), "x.jsonl:3: case.count is less than 0"),
+        (2, "summary.samples", -1, "x.jsonl:3: summary.samples is less than 0"),
+        (2, "index", -1, "x.jsonl:3: index is less than 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line_and_field(number, field, value, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        parse_journal(with_fields(number, (field, value)), "x.jsonl")
+
+
+def test_a_damaged_line_is_left_out_whatever_it_says():
+    lines = SAMPLE.read_bytes().splitlines()
+    whole = parse_journal(lines, "x")
+    content = lines[1].replace(b'"ranks":4', b'"ranks":-4')
+    assert content != lines[1]
+    lines[1] = b'%s,"crc32":"00000000"}' % content[:-1]
+    damaged = parse_journal(lines, "x")
+    assert damaged.damaged_lines == 1
+    assert damaged.results == whole.results[1:]
+    # A field of another kind is damage too: nobody knows what it would have said.
+    assert parse_journal(with_fields(1, ("case.ranks", "x")), "x").damaged_lines == 1
 
 
 def test_a_mark_that_an_editor_put_before_it_is_read_over(tmp_path):

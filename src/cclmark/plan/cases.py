@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.libraries import in_place_only
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, count_for_size, size_for_count
 from cclmark.plan.sizes import format_size
@@ -26,14 +27,14 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     operation: str
     ccl: str
-    ranks: int
+    ranks: AtLeastOne
     dtype: str
-    size_bytes: int
-    count: int
+    size_bytes: Count
+    count: Count
     in_place: bool
     reduction: str | None = None
-    root: int | None = None
-    matrix: tuple[int, ...] = ()
+    root: Count | None = None
+    matrix: tuple[Count, ...] = ()
     pair: tuple[int, int] | None = None
 
     @property

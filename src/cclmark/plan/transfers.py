@@ -9,6 +9,7 @@ from itertools import product
 
 import msgspec
 
+from cclmark.plan.counts import Count
 from cclmark.plan.sizes import format_size
 
 ENGINES = ("CE", "SM")
@@ -38,11 +39,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     engine: str
     direction: str
     flows: tuple[tuple[int, int], ...]
-    size_bytes: int
+    size_bytes: Count
     kernel: str = ""
-    offset_bytes: int = 0
-    blocks: int = 0
-    threads: int = 0
+    offset_bytes: Count = 0
+    blocks: Count = 0
+    threads: Count = 0
     peer_access: bool = True
     host_memory: str = ""
     to_host: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.report.remarks import ending, problem_lines, series
+from cclmark.report.remarks import closing, problem_lines, series
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB
 from cclmark.results.schema import CaseResult, Footer, Header, Summary
@@ -12,7 +12,7 @@ class FlagcxExporter:
     """A line for each size: out-of-place, or in-place where only that was measured.
 
     Seconds, and GB/s of 10^9 bytes. FlagCX runs one operation and checks nothing, so its lines name
-    no operation and no error: those are on lines of their own that start with ``#``.
+    no operation, no placement and no error: those are on lines of their own that start with ``#``.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class FlagcxExporter:
     def end(self, footer: Footer | None) -> str:
         """The line that still waited for its other placement, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
-        message = ending(footer)
+        message = closing(footer)
         return text + (f"# {message}\n" if message else "")
 
     def _lines(self, row: Row) -> str:
         text = ""
-        if series(row) != self._series:
-            self._series = series(row)
-            text += f"# {self._series}\n"
         if row.summary is not None:
+            if series(row) != self._series:
+                self._series = series(row)
+                text += f"# {self._series}\n"
             text += _line(row.case.size_bytes, row.summary)
         return text + "".join(f"# {line}\n" for line in problem_lines(row))
 

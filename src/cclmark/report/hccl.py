@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cclmark.report.remarks import ending, problem_lines, series
+from cclmark.plan.cases import Case
+from cclmark.report.remarks import closing, problem_lines, series
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.schema import CaseResult, Footer, Header, Summary
@@ -16,12 +17,14 @@ class HcclExporter:
 
     Microseconds, and GB/s of 10^9 bytes. ``check_result`` is ``failed`` if either placement on any
     rank is wrong, and NULL without a check. The head is repeated for each operation, data type,
-    reduction and root, of which hccl_test runs one. Lines without ``|`` say what has no row.
+    reduction and root, of which hccl_test runs one. Lines without ``|`` say which placement the
+    rows below are of, and what has no row.
     """
 
     def __init__(self) -> None:
         self._rows = RowCollector()
         self._series = ""
+        self._sweep: tuple[object, ...] = ()
         self._settings = ""
 
     def begin(self, header: Header) -> str:
@@ -40,17 +43,25 @@ class HcclExporter:
     def end(self, footer: Footer | None) -> str:
         """The row that still waited for its other placement, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
-        message = ending(footer)
+        message = closing(footer)
         return text + (_comment(message) if message else "")
 
     def _lines(self, row: Row) -> str:
         text = ""
-        if series(row) != self._series:
-            self._series = series(row)
-            text += _comment(self._series) + self._settings + _COLUMNS
         if row.summary is not None:
+            if series(row) != self._series:
+                self._series = series(row)
+                text += _comment(self._series)
+            if _sweep(row.case) != self._sweep:
+                self._sweep = _sweep(row.case)
+                text += self._settings + _COLUMNS
             text += _line(row.case.size_bytes, row.summary, _check_result(row))
         return text + "".join(_comment(line) for line in problem_lines(row))
+
+
+def _sweep(case: Case) -> tuple[object, ...]:
+    """What one run of hccl_test has in common; it knows no placements."""
+    return case.operation, case.dtype, case.reduction, case.root, case.ccl, case.ranks
 
 
 def _line(size_bytes: int, summary: Summary, check_result: str) -> str:

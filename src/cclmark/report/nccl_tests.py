@@ -3,7 +3,8 @@
 The layout follows ``writeDeviceReport``, ``writeResultHeader``, ``writeBenchmarkLineBody`` and
 ``writeResultFooter`` in nccl-tests' src/util.cu. A row has 13 columns when split at white space; a
 placement without figures fills its four with N/A, so that no parser takes one placement for the
-other. nccl-tests runs one operation with one library, so those open a new block each.
+other. nccl-tests runs one operation with one library on one number of devices, so those open a new
+block each.
 
 What its rows cannot hold (skipped sizes, what the check found) stands in comments at the end of the
 block, because some parsers take a ``#`` after the first row for the end of the table.
@@ -14,9 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cclmark.report.remarks import ending, problem_lines
+from cclmark.report.remarks import closing, problem_lines
 from cclmark.report.rows import Row, RowCollector
-from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain, token
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, plain, token
 from cclmark.results.schema import CaseResult, DeviceDescription, Footer, Header
 
 _DTYPES = {
@@ -40,9 +41,10 @@ _COLUMNS = (
 
 @dataclass
 class _Block:
-    """What the end of the table of one operation tells."""
+    """What the end of the table of one operation on one number of ranks tells."""
 
     program: str
+    ranks: int
     wrong_cases: int = 0
     busbw_gb_per_s: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -55,13 +57,14 @@ class NcclTestsExporter:
         self._rows = RowCollector()
         self._block: _Block | None = None
         self._version = ""
-        self._setup = ""
+        self._settings = ""
+        self._devices: list[DeviceDescription] = []
 
     def begin(self, header: Header) -> str:
         """The versions of what is measured and what measures; the rest of the head comes later."""
         self._version = plain(header.cclmark_version)
-        self._setup = _settings(header) + "#\n# Using devices\n"
-        self._setup += "".join(_device(device) for device in header.devices)
+        self._settings = _settings(header) + "#\n# Using devices\n"
+        self._devices = header.devices
         lines = [f"cclmark version {header.cclmark_version}, in the layout of nccl-tests 2.19.6"]
         lines += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
         lines += header.notices
@@ -75,7 +78,7 @@ class NcclTestsExporter:
         """The row that still waited for its other placement, and the end of its table."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "" if self._block is None else _close(self._block)
-        message = ending(footer)
+        message = closing(footer)
         return text + (f"# error: {message}\n" if message else "\n")
 
     def _row(self, row: Row) -> str:
@@ -88,14 +91,17 @@ class NcclTestsExporter:
         return text if row.summary is None else text + _line(row)
 
     def _open(self, row: Row) -> tuple[str, _Block]:
-        operation, ccl = token(row.case.operation), token(row.case.ccl)
-        program = f"{operation}_perf (cclmark {self._version}, {ccl})"
-        if self._block is not None and self._block.program == program:
+        operation, ccl, ranks = token(row.case.operation), token(row.case.ccl), row.case.ranks
+        devices = self._devices[:ranks]
+        listed = len(devices) == ranks and all(one.host and one.index >= 0 for one in devices)
+        told = "" if listed else f", {counted(ranks, 'rank')}"
+        program = f"{operation}_perf (cclmark {self._version}, {ccl}{told})"
+        if self._block is not None and (self._block.program, self._block.ranks) == (program, ranks):
             return "", self._block
-        closing = "" if self._block is None else f"{_close(self._block)}\n"
-        self._block = _Block(program)
-        head = f"# Collective test starting: {program}\n{self._setup}{_COLUMNS}"
-        return closing + head, self._block
+        text = "" if self._block is None else f"{_close(self._block)}\n"
+        self._block = _Block(program, ranks)
+        text += f"# Collective test starting: {program}\n{self._settings}"
+        return text + "".join(map(_device, devices)) + _COLUMNS, self._block
 
 
 def _close(block: _Block) -> str:

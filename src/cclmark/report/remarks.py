@@ -28,10 +28,11 @@ def problem_lines(row: Row) -> list[str]:
 
 
 def series(row: Row) -> str:
-    """What the rows of one sweep over sizes have in common."""
-    case = row.case
+    """What the rows of one sweep over sizes have in common, with the placement that is shown."""
+    case = next((it.case for it in row.results if it.summary is not None), row.case)
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
+    words.append("" if case.operation == "barrier" else case.placement)
     return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
 
 
@@ -45,6 +46,13 @@ def ending(footer: Footer | None) -> str:
     if footer is None:
         return "the run did not end by itself"
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def closing(footer: Footer | None) -> str:
+    """The same with the exit code before a message, for texts that are read back."""
+    if footer is None or not footer.exit_code or not footer.message:
+        return ending(footer)
+    return f"exit code {footer.exit_code}: {plain(footer.message)}"
 
 
 def lacking(journal: Journal) -> list[str]:

@@ -29,13 +29,19 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
 
-class _AnyLine(msgspec.Struct):
-    """What every schema has in its lines, older and newer ones."""
+class _Typed(msgspec.Struct):
+    """What every line has, whatever else is wrong with it."""
 
     type: str
+
+
+class _AnyLine(_Typed):
+    """What every schema has in its lines, older and newer ones."""
+
     schema_version: int = 0
 
 
+_TYPED_DECODER = msgspec.json.Decoder(_Typed)
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
 # What may be a number too long to reckon with. Two expressions, each of which begins with a set of
 # characters: as one they take three times as long, more than decoding does.
@@ -55,6 +61,7 @@ _COMPRESSED = {
     b"BZh": "bunzip2",
     b"PK\x03\x04": "unzip",
 }
+_TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
 _MOST = 1e100  # of anything; its square is still a number
 
 
@@ -130,14 +137,18 @@ def read_journal(path: Path) -> Journal:
 
 
 def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
-    """As read_journal, from lines. ``name`` is for messages."""
+    """As read_journal, from lines. ``name`` is for messages.
+
+    A line that is damaged is left out; one that says what cannot be (ranks: -1) was made so, and
+    is refused with its number.
+    """
     journal: Journal | None = None
     damaged = 0
     ended = False
-    for line in _unmarked(lines):
+    for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
-        entry = _decoded(line) if _is_sound(line) else None
+        entry = _entry(line, f"{name}:{number}")
         if journal is None:
             _refuse_newer(line, name)
             # Without a header nothing else can be read: a damaged one is better than none.
@@ -166,6 +177,16 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
     return journal
+
+
+def _entry(line: bytes, place: str) -> Line | None:
+    """What the line says; None where it is damaged. Raises UsageError for what cannot be."""
+    if not _is_sound(line):
+        return None
+    entry = _decoded(line)
+    if entry is None:
+        _refuse_impossible(line, place)
+    return entry
 
 
 def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -243,8 +264,47 @@ def _refuse_newer(line: bytes, name: str) -> None:
         )
 
 
+def _fault(line: bytes) -> tuple[str, str]:
+    """What is wrong with a line of JSON, and in which of its fields; empty where it is no JSON."""
+    try:
+        _DECODER.decode(line)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `")
+        return what[:1].lower() + what[1:], place.rstrip("`").removeprefix("$").removeprefix(".")
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        pass
+    return "", ""
+
+
+def _refuse_impossible(line: bytes, place: str) -> None:
+    """Raises UsageError when the line holds a number that is smaller than any that there can be."""
+    what, field = _fault(line)
+    found = _TOO_SMALL.fullmatch(what)
+    if found is not None:
+        raise UsageError(
+            f"{place}: {field} is less than {found[1]}, which cannot be: correct the line, or "
+            "take it out"
+        )
+
+
+def _refuse_field(line: bytes, name: str) -> None:
+    """Raises UsageError when the line is a header but for one of its fields."""
+    try:
+        kind = _TYPED_DECODER.decode(line).type
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    what, field = _fault(line)
+    if kind == "header" and what:
+        at = f"{field}: " if field else ""
+        raise UsageError(
+            f"{name}:1: the header is wrong: {at}{what}. Without it nothing of the journal can be "
+            "used"
+        )
+
+
 def _refuse(line: bytes, name: str) -> NoReturn:
     """Raises UsageError for a first line that is no header."""
+    _refuse_field(line, name)
     if not line.startswith(_HEADER):
         raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
     whole = line.rstrip().endswith(b"}")
@@ -265,4 +325,7 @@ def _begins(line: bytes) -> str:
     begins = line[:40].decode(errors="ignore")
     if not begins.replace("\t", " ").isprintable() or len(begins.encode()) < len(line[:40]) - 3:
         return "it is binary"
-    return f"it begins with {begins!r}"
+    return (
+        f"it begins with {begins!r}. If another tool printed it, or cclmark with --format, make a "
+        "journal of it with cclmark import FILE"
+    )

@@ -6,6 +6,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
+from cclmark.plan.counts import Count
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 from cclmark.plan.transfers import Transfer
@@ -16,7 +17,7 @@ SCHEMA_VERSION = 4
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
     """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 where nobody says."""
 
-    rank: int
+    rank: Count
     host: str
     runtime: str
     index: int
@@ -126,21 +127,21 @@ class Settings(msgspec.Struct, omit_defaults=True):
     ``cycles`` is 0 then.
     """
 
-    begin_bytes: int
-    end_bytes: int
-    step_bytes: int
+    begin_bytes: Count
+    end_bytes: Count
+    step_bytes: Count
     factor: float
     timing: str
     across_ranks: str
     precision: float
     max_time_s: float
     timeout_s: float
-    iterations: int | None
-    warmup: int | None
-    group: int
-    graph_launches: int
+    iterations: Count | None
+    warmup: Count | None
+    group: Count
+    graph_launches: Count
     check: int
-    cycles: int
+    cycles: Count
     registration: str
     seed: int
     inject: list[str] = []
@@ -209,14 +210,14 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     notices: list[str] = []
     run_id: str = ""
     relations: list[Relation] = []
-    planned_cases: int = 0
+    planned_cases: Count = 0
     launcher: str = ""
     hosts: list[HostDescription] = []
     plan: Outline | None = None
     directory: str = ""
     continues: Predecessor | None = None
     repeats: Predecessor | None = None
-    launched: int = 0
+    launched: Count = 0
     imported: Imported | None = None
 
 
@@ -226,7 +227,7 @@ class Samples(msgspec.Struct):
     host_s: list[list[float]]
     device_s: list[list[float | None]]
     enqueue_s: list[list[float]]
-    operations_per_sample: int
+    operations_per_sample: Count
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
@@ -243,7 +244,7 @@ class Summary(msgspec.Struct, omit_defaults=True):
     p99_s: float
     max_s: float
     cv: float
-    samples: int
+    samples: Count
     algbw_bytes_per_s: float
     busbw_bytes_per_s: float
     half_width: float | None = None
@@ -268,7 +269,7 @@ class Verification(msgspec.Struct, omit_defaults=True):
     ``compare_s`` the comparison alone, on the slowest device.
     """
 
-    wrong: int
+    wrong: Count
     findings: list[Finding] = []
     where: str = "device"
     time_s: float = 0.0
@@ -285,20 +286,20 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     what another tool measured.
     """
 
-    index: int
+    index: Count
     case: Case
     status: str
     reason: str = ""
     route: str = "native"
-    cycle: int = 0
-    warmup_batches: int = 0
+    cycle: Count = 0
+    warmup_batches: Count = 0
     converged: bool = True
     started_at_s: float = 0.0
     duration_s: float = 0.0
     samples: Samples | None = None
     summary: Summary | None = None
     verification: Verification | None = None
-    beside: int = 0
+    beside: Count = 0
     at_once_ratio: float | None = None
     report: str = ""
 
@@ -328,7 +329,7 @@ class TransferSamples(msgspec.Struct):
 
     device_s: list[list[float]]
     call_s: list[list[float]]
-    copies_per_sample: int
+    copies_per_sample: Count
 
 
 class TransferSummary(msgspec.Struct, omit_defaults=True):
@@ -342,7 +343,7 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     time_s: float
     min_s: float
     max_s: float
-    samples: int
+    samples: Count
     call_s: float | None = None
     bytes_per_s: float = 0.0
     flow_bytes_per_s: list[float] = []
@@ -356,7 +357,7 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     arrived in time.
     """
 
-    index: int
+    index: Count
     transfer: Transfer
     status: str
     reason: str = ""
@@ -376,7 +377,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     did, and why).
     """
 
-    index: int
+    index: Count
     check: Check
     status: str
     reason: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
@@ -55,7 +56,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
         raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
     header = header_of(run, format, given, origin, results, said)
-    return Journal(header, results, footer=footer_of(results, header) if run.whole else None)
+    return Journal(header, results, footer=footer_of(run, results, header) if run.whole else None)
 
 
 def _operation(row: Row, text: Text, given: Given) -> str:
@@ -126,13 +127,17 @@ def _results(
     places: dict[Case, int] = {}
     seen: dict[Case, int] = {}
     doubtful = 0
-    for row, operation, number in zip(run.rows, operations, ranks, strict=True):
-        time = time_of(row)
-        case = _case(row, operation, number, run, given, notices)
+    for printed, operation, number in zip(run.rows, operations, ranks, strict=True):
+        case = _case(printed, operation, number, run, given, notices)
         if case is None:
             continue
+        row = replace(printed, size_bytes=case.size_bytes)
+        time = time_of(row)
         if time is None or time.value <= 0 or row.size_bytes <= 0:
             notices.add("left out: no time, or no data that takes one", row.line)
+            continue
+        if case.count <= 0:
+            notices.add("left out: less than an element for each rank", row.line)
             continue
         if is_derived(row):
             notices.add(
@@ -175,19 +180,44 @@ def _case(
     if dtype is None or dtype not in DTYPE_BYTES:
         notices.add("left out: an element type that cclmark does not have", row.line)
         return None
-    parts = ranks if info.spans_ranks else 1
-    count = row.count if row.count is not None else row.size_bytes // (DTYPE_BYTES[dtype] * parts)
+    count, size_bytes = _measured(row, operation, ranks, dtype, notices)
     return Case(
         operation=operation,
         ccl=given.ccl or row.ccl or run.ccl,
         ranks=ranks,
         dtype=dtype,
-        size_bytes=row.size_bytes,
+        size_bytes=size_bytes,
         count=count,
         in_place=row.in_place,
         reduction=reduction if info.reduces else None,
         root=row.root if info.rooted else None,
     )
+
+
+def _measured(
+    row: Row, operation: str, ranks: int, dtype: str, notices: _Notices
+) -> tuple[int, int]:
+    """The elements of a rank, and the bytes that the figures are of.
+
+    A tool that rounds up measures more than it prints; its bandwidth tells whether it did.
+    """
+    if row.count is not None:
+        return row.count, row.size_bytes
+    parts = ranks if OPERATIONS[operation].spans_ranks else 1
+    width = DTYPE_BYTES[dtype]
+    count = row.size_bytes // (width * parts)
+    if not row.rounds_up or row.size_bytes == count * width * parts:
+        return count, row.size_bytes
+    more = math.ceil(math.ceil(row.size_bytes / width) / parts)
+    larger = replace(row, size_bytes=more * width * parts)
+    time = time_of(larger)
+    if time is None or time.value <= 0 or disagreement(larger, operation, ranks, time):
+        return count, row.size_bytes
+    notices.add(
+        "the tool rounds this size up to whole elements for each rank: those bytes are meant",
+        row.line,
+    )
+    return more, larger.size_bytes
 
 
 def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: str) -> CaseResult:

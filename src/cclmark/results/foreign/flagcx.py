@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cclmark.results.foreign.ours import Shown, read_ending
 from cclmark.results.foreign.run import ForeignRun, Row
 from cclmark.results.foreign.series import Series, read_series
 from cclmark.results.foreign.text import Line, Text, read_count, read_figure
@@ -31,18 +32,22 @@ def read_flagcx(text: Text) -> ForeignRun:
         "flagcx",
         usual=("float32", "sum"),
     )
-    series = Series()
+    series, shown = Series(), Shown(run)
     lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
         ours = read_series(line.text)
         if ours is not None:
             series = ours
             run.tool, run.figure, run.clock = "cclmark", "the median of cclmark's samples", ""
+        elif run.tool == "cclmark" and line.text.startswith("#"):
+            if not shown.take(line.number, line.text):
+                read_ending(line.text, run)
         elif _BEGIN not in line.text:
             operation = operation_in(line.text)
             series = series if operation is None else Series(operation=operation)
         else:
             run.rows += _rows(text, line, series, run, last=line is lines[-1])
+            shown.added()
     return run
 
 
@@ -73,7 +78,7 @@ def _row(text: Text, number: int, printed: str, series: Series) -> Row | None:
     return Row(
         line=number,
         size_bytes=size,
-        in_place=False,
+        in_place=series.in_place,
         operation=series.operation,
         dtype=series.dtype,
         reduction=series.reduction,

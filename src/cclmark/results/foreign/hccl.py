@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from cclmark.results.foreign.hccl_failures import Failures
+from cclmark.results.foreign.header import how
+from cclmark.results.foreign.ours import Shown, read_ending
 from cclmark.results.foreign.run import Facts, ForeignRun, Row
 from cclmark.results.foreign.series import Series, read_series
 from cclmark.results.foreign.text import Line, Text, read_count, read_figure
@@ -39,28 +42,61 @@ def read_hccl(text: Text) -> ForeignRun:
         "hccl",
         usual=("float32", "sum"),
     )
-    series, columns = Series(), []
-    lines = [line for line in text.lines() if line.text.strip()]
-    for line in lines:
-        ours = read_series(line.text)
-        setup = _SETUP.search(line.text)
-        if ours is not None:
-            series = ours
-            run.tool, run.figure, run.clock = "cclmark", "the median of cclmark's samples", ""
-        elif setup is not None:
-            run.facts = _facts(setup, run.facts)
-        elif head := _columns(line.text):
-            columns = head
-        elif columns and line.text.count("|") and not line.text.lstrip().startswith("#"):
-            row = _row(text, line, columns, series, last=line is lines[-1])
-            if row is None:
-                run.notices.append(f"line {line.number}: cut off, left out")
-                run.whole = False
-            else:
-                run.rows.append(row)
-        elif (operation := operation_in(line.text)) is not None:
-            series = Series(operation=operation)
+    reader = _Reader(text, run)
+    for line in reader.lines:
+        reader.take(line)
+    reader.failures.settle()
     return run
+
+
+class _Reader:
+    def __init__(self, text: Text, run: ForeignRun) -> None:
+        self._text = text
+        self._run = run
+        self._series = Series()
+        self._columns: list[str] = []
+        self._shown = Shown(run)
+        self.failures = Failures(run)
+        self.lines = [line for line in text.lines() if line.text.strip()]
+
+    def take(self, line: Line) -> None:
+        """The next line."""
+        text = line.text
+        if (ours := read_series(text)) is not None:
+            self.failures.settle()
+            self._series = ours
+            self._run.tool, self._run.figure = "cclmark", "the median of cclmark's samples"
+            self._run.clock = ""
+        elif (setup := _SETUP.search(text)) is not None:
+            self.failures.settle()
+            self._run.facts = _facts(self._text, line.number, setup, self._run)
+        elif self.failures.take(line.number, text):
+            pass
+        elif head := _columns(text):
+            self._columns = head
+        elif text.lstrip().startswith("#"):
+            self._comment(line)
+        elif self._columns and "|" in text:
+            self._row(line)
+        elif (operation := operation_in(text)) is not None:
+            self.failures.settle()
+            self._series = Series(operation=operation)
+
+    def _comment(self, line: Line) -> None:
+        if self._run.tool != "cclmark":
+            return
+        if not self._shown.take(line.number, line.text):
+            read_ending(line.text, self._run)
+
+    def _row(self, line: Line) -> None:
+        last = line is self.lines[-1]
+        row = _row(self._text, line, self._columns, self._series, last=last)
+        if row is None:
+            self._run.notices.append(f"line {line.number}: cut off, left out")
+            self._run.whole = False
+        else:
+            self._run.rows.append(row)
+            self._shown.added()
 
 
 def _columns(line: str) -> list[str]:
@@ -92,7 +128,7 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
     return Row(
         line=line.number,
         size_bytes=size,
-        in_place=False,
+        in_place=series.in_place,
         operation=series.operation,
         dtype=series.dtype,
         reduction=series.reduction,
@@ -103,15 +139,23 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
         failed=check == "failed",
         ranks=series.ranks,
         ccl=series.ccl,
+        rounds_up=series.ccl is None,  # we measure what we print
     )
 
 
-def _facts(setup: re.Match[str], before: Facts) -> Facts:
+def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> Facts:
+    """How a table was set; sizes span those before it. Raises UsageError for another run."""
     begin, end, iterations, warmup = (int(word) for word in setup.groups())
-    return replace(
-        before,
-        begin_bytes=begin,
-        end_bytes=end,
-        iterations=iterations or None,
-        warmup=warmup or None,
-    )
+    before = run.facts
+    now = replace(before, iterations=iterations or None, warmup=warmup or None)
+    if run.rows and how(now) != how(before):
+        raise text.refuse(
+            number,
+            f"not as what was measured above this: settings {how(before)} there, {how(now)} here, "
+            "so this is another run. Split the text before this line and import the parts one by "
+            "one",
+        )
+    sizes = [begin, end]
+    if run.rows:
+        sizes += [size for size in (before.begin_bytes, before.end_bytes) if size is not None]
+    return replace(now, begin_bytes=min(sizes), end_bytes=max(sizes))

@@ -51,6 +51,16 @@ class Origin:
     version: str
 
 
+def how(settings: Facts | Settings) -> str:
+    """How times came about, in words: results with other settings are of another run."""
+    words = [settings.timing]
+    words += [f"-n {settings.iterations}"] if settings.iterations is not None else []
+    words += [f"-w {settings.warmup}"] if settings.warmup is not None else []
+    words += [f"-m {settings.group}"] if settings.group != 1 else []
+    words += [f"-G {settings.graph_launches}"] if settings.graph_launches != 1 else []
+    return " ".join(words)
+
+
 def header_of(
     run: ForeignRun,
     format: str,
@@ -147,10 +157,15 @@ def _machine(hostname: str) -> Machine:
     )
 
 
-def footer_of(results: Sequence[CaseResult], header: Header) -> Footer:
+def footer_of(run: ForeignRun, results: Sequence[CaseResult], header: Header) -> Footer:
     """The footer of a text that goes on to its end."""
-    wrong = any(result.status == "wrong" for result in results)
-    return Footer(ended_at=header.started_at, exit_code=int(wrong), duration_s=0.0)
+    wrong = run.failed or any(result.status == "wrong" for result in results)
+    return Footer(
+        ended_at=header.started_at,
+        exit_code=run.exit_code or int(wrong),
+        duration_s=0.0,
+        message=run.message,
+    )
 
 
 def _iso(seconds: float | None) -> str:

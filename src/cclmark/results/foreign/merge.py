@@ -9,6 +9,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
+from cclmark.results.foreign.header import how
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Header
 
@@ -82,6 +83,7 @@ def _identity(there: Header, here: Header) -> list[tuple[str, str, str]]:
         ("tool", _tool(there), _tool(here)),
         ("devices", _devices(there), _devices(here)),
         ("libraries", _libraries(there), _libraries(here)),
+        ("settings", how(there.settings), how(here.settings)),
     ]
 
 

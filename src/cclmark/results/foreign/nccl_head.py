@@ -39,8 +39,8 @@ def read_device(line: str) -> tuple[str, DeviceDescription] | None:
     )
 
 
-def read_facts(line: str, before: Facts) -> Facts | None:
-    """How a run was set, by the line that says it; sizes span those of ``before``."""
+def read_facts(line: str) -> Facts | None:
+    """How a run was set, by the line that says it."""
     setup = _SETUP.match(line)
     if setup is None:
         return None
@@ -48,12 +48,9 @@ def read_facts(line: str, before: Facts) -> Facts | None:
     words = {name: int(value) for name, value in _WORD.findall(setup[3])}
     graph = words.get("graph", 0)
     size = float(step[1]) if step else 0.0
-    begin, end = int(setup[1]), int(setup[2])
-    if before.begin_bytes is not None and before.end_bytes is not None:
-        begin, end = min(begin, before.begin_bytes), max(end, before.end_bytes)
     return Facts(
-        begin_bytes=begin,
-        end_bytes=end,
+        begin_bytes=int(setup[1]),
+        end_bytes=int(setup[2]),
         step_bytes=int(size) if step and step[2] == "bytes" else 0,
         factor=size if step and step[2] == "factor" else 0.0,
         warmup=words.get("warmup iters") or None,

@@ -9,6 +9,9 @@ from cclmark.results.foreign.run import Row
 from cclmark.results.foreign.text import Figure, Text, read_count, read_figure
 from cclmark.results.foreign.words import dtype_of, reduction_of
 
+# The deviation that versions with a column ``error`` or ``res`` allow for each rank but one.
+_ALLOWED = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-12}
+
 
 def read_half(
     text: Text, number: int, lead: Mapping[str, str], cells: Mapping[str, str], unit_s: float
@@ -25,6 +28,7 @@ def read_half(
     size, count = read_count(lead["size"]), read_count(lead["count"])
     assert size is not None
     root = lead.get("root", "-1")
+    wrong, deviation = _checked(text, number, cells)
     return Row(
         line=number,
         size_bytes=size,
@@ -36,7 +40,8 @@ def read_half(
         time=time.times(unit_s),
         algbw=_rate(text, number, "algbw", cells.get("algbw", "N/A")),
         busbw=busbw,
-        wrong=_wrong(text, number, cells),
+        wrong=wrong,
+        deviation=deviation,
     )
 
 
@@ -53,13 +58,33 @@ def _rate(text: Text, number: int, name: str, word: str) -> Figure | None:
     return _figure(text, number, name, word).times(1e9)
 
 
-def _wrong(text: Text, number: int, cells: Mapping[str, str]) -> int | None:
-    """Wrong elements. Older versions print the largest deviation: only 0 says enough."""
+def _checked(text: Text, number: int, cells: Mapping[str, str]) -> tuple[int | None, Figure | None]:
+    """Wrong elements, and the largest deviation, which older versions print: only 0 says enough."""
     word = cells.get("wrong", "N/A").rstrip("*")
     if "wrong" in cells and word != "N/A":
-        return round(_figure(text, number, "#wrong", word).value)
+        return round(_figure(text, number, "#wrong", word).value), None
     deviation = read_figure(cells.get("error", cells.get("res", "N/A")).rstrip("*"))
-    return 0 if deviation is not None and deviation.value == 0 else None
+    return 0 if deviation is not None and deviation.value == 0 else None, deviation
+
+
+def out_of_bounds(rows: Sequence[Row]) -> list[int]:
+    """Which of the rows of a table that failed are wrong, by their deviations.
+
+    Those beyond what nccl-tests allows, as far as that can be told, else all that deviate.
+    """
+    deviating = [
+        (place, row.deviation, row)
+        for place, row in enumerate(rows)
+        if row.deviation is not None and row.deviation.value > 0
+    ]
+    beyond = [
+        place
+        for place, deviation, row in deviating
+        if row.ranks is None
+        or deviation.value + deviation.error
+        > _ALLOWED.get(row.dtype or "", 0.0) * max(1, row.ranks - 1)
+    ]
+    return beyond or [place for place, _, _ in deviating]
 
 
 def looks_like_row(tokens: Sequence[str], layout: Layout) -> bool:

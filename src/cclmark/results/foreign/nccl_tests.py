@@ -9,23 +9,27 @@ import msgspec
 
 from cclmark.results.foreign.nccl_head import FIGURE, nccl_version, read_device, read_facts
 from cclmark.results.foreign.nccl_layout import Layout, read_layout, without_stamp
-from cclmark.results.foreign.nccl_rows import is_figure, looks_like_row, read_half
+from cclmark.results.foreign.nccl_noise import without_noise
+from cclmark.results.foreign.nccl_preamble import Preamble
+from cclmark.results.foreign.nccl_rows import (
+    is_figure,
+    looks_like_row,
+    out_of_bounds,
+    read_half,
+)
+from cclmark.results.foreign.ours import read_ending, read_problem, with_problem
 from cclmark.results.foreign.run import ForeignRun
 from cclmark.results.foreign.text import Figure, Line, Text, read_count, read_figure
 from cclmark.results.foreign.words import operation_in
-from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.results.schema import DeviceDescription
 
 _ALONE = (
     "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
     "built without MPI=1. Their figures are of no communication between them"
 )
 _HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
-# What NCCL and RCCL log, wherever in a line their process was when it did.
-_NOISE = re.compile(
-    r"([\w.-]{1,255}):\d+:\d+ \[\d+\] (?:N|R)CCL .*|\b[NR]CCL (?:INFO|WARN|TRACE)\b.*"
-)
 _START = re.compile(r"# Collective test starting: (.*)")
-_OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), (\S+)\)")
+_OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), ([^\s,]+)(?:, (\d{1,7}) ranks?)?\)")
 _OUR_VERSION = re.compile(r"# cclmark version (\S+), in the layout of nccl-tests")
 _VERSION = re.compile(
     r"# nccl-tests version (\S+)(?: \(\w+\))? nccl-headers=\d+ nccl-library=(\d{1,9})"
@@ -34,6 +38,7 @@ _LIBRARY = re.compile(r"\b([NR])CCL version[ :]+(\d{1,4}(?:\.\d{1,4}){1,2})")
 _RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
 _OUR_LIBRARY = re.compile(r"# ([\w:.-]+) (\S+) from (.+)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
+_BOUNDS = re.compile(r"# Out of bounds values\s*: \d{1,9} FAILED")
 _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
 
@@ -55,7 +60,9 @@ class _Block:
     """What is known of the table that is being read.
 
     ``unknown``: its operation, where it is none of ours. ``groups``: devices by communicator.
-    ``rows``: that were read of it. ``busbw``: the printed bandwidths that its average is to be of.
+    ``told_ranks``: where our own text tells them. ``rows``: that were read of it, of which
+    ``first`` is the place of the first among those of the run. ``busbw``: the printed bandwidths
+    that its average is to be of.
     """
 
     operation: str | None = None
@@ -63,12 +70,16 @@ class _Block:
     ccl: str | None = None
     layout: Layout | None = None
     groups: dict[str, int] = field(default_factory=dict)
+    told_ranks: int | None = None
     rows: int = 0
+    first: int = 0
     busbw: list[Figure] = field(default_factory=list)
 
     @property
     def ranks(self) -> int | None:
         """Of one communicator."""
+        if self.told_ranks is not None:
+            return self.told_ranks
         return max(self.groups.values()) if self.groups else None
 
 
@@ -79,19 +90,21 @@ class _Reader:
         self._block = _Block()
         self._before = ""
         self._named: str | None = None  # the operation of a command that was echoed
-        self._set_up = False  # whether a run began since the last head
+        self._preamble = Preamble(text, self._run)
         self._pending: list[str] = []
         self._pending_line = 0
         self._processes: dict[str, int] = {}
-        self._devices_open = False
         self._left_out: dict[str, int] = {}
 
     def take(self, line: Line) -> None:
         """The next line."""
         noise = _LIBRARY.search(line.text)
         if noise is not None:
-            self._library("nccl" if noise[1] == "N" else "rccl", noise[2])
-        text = without_stamp(self._without_noise(line.text).rstrip())
+            if self._run.whole:  # the table above has ended
+                self._preamble.begin(line.number)
+            self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
+        quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
+        text = without_stamp(quiet.rstrip())
         if "#" in text and not text.lstrip()[:1].isdigit():
             self._comment(Line(line.number, text[text.index("#") :], line.process))
         elif text.strip():
@@ -116,16 +129,6 @@ class _Reader:
             run.clock = ""
         return run
 
-    def _without_noise(self, text: str) -> str:
-        """``text`` up to what the library logged behind it, be it without a blank between."""
-        found = _NOISE.search(text)
-        if found is None:
-            return text
-        before, host = text[: found.start()], found[1] or ""
-        known = {device.host for device in self._run.devices}
-        glued = next((name for name in known if name and host.endswith(name)), host)
-        return before + host[: len(host) - len(glued)]
-
     def _comment(self, line: Line) -> None:
         text = line.text
         layout = read_layout(text, self._before)
@@ -134,32 +137,48 @@ class _Reader:
         elif _HEAD.search(text):
             raise self._text.refuse(line.number, "cannot tell the columns of this head")
         elif (device := read_device(text)) is not None:
-            self._device(device)
+            self._device(line.number, device)
         elif (start := _START.match(text)) is not None:
             self._open_block(line, start[1])
-        elif (facts := read_facts(text, self._run.facts)) is not None:
-            self._run.facts = facts
-            self._set_up = True
+        elif (facts := read_facts(text)) is not None:
+            self._preamble.facts(line.number, facts)
         elif text.startswith("# Blocking Enabled"):
-            self._run.facts = replace(self._run.facts, timing="blocking")
+            self._preamble.blocking()
+        elif _BOUNDS.match(text):
+            self._out_of_bounds(line.number)
+        elif self._run.tool == "cclmark" and self._said(text):
+            pass
         elif _END.match(text):
             self._close(line)
         else:
-            self._versions(text)
+            self._versions(line)
 
-    def _versions(self, text: str) -> None:
+    def _said(self, text: str) -> bool:
+        """Whether a line of ours is about a case, or about how the run ended."""
+        problem = read_problem(text)
+        if problem is None:
+            return read_ending(text, self._run)
+        rows = self._run.rows
+        for place in range(self._block.first, len(rows)):
+            row = rows[place]
+            # What was counted stands in the row.
+            if row.in_place == problem.in_place and row.wrong is None and problem.is_about(row):
+                rows[place] = with_problem(row, replace(problem, elements=None))
+        return True
+
+    def _versions(self, line: Line) -> None:
+        text, number = line.text, line.number
         if (found := _VERSION.match(text)) is not None:
-            self._run.version = found[1]
-            self._library("nccl", nccl_version(int(found[2])))
+            self._preamble.version(number, "nccl-tests", found[1])
+            self._library(number, "nccl", nccl_version(int(found[2])))
         elif (found := _OUR_VERSION.match(text)) is not None:
-            self._run.tool, self._run.version = "cclmark", found[1]
+            self._preamble.version(number, "cclmark", found[1])
+            self._run.tool = "cclmark"
         elif self._run.tool == "cclmark" and (found := _OUR_LIBRARY.fullmatch(text)) is not None:
-            self._library(found[1], found[2], found[3])
+            self._library(number, found[1], found[2], found[3])
 
-    def _library(self, name: str, version: str, path: str = "") -> None:
-        known = {one.name for one in self._run.libraries}
-        if name not in known:
-            self._run.libraries.append(LibraryDescription(name, version, path))
+    def _library(self, number: int, name: str, version: str, path: str = "") -> None:
+        self._preamble.library(number, name, version, path)
         if name == "rccl":
             self._is_rccl()
 
@@ -168,21 +187,21 @@ class _Reader:
 
     def _open_block(self, line: Line, program: str) -> None:
         self._give_up_pending()
+        self._preamble.begin(line.number)
+        self._preamble.devices_open = False
         self._block = _Block(groups={})
-        self._devices_open = False
         ours = _OURS.fullmatch(program.strip())
         name = ours[1] if ours else program.split(maxsplit=1)[0] if program.split() else ""
         self._block.operation = operation_in(f"{name}_perf" if ours else name)
         if ours:
             self._block.ccl = ours[3]
+            self._block.told_ranks = int(ours[4]) if ours[4] else None
         if self._block.operation is None and name:
             self._block.unknown = name.rpartition("/")[2].removesuffix("_perf")
 
-    def _device(self, found: tuple[str, DeviceDescription]) -> None:
-        if not self._devices_open:
+    def _device(self, number: int, found: tuple[str, DeviceDescription]) -> None:
+        if not self._preamble.devices_open:
             self._block.groups = {}
-            self._run.devices = []
-            self._devices_open = True
         group, device = found
         self._block.groups[group] = self._block.groups.get(group, 0) + 1
         if device.runtime == "hip" and self._run.tool == "nccl-tests":
@@ -191,7 +210,7 @@ class _Reader:
             device = msgspec.structs.replace(device, runtime="")
         elif self._run.ccl == "rccl":
             device = msgspec.structs.replace(device, runtime="hip")
-        self._run.devices.append(device)
+        self._preamble.device(number, device)
 
     def _open_table(self, line: Line, layout: Layout) -> None:
         self._give_up_pending()
@@ -203,14 +222,14 @@ class _Reader:
                 second,
                 f"another process than that of line {first} begins a table too: {_ALONE}",
             )
-        if self._block.layout is not None and not self._block.rows and not self._set_up:
+        if self._block.layout is not None and not self._block.rows and not self._preamble.set_up:
             raise self._text.refuse(line.number, f"a second head right behind the first: {_ALONE}")
-        self._set_up = False
         if self._block.layout is not None:  # another run, of a version that does not name itself
-            self._block = _Block(groups=self._block.groups if self._devices_open else {})
-        self._devices_open = False
+            self._block = _Block(groups=self._block.groups if self._preamble.devices_open else {})
+        self._preamble.open_table(line.number)
         self._run.whole = False
         self._block.layout = layout
+        self._block.first = len(self._run.rows)
         if self._block.operation is None:
             self._block.operation = self._named
         self._named = None
@@ -223,7 +242,7 @@ class _Reader:
         tokens = line.text.split()
         if (version := _RCCL_TESTS.search(line.text)) is not None:
             self._is_rccl()
-            self._run.version = version[1]
+            self._preamble.version(line.number, "rccl-tests", version[1])
         layout = self._block.layout
         begins = len(tokens) > 1 and all(read_count(token) is not None for token in tokens[:2])
         if begins and layout is not None:
@@ -237,8 +256,11 @@ class _Reader:
             )
         elif "Avg bus bandwidth" in line.text:  # as in 2017
             self._close(Line(line.number, f"# {line.text.strip()}"))
-        else:
-            self._named = operation_in(line.text) or self._named
+        elif _BOUNDS.match(f"# {line.text.strip()}"):
+            self._out_of_bounds(line.number)
+        elif (named := operation_in(line.text)) is not None:
+            self._preamble.begin(line.number)
+            self._named = named
 
     def _row(
         self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: Layout
@@ -274,6 +296,21 @@ class _Reader:
                     ranks=block.ranks,
                     ccl=block.ccl,
                 )
+            )
+
+    def _out_of_bounds(self, number: int) -> None:
+        """The table failed: its rows say where, or their deviations do, or nobody knows."""
+        rows = self._run.rows
+        first = self._block.first
+        if self._block.unknown or any(row.wrong or row.failed for row in rows[first:]):
+            return
+        places = out_of_bounds(rows[first:])
+        for place in places:
+            rows[first + place] = replace(rows[first + place], failed=True)
+        if not places:
+            self._run.failed = True
+            self._run.notices.append(
+                f"line {number}: wrong data by the tool's own count, and no row here says where"
             )
 
     def _give_up_pending(self) -> None:

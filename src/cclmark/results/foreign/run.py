@@ -26,8 +26,9 @@ class Row:
     """One measurement as printed on ``line``. What was not printed is None.
 
     ``time`` is in seconds, bandwidths are in bytes per second. ``wrong``: wrong elements, None
-    where nothing was checked, or where only ``failed`` says that some are. ``ranks``: that took
-    part, as the text tells.
+    where nothing was checked, or where only ``failed`` says that some are. ``deviation``: the
+    largest of any element, of tools that print it. ``ranks``: that took part, as the text tells.
+    ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
     """
 
     line: int
@@ -43,8 +44,10 @@ class Row:
     busbw: Figure | None = None
     wrong: int | None = None
     failed: bool = False
+    deviation: Figure | None = None
     ranks: int | None = None
     ccl: str | None = None
+    rounds_up: bool = False
     spread: Spread | None = None
 
 
@@ -71,7 +74,8 @@ class ForeignRun:
 
     ``figure``: what a time is, in words. ``clock``: whose it is, empty where nobody says.
     ``usual``: the type and reduction of the tool where none is given, for texts that name neither.
-    ``whole``: whether the text goes on to its end, as far as one can see.
+    ``whole``: whether the text goes on to its end, as far as one can see. ``failed``: whether it
+    says that data was wrong somewhere; ``exit_code`` (0: not told) and ``message``: how it ended.
     """
 
     tool: str
@@ -89,3 +93,6 @@ class ForeignRun:
     started_at: str = ""
     usual: tuple[str, str] | None = None
     whole: bool = True
+    failed: bool = False
+    exit_code: int = 0
+    message: str = ""

@@ -10,13 +10,14 @@ from cclmark.results.foreign.words import dtype_of, reduction_of
 
 _SERIES = re.compile(
     r"# (?P<operation>[a-z_]+) (?P<dtype>\w+)(?: (?P<reduction>[a-z]+))?"
-    r"(?: root (?P<root>\d{1,7}))?, (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks?"
+    r"(?: root (?P<root>\d{1,7}))?(?: (?P<placement>in-place|out-of-place))?"
+    r", (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks?"
 )
 
 
 @dataclass(frozen=True)
 class Series:
-    """What all rows after it have in common."""
+    """What all rows after it have in common: out-of-place where nobody says otherwise."""
 
     operation: str | None = None
     dtype: str | None = None
@@ -24,6 +25,7 @@ class Series:
     root: int | None = None
     ccl: str | None = None
     ranks: int | None = None
+    in_place: bool = False
 
 
 def read_series(line: str) -> Series | None:
@@ -38,4 +40,5 @@ def read_series(line: str) -> Series | None:
         root=None if found["root"] is None else int(found["root"]),
         ccl=found["ccl"],
         ranks=int(found["ranks"]),
+        in_place=found["placement"] == "in-place",
     )

@@ -1,0 +1,74 @@
+"""What ranks of hccl_test print whose check failed: the table's row tells only of the root's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from cclmark.results.foreign.run import ForeignRun
+from cclmark.results.foreign.text import read_count
+
+# The newest version, older ones. Every rank prints it for itself, before or behind the root's row.
+_FAILED = re.compile(
+    r"\b(?:local )?rank[_ ]id (\d{1,7}), check result failed(?:, *(\d{1,20})(?=\s*\||\s*$))?"
+)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """``before``: how many rows of the run were read before it. ``size_bytes``: None if untold."""
+
+    line: int
+    rank: int
+    size_bytes: int | None
+    before: int
+
+
+@dataclass
+class Failures:
+    """Those of one table: its lines may come in any order, even before its head."""
+
+    run: ForeignRun
+    found: list[_Failure] = field(default_factory=list)
+    first: int = 0
+
+    def take(self, number: int, line: str) -> bool:
+        """Whether the line is one."""
+        told = _FAILED.search(line)
+        if told is None:
+            return False
+        size_bytes = read_count(told[2]) if told[2] else None
+        self.found.append(_Failure(number, int(told[1]), size_bytes, len(self.run.rows)))
+        return True
+
+    def settle(self) -> None:
+        """The table has ended: its rows of which a rank said that they are wrong are."""
+        for failure in self.found:
+            places = self._places(failure)
+            for place in places:
+                self.run.rows[place] = replace(self.run.rows[place], wrong=None, failed=True)
+            if not places:
+                self.run.failed = True
+                of = "" if failure.size_bytes is None else f" of {failure.size_bytes} bytes"
+                self.run.notices.append(
+                    f"line {failure.line}: the check of rank {failure.rank} failed, and no row"
+                    f"{of} is here"
+                )
+        self.found = []
+        self.first = len(self.run.rows)
+
+    def _places(self, failure: _Failure) -> list[int]:
+        """The rows that a failure is about."""
+        rows = range(self.first, len(self.run.rows))
+        if failure.size_bytes is not None:
+            return [one for one in rows if self.run.rows[one].size_bytes == failure.size_bytes]
+        # The root prints its own before its row. When the others print theirs nobody knows.
+        place = min(failure.before, len(self.run.rows) - 1)
+        if place not in rows:
+            return []
+        self.run.notices.append(
+            f"line {failure.line}: the check of rank {failure.rank} failed, and it does not say "
+            f"for which size: the row on line {self.run.rows[place].line} is taken, which stands "
+            "next to it; any row of this table may be wrong"
+        )
+        return [place]

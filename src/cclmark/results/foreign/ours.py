@@ -1,0 +1,108 @@
+"""The comments of our own texts: what was wrong with a case, and how the run ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from cclmark.plan.sizes import format_size
+from cclmark.results.foreign.run import ForeignRun, Row
+
+_PROBLEM = re.compile(
+    r"# (?P<case>.{1,200}) (?P<placement>out-of-place|in-place): wrong"
+    r"(?:: (?:(?P<elements>\d{1,18}) elements|rank \d{1,7}, (?P<of_rank>\d{1,18}) in all,|).*)?"
+)
+_UNENDED = "the run did not end by itself"
+_ENDED = re.compile(r"exit code (?P<code>\d{1,3})(?:: (?P<message>.*))?")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A case whose data was wrong. ``elements``: how many were, on all ranks or on one of them;
+    None where nobody counted. ``case`` does not say the placement.
+    """
+
+    case: str
+    in_place: bool
+    elements: int | None
+
+    def is_about(self, row: Row) -> bool:
+        """Whether a row is of this case, in either placement."""
+        words = [row.operation, format_size(row.size_bytes), row.dtype, row.reduction]
+        words.append(None if row.root is None else f"root {row.root}")
+        return self.case == " ".join(filter(None, words))
+
+
+def read_problem(line: str) -> Problem | None:
+    """What such a line says; None for any other."""
+    found = _PROBLEM.fullmatch(line.strip())
+    if found is None:
+        return None
+    elements = found["elements"] or found["of_rank"]
+    return Problem(
+        found["case"],
+        found["placement"] == "in-place",
+        None if elements is None else int(elements),
+    )
+
+
+def with_problem(row: Row, problem: Problem) -> Row:
+    """``row`` with what was found wrong; what several ranks found adds up."""
+    if problem.elements is None:
+        return replace(row, failed=True)
+    return replace(row, failed=False, wrong=(row.wrong or 0) + problem.elements)
+
+
+def read_ending(line: str, run: ForeignRun) -> bool:
+    """Whether a line says how the run ended; ``run`` then knows it."""
+    words = line.strip().removeprefix("# ").removeprefix("error: ")
+    if words == _UNENDED:
+        run.whole = False
+        return True
+    found = _ENDED.fullmatch(words)
+    if found is None:
+        return False
+    if int(found["code"]) > run.exit_code:
+        run.exit_code, run.message = int(found["code"]), found["message"] or ""
+    return True
+
+
+class Shown:
+    """The last row of a format that shows one placement of two, and what was said of it."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self._run = run
+        self._itself = False  # whether the placement that is shown was called wrong
+        self._other = ""  # the case of which the other one was
+
+    def added(self) -> None:
+        """A row was added to the run."""
+        self._itself = False
+        self._other = ""
+
+    def take(self, number: int, line: str) -> bool:
+        """Whether the comment on line ``number`` is about a case; the run then knows what it says.
+
+        A placement that is not shown makes the run fail. If a row of ours says ``failed`` for the
+        other placement alone, it is fine itself.
+        """
+        problem = read_problem(line)
+        if problem is None:
+            return False
+        rows = self._run.rows
+        row = rows[-1] if rows and problem.is_about(rows[-1]) else None
+        if row is not None and row.in_place == problem.in_place:
+            rows[-1] = with_problem(row if self._itself else replace(row, wrong=None), problem)
+            self._itself = True
+            return True
+        if row is not None and row.failed and not self._itself:
+            rows[-1] = replace(row, failed=False, wrong=0)
+        self._run.failed = True
+        if self._other != problem.case:  # each rank that found something has a line
+            placement = "in-place" if problem.in_place else "out-of-place"
+            self._run.notices.append(
+                f"line {number}: {problem.case} {placement} was wrong; the text has no figures "
+                "of it"
+            )
+        self._other = problem.case
+        return True
