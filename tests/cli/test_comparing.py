@@ -2,9 +2,12 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from conftest import PROGRAM
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 
@@ -223,6 +226,24 @@ class TestWrongInput:
         assert "cannot write /nowhere/x" in message
         told = cclmark("compare", run("ctas8"), run("buff8"), "-O", "/dev/full", code=3)
         assert "cannot write /dev/full" in told.message
+
+    def test_no_room_leaves_the_old_file(self, tmp_path):
+        """The limit for the size of files stands for a full disk."""
+        (tmp_path / "page.html").write_text("old")
+        page = ("compare", run("default-1"), run("ctas8"), "--format", "html", "-O", "page.html")
+        for name in ("page.html", "new.html"):
+            done = subprocess.run(
+                ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *PROGRAM, *page[:-1], name],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 3, done.stderr
+            assert done.stderr == f"cclmark: cannot write {name}: File too large\n"
+        assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
+            ("page.html", "old")
+        ]
 
     @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "c.jsonl", "link", "hard"])
     def test_a_journal_is_not_written_over_with_what_is_said_of_it(self, cclmark, tmp_path, name):
