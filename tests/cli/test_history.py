@@ -387,6 +387,15 @@ class TestBadPlaces:
         other.close()
         in_file("add", DEFAULTS[1])
 
+    def test_one_that_is_locked_on_a_server(self, cclmark, postgres_server):
+        psycopg = pytest.importorskip("psycopg")
+        place = postgres_server.url(postgres_server.new_database())
+        cclmark("history", "add", DEFAULTS[0], "--db", place)
+        with psycopg.connect(place) as other:
+            other.execute("LOCK TABLE cclmark_runs")
+            told = cclmark("history", "list", "--db", place, code=3, timeout_s=20)
+        assert "was locked by another process for more than 5 s: try again" in told.err
+
     def test_one_that_a_killed_process_left_half_written(self, in_file, tmp_path):
         in_file("add", *DEFAULTS[:2])
         file = tmp_path / "history.sqlite"
