@@ -216,6 +216,39 @@ class TestWrongInput:
         message = self.refused(cclmark, f"{run('default-1')},copy.jsonl", run("ctas8"))
         assert "copy.jsonl are of one run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
 
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (("default-1",), ("default-1",)),
+            (("default-1", "default-2", "default-3"), ("default-2",)),
+            (("default-2",), ("default-1", "default-2", "default-3")),
+        ],
+    )
+    def test_a_run_against_itself(self, cclmark, before, after):
+        """A slip in a script must not become a pass."""
+        gate = (several(*before), several(*after), "--fail-if-slower", "5%")
+        message = self.refused(cclmark, *gate)
+        assert "BEFORE and AFTER share a run" in message
+        assert "Give each side journals of its own runs" in message
+
+    def test_a_copy_against_its_original(self, cclmark, tmp_path):
+        shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
+        message = self.refused(cclmark, run("default-1"), "copy.jsonl")
+        assert "share a run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
+        (tmp_path / "cut.jsonl").write_bytes(Path(run("default-1")).read_bytes()[:-3000])
+        assert "share a run" in self.refused(cclmark, "cut.jsonl", run("ctas8"), "copy.jsonl")
+
+    def test_a_copy_of_a_journal_without_an_id(self, cclmark, tmp_path):
+        def unnamed(entry):
+            entry.pop("run_id", None)
+            return entry
+
+        one, other = (changed(tmp_path, name, unnamed) for name in ("default-1", "default-2"))
+        shutil.copy(one, tmp_path / "copy.jsonl")
+        assert f"share a run: {one} and copy.jsonl" in self.refused(cclmark, one, "copy.jsonl")
+        assert "would count as two" in self.refused(cclmark, f"{one},copy.jsonl", other)
+        assert "26 cases" in cclmark("compare", one, other).out
+
     def test_a_share_that_is_none(self, cclmark):
         for text in ("much", "-5%", "5%%", ""):
             message = self.refused(cclmark, run("ctas8"), run("buff8"), "--fail-if-slower", text)
@@ -260,7 +293,7 @@ class TestWrongInput:
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     odd = tmp_path / "a,b.jsonl"
     shutil.copy(run("ctas8"), odd)
-    assert "26 no difference" in cclmark("compare", str(odd), run("ctas8")).out
+    assert "10 faster" in cclmark("compare", str(odd), run("default-1")).out
 
 
 def test_a_dash_is_standard_output(cclmark, tmp_path):
