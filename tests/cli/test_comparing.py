@@ -132,6 +132,45 @@ class TestGate:
         cclmark(*gate, "1000%")
 
 
+class TestLibraries:
+    """One library against another: both are named."""
+
+    @pytest.fixture
+    def rccl(self, tmp_path):
+        def renamed(entry):
+            if entry["type"] == "header":
+                entry["libraries"] = [
+                    {**one, "name": "rccl", "version": "2.27.7", "path": "/opt/rccl.so"}
+                    if one["name"] == "nccl"
+                    else one
+                    for one in entry["libraries"]
+                ]
+            if entry["type"] == "case":
+                entry["case"]["ccl"] = "rccl"
+            return entry
+
+        return changed(tmp_path, "ctas8", renamed)
+
+    def test_heads_and_differences(self, cclmark, rccl):
+        told = cclmark("compare", run("default-1"), rccl).out
+        assert "all_reduce float32 sum out-of-place · nccl → rccl, 4 ranks" in told
+        assert "· nccl, 4 ranks" not in told
+        [line] = [one for one in told.splitlines() if "2.27.7" in one]
+        assert line.startswith("  differs    library was nccl 2.")
+        assert line.endswith(", is rccl 2.27.7 from /opt/rccl.so")
+        assert "is not set" not in told
+
+    def test_for_a_pull_request_and_for_a_program(self, cclmark, rccl):
+        told = cclmark("compare", run("default-1"), rccl, "--format", "markdown").out
+        assert told.count("· nccl → rccl, 4 ranks") == 10 + 26
+        told = cclmark("compare", run("default-1"), rccl, "--format", "json").out
+        [found] = json.loads(told)
+        assert found["ccls"] == ["nccl", "rccl"]
+        assert {one["ccl"] for one in found["cases"]} == {"nccl"}
+        told = cclmark("compare", run("default-1"), run("ctas8"), "--format", "json").out
+        assert json.loads(told)[0]["ccls"] is None
+
+
 def test_several_are_compared_with_the_first(cclmark):
     told = cclmark("compare", run("default-1"), run("buff8"), run("ctas8"), "--format", "json")
     first, second = json.loads(told.out)
