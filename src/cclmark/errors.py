@@ -6,6 +6,7 @@ EXIT_USAGE = 2
 EXIT_MISSING = 3
 EXIT_DIED = 4
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141  # as the shell says it of a program that SIGPIPE ended
 
 
 class CclmarkError(Exception):
@@ -36,6 +37,16 @@ class RankError(CclmarkError):
     """A rank died, failed or did not answer in time."""
 
     exit_code = EXIT_DIED
+
+
+class UnreadError(BaseException):
+    """Nobody reads the output any more: a run ends with everything kept, anything else silently.
+
+    Like an interruption it is nothing that a handler of errors should hold up.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("nobody reads the output any more")
 
 
 class Followed(Exception):  # noqa: N818 - no error: this process has done its part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -378,6 +379,20 @@ class TestFiles:
         assert "Traceback" not in ended.err
         assert "Exception" not in ended.err
         assert ended.code == 130
+        said = f"cclmark: nobody reads the output any more\ncclmark: journal {run.journal_path}\n"
+        assert ended.err == said
+        assert ended.journal.footer.exit_code == 130
+
+    def test_a_reader_that_goes_before_the_last_line(self, cclmark, request):
+        """This format writes nothing before the only row may be whole, when all is measured."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        arguments = ("all_reduce", *HOST, *TINY, "--placement", "out-of-place")
+        run = cclmark(*arguments, "--format", "flagcx", stdout=writing, code=130)
+        request.node.kept_files = set(run.written())
+        os.close(writing)
+        assert run.message == "cclmark: nobody reads the output any more"
+        assert run.journal.footer.exit_code == 0
 
 
 class TestMatrix:

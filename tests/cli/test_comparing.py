@@ -2,9 +2,12 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from conftest import PROGRAM
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 
@@ -129,6 +132,45 @@ class TestGate:
         cclmark(*gate, "1000%")
 
 
+class TestLibraries:
+    """One library against another: both are named."""
+
+    @pytest.fixture
+    def rccl(self, tmp_path):
+        def renamed(entry):
+            if entry["type"] == "header":
+                entry["libraries"] = [
+                    {**one, "name": "rccl", "version": "2.27.7", "path": "/opt/rccl.so"}
+                    if one["name"] == "nccl"
+                    else one
+                    for one in entry["libraries"]
+                ]
+            if entry["type"] == "case":
+                entry["case"]["ccl"] = "rccl"
+            return entry
+
+        return changed(tmp_path, "ctas8", renamed)
+
+    def test_heads_and_differences(self, cclmark, rccl):
+        told = cclmark("compare", run("default-1"), rccl).out
+        assert "all_reduce float32 sum out-of-place · nccl → rccl, 4 ranks" in told
+        assert "· nccl, 4 ranks" not in told
+        [line] = [one for one in told.splitlines() if "2.27.7" in one]
+        assert line.startswith("  differs    library was nccl 2.")
+        assert line.endswith(", is rccl 2.27.7 from /opt/rccl.so")
+        assert "is not set" not in told
+
+    def test_for_a_pull_request_and_for_a_program(self, cclmark, rccl):
+        told = cclmark("compare", run("default-1"), rccl, "--format", "markdown").out
+        assert told.count("· nccl → rccl, 4 ranks") == 10 + 26
+        told = cclmark("compare", run("default-1"), rccl, "--format", "json").out
+        [found] = json.loads(told)
+        assert found["ccls"] == ["nccl", "rccl"]
+        assert {one["ccl"] for one in found["cases"]} == {"nccl"}
+        told = cclmark("compare", run("default-1"), run("ctas8"), "--format", "json").out
+        assert json.loads(told)[0]["ccls"] is None
+
+
 def test_several_are_compared_with_the_first(cclmark):
     told = cclmark("compare", run("default-1"), run("buff8"), run("ctas8"), "--format", "json")
     first, second = json.loads(told.out)
@@ -213,6 +255,39 @@ class TestWrongInput:
         message = self.refused(cclmark, f"{run('default-1')},copy.jsonl", run("ctas8"))
         assert "copy.jsonl are of one run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
 
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (("default-1",), ("default-1",)),
+            (("default-1", "default-2", "default-3"), ("default-2",)),
+            (("default-2",), ("default-1", "default-2", "default-3")),
+        ],
+    )
+    def test_a_run_against_itself(self, cclmark, before, after):
+        """A slip in a script must not become a pass."""
+        gate = (several(*before), several(*after), "--fail-if-slower", "5%")
+        message = self.refused(cclmark, *gate)
+        assert "BEFORE and AFTER share a run" in message
+        assert "Give each side journals of its own runs" in message
+
+    def test_a_copy_against_its_original(self, cclmark, tmp_path):
+        shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
+        message = self.refused(cclmark, run("default-1"), "copy.jsonl")
+        assert "share a run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
+        (tmp_path / "cut.jsonl").write_bytes(Path(run("default-1")).read_bytes()[:-3000])
+        assert "share a run" in self.refused(cclmark, "cut.jsonl", run("ctas8"), "copy.jsonl")
+
+    def test_a_copy_of_a_journal_without_an_id(self, cclmark, tmp_path):
+        def unnamed(entry):
+            entry.pop("run_id", None)
+            return entry
+
+        one, other = (changed(tmp_path, name, unnamed) for name in ("default-1", "default-2"))
+        shutil.copy(one, tmp_path / "copy.jsonl")
+        assert f"share a run: {one} and copy.jsonl" in self.refused(cclmark, one, "copy.jsonl")
+        assert "would count as two" in self.refused(cclmark, f"{one},copy.jsonl", other)
+        assert "26 cases" in cclmark("compare", one, other).out
+
     def test_a_share_that_is_none(self, cclmark):
         for text in ("much", "-5%", "5%%", ""):
             message = self.refused(cclmark, run("ctas8"), run("buff8"), "--fail-if-slower", text)
@@ -223,6 +298,24 @@ class TestWrongInput:
         assert "cannot write /nowhere/x" in message
         told = cclmark("compare", run("ctas8"), run("buff8"), "-O", "/dev/full", code=3)
         assert "cannot write /dev/full" in told.message
+
+    def test_no_room_leaves_the_old_file(self, tmp_path):
+        """The limit for the size of files stands for a full disk."""
+        (tmp_path / "page.html").write_text("old")
+        page = ("compare", run("default-1"), run("ctas8"), "--format", "html", "-O", "page.html")
+        for name in ("page.html", "new.html"):
+            done = subprocess.run(
+                ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *PROGRAM, *page[:-1], name],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 3, done.stderr
+            assert done.stderr == f"cclmark: cannot write {name}: File too large\n"
+        assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
+            ("page.html", "old")
+        ]
 
     @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "c.jsonl", "link", "hard"])
     def test_a_journal_is_not_written_over_with_what_is_said_of_it(self, cclmark, tmp_path, name):
@@ -239,7 +332,7 @@ class TestWrongInput:
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     odd = tmp_path / "a,b.jsonl"
     shutil.copy(run("ctas8"), odd)
-    assert "26 no difference" in cclmark("compare", str(odd), run("ctas8")).out
+    assert "10 faster" in cclmark("compare", str(odd), run("default-1")).out
 
 
 def test_a_dash_is_standard_output(cclmark, tmp_path):

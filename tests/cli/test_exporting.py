@@ -54,6 +54,9 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
     assert 'first="DEV1",second="DEV2"' in prometheus
     message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
     assert "hccl has no place for them" in message
+    formats = message.partition("choose from ")[2].split(", ")
+    assert {"csv", "table", "parquet", "prometheus"} < set(formats)
+    assert len(set(formats)) == len(formats)
 
 
 def test_parquet(cclmark, tmp_path):
@@ -147,8 +150,11 @@ class TestWrongInput:
             text=True,
             check=False,
         )
-        assert done.returncode == 130
-        assert "Traceback" not in done.stderr
+        assert (done.returncode, done.stderr) == (141, "")
+
+    def test_links_in_a_circle(self, cclmark, tmp_path):
+        (tmp_path / "circle").symlink_to("circle")
+        assert "symbolic links" in self.refused(cclmark, RUN, "--format", "csv", "-O", "circle")
 
     def test_a_full_standard_output(self, tmp_path):
         with Path("/dev/full").open("w") as full:
@@ -184,11 +190,21 @@ class TestWrongInput:
         assert told.out == cclmark("export", RUN, "--format", "csv").out != ""
         assert not (tmp_path / "-").exists()
 
-    def test_damaged_lines_are_told(self, cclmark, tmp_path):
+    def test_what_a_journal_lacks_is_told(self, cclmark, tmp_path):
         (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
         told = cclmark("export", "cut.jsonl", "--format", "csv")
-        assert told.err == "cclmark: cut.jsonl: damaged lines are left out: 1\n"
+        assert told.err == (
+            "cclmark: cut.jsonl: the run did not end by itself; 26 of 28 results are there; "
+            "damaged lines are left out: 1\n"
+        )
         assert "run_id" in told.out
+        lines = Path(RUN).read_bytes().splitlines(keepends=True)
+        (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:5]))
+        told = cclmark("export", "short.jsonl", "--format", "csv", "-O", "short.csv")
+        assert told.err == (
+            "cclmark: short.jsonl: the run did not end by itself; 4 of 28 results are there\n"
+            "cclmark: written short.csv\n"
+        )
 
     def test_results_of_devices_that_there_are_not(self, cclmark, tmp_path):
         lines = (RESULTS / "p2p.jsonl").read_text().splitlines()

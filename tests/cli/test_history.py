@@ -117,6 +117,17 @@ class TestEveryday:
         history("export", FIRST, "-o", "/dev/null")
         assert history("export", FIRST).out.encode() == cut.read_bytes()
 
+    def test_several_values_have_commas_between(self, history):
+        """Of copies the library is what copies, and such names have spaces in them."""
+        history("add", RESULTS / "h200x4" / "p2p.jsonl", "--label", "of night", "--label", "links")
+        ccls = json.loads(history("list", "--format", "json").out)["runs"][0]["ccls"]
+        assert len(ccls) > 1
+        [line] = history("list").out.splitlines()[1:]
+        assert f"p2p · {', '.join(ccls)}  " in line
+        assert line.endswith("  links, of night")
+        [row] = csv.DictReader(io.StringIO(history("list", "--format", "csv").out))
+        assert (row["ccls"], row["labels"]) == (", ".join(ccls), "links, of night")
+
     def test_the_same_run_twice(self, history):
         assert history("add", DEFAULTS[0]).out.startswith(f"added {FIRST}, 26 cases")
         told = history("add", DEFAULTS[0], DEFAULTS[1])
@@ -386,6 +397,15 @@ class TestBadPlaces:
         other.execute("ROLLBACK")
         other.close()
         in_file("add", DEFAULTS[1])
+
+    def test_one_that_is_locked_on_a_server(self, cclmark, postgres_server):
+        psycopg = pytest.importorskip("psycopg")
+        place = postgres_server.url(postgres_server.new_database())
+        cclmark("history", "add", DEFAULTS[0], "--db", place)
+        with psycopg.connect(place) as other:
+            other.execute("LOCK TABLE cclmark_runs")
+            told = cclmark("history", "list", "--db", place, code=3, timeout_s=20)
+        assert "was locked by another process for more than 5 s: try again" in told.err
 
     def test_one_that_a_killed_process_left_half_written(self, in_file, tmp_path):
         in_file("add", *DEFAULTS[:2])

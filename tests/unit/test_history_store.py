@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, text, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
@@ -29,7 +29,7 @@ from cclmark.results.history.model import RunFilter
 from cclmark.results.history.moments import moment, stored_moment
 from cclmark.results.history.rows import devices_of, method_of
 from cclmark.results.history.store import History
-from cclmark.results.history.tables import journals, things
+from cclmark.results.history.tables import journals, runs, things
 from cclmark.results.journal import read_journal
 
 REPOSITORY = Path(__file__).parents[2]
@@ -575,6 +575,21 @@ class TestDatabases:
             other.writing(),
         ):
             pass
+
+    @pytest.mark.parametrize("how", ["reading", "writing"])
+    @pytest.mark.timeout(30)
+    def test_a_locked_table_is_waited_for_and_then_told(self, postgres_server, how):
+        """As by whoever repairs the tables: not even reading goes on."""
+        psycopg = pytest.importorskip("psycopg")
+        place = postgres_server.url(postgres_server.new_database())
+        History(place).begin()
+        with psycopg.connect(place) as other:
+            other.execute("LOCK TABLE cclmark_runs IN ACCESS EXCLUSIVE MODE")
+            with (
+                pytest.raises(MissingError, match="locked by another process for more than 1 s"),
+                getattr(Database(place, busy_s=1), how)() as connection,
+            ):
+                connection.execute(select(runs.c.number))
 
     def test_a_file_of_something_else_is_left_alone(self, tmp_path):
         place = tmp_path / "places.sqlite"

@@ -407,6 +407,34 @@ class TestHeaders:
         assert "<script" not in client.get("/").text
 
 
+class TestSizes:
+    """A report carries its script: it is compressed where the browser takes that."""
+
+    def test_a_report_is_compressed(self, client):
+        address = f"/run?run={FIRST}"
+        small = client.get(address, headers={"Accept-Encoding": "gzip, br"})
+        whole = client.get(address, headers={"Accept-Encoding": "identity"})
+        assert small.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in whole.headers
+        assert small.headers["vary"] == "Accept-Encoding"
+        assert small.content == whole.content
+        sizes = [int(one.headers["content-length"]) for one in (small, whole)]
+        assert sizes[0] < 0.4 * sizes[1]
+        for name in ("content-security-policy", "cache-control", "x-content-type-options"):
+            assert small.headers[name] == whole.headers[name]
+
+    def test_a_journal_is_the_same_after_all(self, client):
+        got = client.get(f"/journal?run={FIRST}", headers={"Accept-Encoding": "gzip"})
+        assert got.headers["content-encoding"] == "gzip"
+        assert got.content == content("default-1")
+
+    def test_what_is_refused_is_not_looked_into(self, place):
+        guarded = client_of(History(place, read_only=True), Access(TOKEN, port=1))
+        answer = guarded.get("/", headers={"Accept-Encoding": "gzip"})
+        assert answer.status_code == 401
+        assert "content-encoding" not in answer.headers
+
+
 class TestHosts:
     @pytest.mark.parametrize(
         "host", ["127.0.0.1:8321", "localhost:9000", "LOCALHOST", "[::1]:8321", "127.0.0.1"]

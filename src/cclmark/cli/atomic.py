@@ -7,14 +7,17 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from cclmark.errors import OutputError, UsageError
+from cclmark.errors import OutputError, UnreadError, UsageError
 from cclmark.report.text import plain
 
 STANDARD_OUTPUT = Path("-")  # as users write it
+_READER_S = 10.0  # how long the reader of a named pipe is waited for
+_LOOK_S = 0.02
 
 
 def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
@@ -37,21 +40,22 @@ def write_whole(path: Path, content: bytes) -> None:
 
     What is no regular file, as a pipe or a device, is written to as it is. Raises UsageError where
     nothing can be written, OutputError when it fails on the way; then the old content stays.
+    UnreadError when the reader of a pipe has gone.
     """
     if path == STANDARD_OUTPUT:
         print_bytes(content)
         return
-    target = path.resolve() if path.is_symlink() else path
+    if is_special(path):
+        _write_through(path, content)
+        return
     try:
+        target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if target.exists() and not target.is_file():
-            _write_through(target, content)
-            return
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {path}: {fault_of(error)}") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -76,7 +80,7 @@ def tell_written(path: Path | None) -> None:
 def print_bytes(content: bytes) -> None:
     """Writes to standard output.
 
-    Raises KeyboardInterrupt when the reader of a pipe has gone, OutputError for other faults.
+    Raises UnreadError when the reader of a pipe has gone, OutputError for other faults.
     """
     try:
         sys.stdout.flush()
@@ -88,20 +92,63 @@ def print_bytes(content: bytes) -> None:
         # Python flushes standard output once more at exit: let it succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            raise KeyboardInterrupt("nobody reads the output any more") from None
+            raise UnreadError from None
         raise OutputError(f"cannot write standard output: {error.strerror}") from None
 
 
-def _write_through(target: Path, content: bytes) -> None:
+def fault_of(error: OSError | RuntimeError) -> str:
+    """What is wrong with a place; a RuntimeError is of links in a circle, in older Pythons."""
+    return getattr(error, "strerror", None) or os.strerror(errno.ELOOP)
+
+
+def is_special(path: Path) -> bool:
+    """Whether there is something that is neither a regular file nor a directory, as a pipe.
+
+    Raises UsageError where that cannot be found out.
+    """
     try:
-        with target.open("wb", buffering=0) as file:
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def open_special(path: Path) -> int:
+    """Opens what is no regular file and returns the descriptor. Do it once: a pipe's reader leaves
+    with the last writer.
+
+    A reader of a named pipe is waited for, and signals end that. Raises UsageError where there is
+    none in time, and for what cannot be written.
+    """
+    deadline_s = time.monotonic() + _READER_S
+    try:
+        while True:
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                break
+            except OSError as error:
+                if error.errno != errno.ENXIO or not path.is_fifo():
+                    raise
+                if time.monotonic() > deadline_s:
+                    raise UsageError(
+                        f"cannot write {path}: nobody reads that pipe. Start its reader first"
+                    ) from None
+            time.sleep(_LOOK_S)
+        os.set_blocking(descriptor, True)
+        return descriptor
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with os.fdopen(open_special(path), "wb", buffering=0) as file:
+        try:
             rest = memoryview(content)
             while rest:
                 rest = rest[file.write(rest) or 0 :]
-    except BrokenPipeError:
-        raise KeyboardInterrupt("nobody reads the output any more") from None
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror}") from None
+        except BrokenPipeError:
+            raise UnreadError from None
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _umask() -> int:

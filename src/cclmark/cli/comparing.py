@@ -36,7 +36,7 @@ def compare_journals(
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     first = _side(before)
-    comparisons = [comparison_of(first, _side(text)) for text in after]
+    comparisons = [_against(first, _names(before), text) for text in after]
 
     def text(to: Output) -> Sequence[str]:
         if format == "html" and to.is_terminal:
@@ -45,6 +45,13 @@ def compare_journals(
 
     print_out(output, text)
     return EXIT_OK if allowed is None else _verdict(comparisons, allowed)
+
+
+def _against(first: Side, names: Sequence[str], text: str) -> Comparison:
+    """What the journals that ``text`` names are against ``first``, of those ``names``."""
+    second = _side(text)
+    _refuse_shared(first, names, second, _names(text))
+    return comparison_of(first, second)
 
 
 def _verdict(comparisons: Sequence[Comparison], allowed_percent: float) -> int:
@@ -123,13 +130,39 @@ def _side(text: str) -> Side:
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
     """Raises UsageError where two journals are of one run: it would count twice."""
-    known: dict[str, str] = {}
-    for name, run in zip(names, runs, strict=True):
-        run_id = run.header.run_id
-        if run_id and known.setdefault(run_id, name) != name:
-            raise UsageError(
-                f"{known[run_id]} and {name} are of one run ({run_id}): it would count as two"
-            )
+    both = list(zip(names, runs, strict=True))
+    for place, (name, run) in enumerate(both):
+        for known, other in both[:place]:
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"{known} and {name} are of one run{_id_of(run)}: it would count as two"
+                )
+
+
+def _refuse_shared(
+    before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
+) -> None:
+    """Raises UsageError where a run is on both sides: it differs from itself in nothing, which a
+    check would take for a pass.
+    """
+    for known, other in zip(names_before, before.runs, strict=True):
+        for name, run in zip(names_after, after.runs, strict=True):
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Give each "
+                    "side journals of its own runs"
+                )
+
+
+def _of_one_run(one: Journal, other: Journal) -> bool:
+    """By the id; by all that they hold where a journal, as one of an early version, has none."""
+    if one.header.run_id and other.header.run_id:
+        return one.header.run_id == other.header.run_id
+    return one == other
+
+
+def _id_of(run: Journal) -> str:
+    return f" ({run.header.run_id})" if run.header.run_id else ""
 
 
 def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:

@@ -10,6 +10,7 @@ from cclmark.cli.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, wr
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.exports import EXPORTS, TABULAR
+from cclmark.report.remarks import lacking
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
 
@@ -37,11 +38,8 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
 def _read(path: Path) -> Journal:
     """The journal. Raises UsageError for one without results, or with checks of no device."""
     journal = read_journal(path)
-    if journal.damaged_lines:
-        print(
-            f"cclmark: {plain(str(path))}: damaged lines are left out: {journal.damaged_lines}",
-            file=sys.stderr,
-        )
+    if lacks := lacking(journal):
+        print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
     if not journal.results and not journal.transfers and not journal.checks:
         raise UsageError(f"{path} holds no results")
     if journal.checks and not (journal.header.devices and journal.header.libraries):

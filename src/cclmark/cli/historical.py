@@ -66,7 +66,7 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
             what = (
-                f"labelled {' '.join(added.labelled)}" if added.labelled else "nothing is changed"
+                f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing is changed"
             )
             text = f"known {added.run_id}: was added before, {what}"
         else:

@@ -30,9 +30,11 @@ from cclmark.cli.torch_check import torch_commands
 from cclmark.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
+    EXIT_UNREAD,
     CclmarkError,
     Followed,
     RankError,
+    UnreadError,
     UsageError,
 )
 from cclmark.launch.placement import speaks
@@ -59,6 +61,13 @@ class _InOrder(SaysHelp, click.Group):
         meant = _meant(name, list(self.commands))
         question = f": did you mean {meant}?" if meant else "."
         raise click.UsageError(f"No such command {name!r}{question}", ctx)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs the command. Where nobody hears what it says click would end with 1: wrong data."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise UnreadError from None
 
 
 def _meant(name: str, commands: list[str]) -> str:
@@ -124,7 +133,7 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         else:
             stream.reconfigure(errors="replace")
 
@@ -136,7 +145,7 @@ def main() -> None:
         _run()
     except BrokenPipeError:
         # Nobody reads what is said either, as behind ``2>&1 | head``: only the code is left.
-        os._exit(EXIT_INTERRUPTED)
+        os._exit(EXIT_UNREAD)
     except Exception as error:  # of Python, or of ZeroMQ, which has its own
         if getattr(error, "errno", None) not in _SHORTAGES:
             raise
@@ -164,6 +173,14 @@ def _check_arguments() -> None:
             raise UsageError(f"the argument {text!a} is no UTF-8: use other names") from None
 
 
+def _say_interrupted() -> None:
+    try:
+        if speaks(os.environ):
+            print("cclmark: interrupted", file=sys.stderr)
+    except BrokenPipeError:
+        os._exit(EXIT_INTERRUPTED)
+
+
 def _run() -> None:
     try:
         on_ending_signals(interrupt)
@@ -186,9 +203,10 @@ def _run() -> None:
         else:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
+    except UnreadError:
+        os._exit(EXIT_UNREAD)  # what is left to be flushed nobody reads either
     except (KeyboardInterrupt, click.Abort):
-        if speaks(os.environ):
-            print("cclmark: interrupted", file=sys.stderr)
+        _say_interrupted()
         sys.exit(EXIT_INTERRUPTED)
     finally:
         on_ending_signals(signal.SIG_IGN)  # the exit code stands

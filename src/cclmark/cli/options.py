@@ -495,8 +495,8 @@ def command(
         try:
             run(flags_type(**values))
         except BrokenPipeError:
-            # click would end with 1, which says that data was wrong.
-            raise KeyboardInterrupt from None
+            # Of standard error; click would end with 1, which says that data was wrong.
+            raise click.Abort from None
 
     return GroupedCommand(
         name,

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.cli.atomic import STANDARD_OUTPUT, tell_written
-from cclmark.errors import OutputError, UsageError
+from cclmark.cli.atomic import (
+    STANDARD_OUTPUT,
+    fault_of,
+    is_special,
+    open_special,
+    tell_written,
+    write_whole,
+)
+from cclmark.errors import OutputError, UnreadError, UsageError
 
 
 class Output:
     """Standard output or a file. A file is first touched when there is something to write."""
 
     def __init__(self, path: Path | None) -> None:
-        """Checks that ``path`` can be written, leaving what it holds. Raises UsageError if not.
+        """Checks that ``path`` can be written, leaving what it holds; opens what is no file, as a
+        pipe, for good. Raises UsageError.
 
         None and ``-`` are standard output.
         """
         if path == STANDARD_OUTPUT:
             path = None
         self._path = path
-        self._file: TextIO | None = sys.stdout if path is None else None
-        self._made = False
+        self._file: TextIO | None = None
         self.failure = ""
-        if path is not None:
-            self._made = not path.exists()
-            try:
-                path.open("a").close()
-            except OSError as error:
-                raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        if path is None:
+            self._file = sys.stdout
+        elif is_special(path):
+            self._file = os.fdopen(open_special(path), "w", encoding="utf-8", errors="replace")
+        else:
+            _check(path)
 
     @property
     def is_terminal(self) -> bool:
@@ -57,7 +65,7 @@ class Output:
         return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
     def write(self, text: str) -> None:
-        """Writes and flushes. Raises KeyboardInterrupt when the reader of a pipe has gone.
+        """Writes and flushes. Raises UnreadError when the reader of a pipe has gone.
 
         Any other failure is kept in ``failure``: what is measured still goes to the journal.
         """
@@ -66,43 +74,84 @@ class Output:
         try:
             if self._file is None:
                 assert self._path is not None
-                self._file = self._path.open("w")
+                self._file = self._path.open("w", encoding="utf-8", errors="replace")
             self._file.write(text)
             self._file.flush()
         except BrokenPipeError:
-            self._give_up("nobody reads the output any more")
-            raise KeyboardInterrupt(self.failure) from None
+            gone = UnreadError()
+            self._give_up(str(gone))
+            raise gone from None
         except OSError as error:
             self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
+        except KeyboardInterrupt:
+            if self._is_stuck():  # what is left to say would wait for ever
+                self._give_up("what reads the output stands still")
+            raise
+
+    def write_whole(self, text: str) -> None:
+        """Writes all that there will be: a file then holds it, or what it held before.
+
+        Raises and keeps failures as ``write``.
+        """
+        if self._file is not None:
+            self.write(text)
+            return
+        assert self._path is not None
+        try:
+            write_whole(self._path, text.encode(errors="replace"))
+        except (OutputError, UsageError) as error:
+            self.failure = str(error)
+
+    def _is_stuck(self) -> bool:
+        if self._file is None:
+            return False
+        poll = select.poll()
+        poll.register(self._file.fileno(), select.POLLOUT)
+        return not poll.poll(0)
 
     def _give_up(self, failure: str) -> None:
         self.failure = failure
-        if self._path is None:
-            # Python flushes standard output once more at exit: let it succeed.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if self._file is not None:
+            # What is left of it is flushed once more, at exit at the latest: let that succeed.
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._file.fileno())
+            os.close(nothing)
 
     def close(self) -> None:
-        """Closes a file; one that was made and never written to is taken away again."""
-        if self._path is None:
+        """Closes a file."""
+        if self._path is None or self._file is None:
             return
-        if self._file is not None:
-            try:
-                self._file.close()
-            except OSError as error:
-                self.failure = f"cannot write {self._path}: {error.strerror}"
-        elif self._made:
-            self._path.unlink(missing_ok=True)
+        try:
+            self._file.close()
+        except OSError as error:
+            self.failure = self.failure or f"cannot write {self._path}: {error.strerror}"
+
+
+def _check(path: Path) -> None:
+    """Raises UsageError where no file could be written; leaves none that was not there."""
+    try:
+        target = path.resolve()
+        made = not target.exists()
+        target.open("ab").close()
+        if made:
+            target.unlink()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {path}: {fault_of(error)}") from None
 
 
 def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) -> None:
     """Prints what ``text_for`` gives to ``path``; to standard output for none and ``-``.
 
-    Says on standard error which file was written. Raises UsageError, OutputError.
+    A file then holds all of it, or what it held before. Says on standard error which was written.
+    Raises UsageError, OutputError; UnreadError when the reader of a pipe has gone.
     """
     output = Output(path)
     try:
-        for text in text_for(output):
-            output.write(text)
+        if path is None or path == STANDARD_OUTPUT:
+            for text in text_for(output):
+                output.write(text)
+        else:
+            output.write_whole("".join(text_for(output)))
     finally:
         output.close()
     if output.failure:

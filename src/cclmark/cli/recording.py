@@ -18,7 +18,15 @@ from cclmark.cli.output import Output
 from cclmark.cli.progress import Progress
 from cclmark.cli.rerunning import Repetition
 from cclmark.cli.resuming import InPlan, Resumed
-from cclmark.errors import EXIT_DIED, EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    EXIT_WRONG,
+    UnreadError,
+    UsageError,
+)
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
@@ -175,9 +183,12 @@ class Recorder:
         self._progress.clear()
         if self._introduced:
             self._journal.write(footer)
-            for result in self._carried.rest():
-                self._show(result)
-            self._print(self._exporter.end(footer))
+            try:
+                for result in self._carried.rest():
+                    self._show(result)
+                self._print(self._exporter.end(footer))
+            except UnreadError:
+                code = EXIT_INTERRUPTED  # the output says why, and the journal has it all
         messages = [outcome.message, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self._measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]

@@ -33,6 +33,7 @@ from cclmark.errors import (
     EXIT_OK,
     EXIT_USAGE,
     CclmarkError,
+    UnreadError,
     UsageError,
 )
 from cclmark.launch.placement import speaks
@@ -81,9 +82,13 @@ def run_suite(flags: SuiteFlags) -> int:
         if flags.junit is not None:
             junit = stack.enter_context(contextlib.closing(Output(flags.junit)))
         running = SuiteRun(suite, baselines, flags, printed)
-        verdict = running.run()
+        try:
+            verdict = running.run()
+        except UnreadError as gone:
+            print(f"cclmark: {gone}\ncclmark: journals {running.directory}", file=sys.stderr)
+            return EXIT_INTERRUPTED
         if junit is not None:
-            junit.write(junit_xml(verdict))
+            junit.write_whole(junit_xml(verdict))
         code = verdict.exit_code
         print(f"cclmark: journals {running.directory}", file=sys.stderr)
     for output in filter(None, (printed, junit)):

@@ -22,6 +22,7 @@ from cclmark.errors import (
     EXIT_OK,
     MissingError,
     RankError,
+    UnreadError,
 )
 from cclmark.launch.crew import crew_of_one
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
@@ -102,7 +103,7 @@ class Attempt:
                 self._server.ranks = self._size
                 try:
                     return self._supervise()
-                except KeyboardInterrupt as interruption:
+                except (KeyboardInterrupt, UnreadError) as interruption:
                     # Once a run is being ended, impatience must not keep it from ending well.
                     on_ending_signals(signal.SIG_IGN)
                     if self._crew.placement is not None and self._has_lost_a_rank():

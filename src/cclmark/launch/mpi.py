@@ -141,7 +141,9 @@ class MpiRanks:
         """Remembers which files in shared memory the ranks have mapped by now."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
-                maps = Path(f"/proc/{rank.number or 'none'}/maps").read_text()
+                maps = Path(f"/proc/{rank.number or 'none'}/maps").read_text(
+                    encoding="utf-8", errors="replace"
+                )
                 self._segments.update(_SEGMENT.findall(maps))
 
     def status_of(self, rank: MpiRank) -> int | None:

@@ -291,7 +291,12 @@ def launching_program(pid: int) -> LaunchingProgram | None:
     names = ("mpirun", "mpiexec", "orterun", "prterun", "prte", "orted", "hydra")
     while pid > 1:
         try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(
+                Path(f"/proc/{pid}/stat")
+                .read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()[1]
+            )
             path = Path(f"/proc/{pid}/exe").readlink()
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError, IndexError):

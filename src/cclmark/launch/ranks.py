@@ -52,7 +52,7 @@ class RankProcess:
 def is_stopped(pid: int) -> bool:
     """Whether a process of this host is stopped, as by SIGSTOP or a debugger."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] in ("T", "t")

@@ -229,7 +229,7 @@ def _readable(symbol: str) -> str:
 def _read(pid: int, name: str) -> str:
     """A file of the kernel's on a process; empty where there is none, or it is not for us."""
     try:
-        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

@@ -187,7 +187,7 @@ class UnevenPattern:
 
 def _read_weights(path: Path) -> tuple[tuple[float, ...], ...]:
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the alltoallv matrix {path}: {error}") from None
     return _weights(lines, str(path))

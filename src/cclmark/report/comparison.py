@@ -6,6 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
 
 from cclmark.analysis.compare import (
     Compared,
@@ -38,6 +41,24 @@ class Comparison:
     differences: Sequence[str]
     found: Sequence[Compared]
 
+    @cached_property
+    def libraries(self) -> tuple[str, str] | None:
+        """The library of each side, where each measured one and they are two."""
+        names = [
+            {result.case.ccl for run in side.runs for result in run.results}
+            for side in (self.before, self.after)
+        ]
+        if names[0] == names[1] or any(len(each) != 1 for each in names):
+            return None
+        return names[0].pop(), names[1].pop()
+
+    def group_of(self, one: Compared) -> str:
+        """What the rows of its table share; of libraries both where they are two."""
+        thing = one.thing
+        if self.libraries is not None and one.ratio is not None and isinstance(thing, Case):
+            thing = msgspec.structs.replace(thing, ccl=" → ".join(self.libraries))
+        return group_of(thing)
+
 
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
     """A table for each operation, what it comes to, and why some could not be compared."""
@@ -51,7 +72,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     shown = _in_groups(comparison.found)
     group = ""
     for one in shown:
-        name = plain(group_of(one.thing))
+        name = plain(comparison.group_of(one))
         if name != group:
             group = name
             head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
@@ -80,9 +101,9 @@ def comparison_markdown(comparison: Comparison) -> str:
         rows = [f"| {band.name} | {band.ratio:.3f} | {band.count} |" for band in means]
         parts.append(head + "\n".join(rows))
     if apart:
-        parts.append(_markdown_table(apart))
+        parts.append(_markdown_table(comparison, apart))
     if len(apart) < len(shown):
-        table = _markdown_table(shown)
+        table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
     if noise := noise_said(comparison):
@@ -100,6 +121,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "before": comparison.before.name,
         "after": comparison.after.name,
         "runs": [len(comparison.before.runs), len(comparison.after.runs)],
+        "ccls": comparison.libraries,
         "differences": list(comparison.differences),
         "incomplete": _incomplete(comparison),
         "bands": [
@@ -186,7 +208,7 @@ def _interval(one: Compared) -> str:
     return f"{one.low:.3f} - {one.high:.3f}"
 
 
-def _markdown_table(found: Sequence[Compared]) -> str:
+def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
     lines = [
         "| case | size | before µs | after µs | ratio | 95 % interval | |",
         "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
@@ -194,7 +216,7 @@ def _markdown_table(found: Sequence[Compared]) -> str:
     for one in found:
         assert one.before_s is not None
         assert one.after_s is not None
-        what = f"{group_of(one.thing)} {flows_of(one.thing)}".rstrip()
+        what = f"{comparison.group_of(one)} {flows_of(one.thing)}".rstrip()
         cells = [
             *(escape(what), size_of(one.thing)),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),

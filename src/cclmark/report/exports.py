@@ -55,7 +55,7 @@ def _one_by_one(format: str) -> Write:
         for name, journal in journals:
             possible = formats_of(kind_of(journal))
             if format not in possible:
-                others = ", ".join([*possible, *TABULAR])
+                others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
                 raise UsageError(
                     f"{name} holds {kind_of(journal)}: {format} has no place for them; "
                     f"choose from {others}, prometheus"

@@ -50,7 +50,7 @@ def run_object(run: StoredRun) -> dict[str, object]:
 
 
 def runs_csv(runs: Sequence[StoredRun]) -> str:
-    """A line for each run; several values in a cell have spaces between."""
+    """A line for each run; several values in a cell have commas between."""
     lines = [csv_line(_COLUMNS)]
     for run in runs:
         values = run_object(run)
@@ -61,7 +61,7 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
 def run_lines(run: StoredRun) -> list[str]:
     """What stands above the table of a run: what only the history knows."""
     code = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
-    labels = f", labels {' '.join(run.labels)}" if run.labels else ""
+    labels = f", labels {', '.join(run.labels)}" if run.labels else ""
     lines = [
         f"run        {run.run_id}{labels}",
         f"started    {run.started_at}, {code}",
@@ -83,9 +83,9 @@ def _cells(run: StoredRun) -> list[str]:
     named = list(run.operations[:MOST_MEASURED])
     if len(run.operations) > len(named):
         named.append("…")
-    measured = f"{' '.join(named)} · {' '.join(run.ccls)}"
+    measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
     cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
-    return [plain(cell) for cell in (*cells, str(run.cases), code, " ".join(run.labels))]
+    return [plain(cell) for cell in (*cells, str(run.cases), code, ", ".join(run.labels))]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -98,5 +98,5 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _cell(value: object) -> str | int | None:
     if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value))
+        return ", ".join(map(str, value))
     return value if isinstance(value, int) or value is None else str(value)

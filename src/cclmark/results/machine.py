@@ -32,6 +32,11 @@ _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
+def _content(path: Path) -> str:
+    """What a file of the kernel's holds: names in it may be of any bytes."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 def readable(text: str) -> str:
     """``text`` with bytes that are no UTF-8, as the system may hand over, written out."""
     return text.encode(errors="backslashreplace").decode()
@@ -59,7 +64,7 @@ def describe_host(environment: Mapping[str, str]) -> HostDescription:
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net", "/proc/self/ns/pid"):
         with suppress(OSError):
             file = Path(path)
-            words.append(str(file.readlink()) if file.is_symlink() else file.read_text())
+            words.append(str(file.readlink()) if file.is_symlink() else _content(file))
     return HostDescription(
         machine=describe_machine(),
         identity=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
@@ -85,7 +90,7 @@ def describe_machine() -> Machine:
 def _nvidia_driver() -> str:
     """The version of NVIDIA's kernel module, without asking the driver, which takes its time."""
     with suppress(OSError):
-        text = Path("/proc/driver/nvidia/version").read_text()
+        text = _content(Path("/proc/driver/nvidia/version"))
         found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
         return found[1] if found else ""
     return ""
@@ -100,7 +105,7 @@ def _system_name() -> str:
 
 def _processor_name() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in _content(Path("/proc/cpuinfo")).splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
@@ -186,7 +191,7 @@ def device_numa_node(pci_bus_id: str) -> int:
     """The NUMA node that a PCI device is attached to, -1 when the system does not say."""
     path = Path("/sys/bus/pci/devices") / _sysfs_name(pci_bus_id) / "numa_node"
     try:
-        return int(path.read_text())
+        return int(_content(path))
     except (OSError, ValueError):
         return -1
 
@@ -195,7 +200,7 @@ def processors_near(pci_bus_id: str) -> set[int]:
     """The processors near a PCI device, empty when the system does not say."""
     path = Path("/sys/bus/pci/devices") / _sysfs_name(pci_bus_id) / "local_cpulist"
     try:
-        return parse_processor_list(path.read_text())
+        return parse_processor_list(_content(path))
     except (OSError, ValueError):
         return set()
 
@@ -212,7 +217,7 @@ def spread_over_cores(
         path = root / f"cpu{processor}" / "topology" / "thread_siblings_list"
         siblings: set[int] = set()
         with suppress(OSError, ValueError):
-            siblings = parse_processor_list(path.read_text()).intersection(processors)
+            siblings = parse_processor_list(_content(path)).intersection(processors)
         order.append((sum(one < processor for one in siblings), processor))
     return [processor for _, processor in sorted(order)]
 
@@ -225,7 +230,7 @@ def far_processors(pci_bus_id: str) -> set[int]:
     every: set[int] = set()
     for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"):
         with suppress(OSError, ValueError):
-            every |= parse_processor_list(path.read_text())
+            every |= parse_processor_list(_content(path))
     return every - near
 
 

@@ -81,4 +81,10 @@ def _libraries(
 ) -> list[str]:
     theirs = {library.name: f"{library.version} from {library.path}" for library in there}
     ours = {library.name: f"{library.version} from {library.path}" for library in here}
-    return [_changed(name, theirs.get(name), ours.get(name)) for name in {**theirs, **ours}]
+    gone = [name for name in theirs if name not in ours]
+    new = [name for name in ours if name not in theirs]
+    found = []
+    if len(gone) == len(new) == 1:  # one in the place of the other
+        (old,), (now,) = gone, new
+        found.append(_changed("library", f"{old} {theirs.pop(old)}", f"{now} {ours.pop(now)}"))
+    return found + [_changed(name, theirs.get(name), ours.get(name)) for name in {**theirs, **ours}]

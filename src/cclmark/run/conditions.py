@@ -124,5 +124,5 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
     found = []
     for path in paths:
         with suppress(OSError, ValueError):
-            found.append(int(path.read_text()))
+            found.append(int(path.read_text(encoding="utf-8", errors="replace")))
     return found

@@ -90,10 +90,8 @@ def _libraries_of(mpirun: Path) -> list[str]:
     text = ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = [str(mpirun), "--version"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_VERSION_S, check=False
-        )
-        text = done.stdout
+        done = subprocess.run(command, capture_output=True, timeout=_VERSION_S, check=False)
+        text = done.stdout.decode(errors="replace")
     known = [names for kind, names in _MPI_LIBRARIES.items() if kind in text]
     return [name for names in known or _MPI_LIBRARIES.values() for name in names]
 

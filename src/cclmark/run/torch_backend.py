@@ -85,7 +85,10 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
     path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
     if backend == "nccl":
         with contextlib.suppress(OSError):
-            mapped = re.search(r"/\S*/libnccl\.so\S*", Path("/proc/self/maps").read_text())
+            mapped = re.search(
+                r"/\S*/libnccl\.so\S*",
+                Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"),
+            )
             path = mapped[0] if mapped is not None else path
     return LibraryDescription(f"torch:{backend}", version, path)
 

@@ -344,7 +344,12 @@ def _descends_from(ancestor: int) -> bool:
     """Whether this process was started by ``ancestor``, or by one that was."""
     pid = os.getpid()
     while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        pid = int(
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()[1]
+        )
         if pid == ancestor:
             return True
     return False

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -33,6 +34,9 @@ from cclmark.serve.refusal import RefusalError
 from cclmark.serve.responses import file_response, message_response, report_response
 from cclmark.serve.trends import trend_page
 
+# A report is five megabytes, nine tenths of them one script: a third is left of it in 0.1 s, and
+# higher levels take longer for 4 % less.
+_GZIP_LEVEL = 4
 _AT_ONCE = 2  # reports that are made at the same time: each may take much memory
 
 Work = Callable[[Request], Response]
@@ -135,7 +139,8 @@ def make_app(
             Exception: _fell_over,
         },
     )
-    return Guard(app, access, say, log)
+    # Nothing secret is in a page, so its size after compression gives nothing away.
+    return Guard(GZipMiddleware(app, compresslevel=_GZIP_LEVEL), access, say, log)
 
 
 def _one(request: Request) -> str:

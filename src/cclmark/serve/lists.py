@@ -79,7 +79,7 @@ def _line(run: StoredRun) -> Line:
         cases=run.cases,
         state=state,
         trouble=trouble,
-        labels=plain(" ".join(run.labels)),
+        labels=plain(", ".join(run.labels)),
         journal=plain(PurePath(run.source).name),
     )
 

@@ -20,6 +20,7 @@ from cclmark.errors import CclmarkError, MissingError, OutputError, UsageError
 BUSY_S = 5.0  # how long another process's transaction is waited for
 CONNECT_S = 5  # how long a server may take to answer
 _LOCK = 0x63636C6D61726B  # of PostgreSQL: who writes a history holds it
+_LOCK_NOT_AVAILABLE = "55P03"  # what PostgreSQL says when a lock was waited for too long
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
@@ -66,6 +67,7 @@ class Database:
         with self._told(), self._engine(writing=False).connect() as connection:
             if not self.is_file:
                 connection.execute(text(_SNAPSHOT))
+                self._limit_waiting(connection)
             yield connection
 
     @contextmanager
@@ -76,9 +78,13 @@ class Database:
         """
         with self._told(), self._engine(writing=True).begin() as connection:
             if not self.is_file:
-                connection.execute(text(f"SET LOCAL lock_timeout = '{self._busy_s:.0f}s'"))
+                self._limit_waiting(connection)
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             yield connection
+
+    def _limit_waiting(self, connection: Connection) -> None:
+        """For another one's lock a server would wait without end."""
+        connection.execute(text(f"SET LOCAL lock_timeout = '{self._busy_s * 1e3:.0f}ms'"))
 
     def _engine(self, *, writing: bool) -> Engine:
         if writing not in self._engines:
@@ -143,7 +149,7 @@ class Database:
     def _complaint(self, error: DBAPIError) -> CclmarkError:
         said = self._without_password(error.orig or error)
         if not self.is_file:
-            return self._complaint_of_server(said)
+            return self._complaint_of_server(error, said)
         assert self.path is not None
         if "locked" in said or "busy" in said:
             return self._locked()
@@ -176,8 +182,9 @@ class Database:
             )
         return MissingError(f"cannot open the history {self.name}: this user may not write there")
 
-    def _complaint_of_server(self, said: str) -> CclmarkError:
-        if "lock timeout" in said:
+    def _complaint_of_server(self, error: DBAPIError, said: str) -> CclmarkError:
+        # By its number: servers speak many languages.
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             return self._locked()
         return MissingError(f"the history {self.name}: {said}")
 

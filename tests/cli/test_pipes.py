@@ -1,0 +1,95 @@
+"""``-O`` to named pipes: opened once, and no wait that a signal does not end."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from cclmark.cli import atomic
+from cclmark.errors import UsageError
+from conftest import wait_until
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
+HOST = ("--devices", "host:2", "-b", "8", "-e", "64", "-n", "1", "-w", "0")
+SOON_S = 10.0
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("all_reduce", *HOST), "all_reduce"),
+        (("compare", *TWO), "10 slower"),
+        (("export", TWO[0], "--format", "csv"), "run_id"),
+        (("references",), "nccl"),
+    ],
+)
+def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as cat:
+        told = cclmark(*arguments, "-O", "pipe", timeout_s=30)
+        out, _ = cat.communicate(timeout=SOON_S)
+    assert words in out
+    assert told.out == ""
+    assert pipe.is_fifo()
+
+
+def test_a_signal_ends_the_wait_for_a_reader(background, pipe):
+    run = background("all_reduce", *HOST, "-O", "pipe")
+    time.sleep(1.0)
+    assert not run.ended()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish(SOON_S).code == 130
+    assert not run.journal_path.exists()
+
+
+def test_a_pipe_that_nobody_reads(monkeypatch, pipe):
+    monkeypatch.setattr(atomic, "_READER_S", 0.1)
+    with pytest.raises(UsageError, match="nobody reads that pipe"):
+        atomic.write_whole(pipe, b"x")
+
+
+def test_a_reader_that_leaves_is_told_of_nothing(cclmark, pipe):
+    with subprocess.Popen(["head", "-c", "1", pipe], stdout=subprocess.DEVNULL):
+        page = ("compare", *TWO, "--format", "html", "-O", "pipe")
+        assert cclmark(*page, code=141).err == ""
+
+
+def test_a_reader_that_stands_still_holds_up_no_signal(background, pipe, no_leaks, request):
+    """The pipe is full, so the run waits; when it is ended, nothing more is written there."""
+    known = []
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
+    run = background("all_reduce", *HOST, "-N", "0", "--format", "csv", "-O", "pipe")
+    request.node.kept_files = {run.journal_path.name, "pipe"}
+
+    def is_full():
+        """No line more goes into it."""
+        held = array.array("i", [0])
+        fcntl.ioctl(reading, termios.FIONREAD, held)
+        known.append(held[0])
+        time.sleep(0.05)
+        return held[0] > 3000 and known[-10:].count(held[0]) == 10
+
+    try:
+        wait_until(is_full, "the pipe is full")
+        run.process.send_signal(signal.SIGTERM)
+        ended = run.finish(SOON_S)
+    finally:
+        os.close(reading)
+    assert ended.code == 130
+    assert "what reads the output stands still" in ended.message
+    assert ended.journal.footer.exit_code == 130
