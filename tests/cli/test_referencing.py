@@ -232,6 +232,20 @@ class TestOnesOwn:
         told = refs("references", "add", SWEEP, "--name", "y", "--references-dir", there, env=env)
         assert told.err == ""
 
+    def test_what_a_journal_lacks_is_told(self, refs, tmp_path):
+        cut = tmp_path / "cut.jsonl"
+        text = "".join(Path(SWEEP).read_text().splitlines(keepends=True)[:6])
+        cut.write_text(text)
+        told = refs("references", "add", "cut.jsonl", "--name", "cut")
+        assert told.err == (
+            "cclmark: cut.jsonl: the run did not end by itself; 5 of 28 results are there: "
+            "only these are a reference now\n"
+        )
+        assert "5 figures of 'cut'" in told.out
+        journal = str(refs(*HOST, "-c", "0").journal_path)
+        told = refs("references", "add", journal, "--name", "unchecked")
+        assert told.err == f"cclmark: {journal}: the data of 6 of 6 figures was not checked\n"
+
     def test_a_second_one_of_that_name(self, refs):
         refs("references", "add", SWEEP, "--name", "x")
         message = refs("references", "add", SWEEP, "--name", "x", code=2).message

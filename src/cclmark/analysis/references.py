@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from cclmark.analysis.nccl_choices import allows
 from cclmark.analysis.reference_curves import SATURATED_BYTES, Curve, curves_of
 from cclmark.analysis.reference_match import Match, library_name
 from cclmark.plan.cases import Case
@@ -22,7 +23,7 @@ from cclmark.results.schema import Header, Summary
 
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
-_BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
+BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
 # In place their outputs are copied aside first: see docs/methodology.md.
 _STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
 # What is taken to be meant where a source tells no type or reduction.
@@ -100,14 +101,17 @@ def kinds_of(header: Header, ranks: Iterable[int] | None = None) -> Counter[str]
     )
 
 
-def multicast_of(environment: Mapping[str, str]) -> bool | None:
+def multicast_of(environment: Mapping[str, str], operation: str, hosts: int = 1) -> bool | None:
     """Whether NCCL uses NVLink's multicast, as far as its variables tell: False or None."""
     if environment.get("NCCL_NVLS_ENABLE") == "0":
         return False
-    algorithms = environment.get("NCCL_ALGO", "").upper()
-    if algorithms and ("NVLS" in algorithms) == algorithms.startswith("^"):
-        return False
-    return None
+    if operation not in BY_MULTICAST:
+        return None
+    using = ["nvls"]
+    if operation == "all_reduce" and hosts > 1:  # NCCL has no tree of them on one host
+        using.append("nvlstree")
+    chosen = [allows(environment.get("NCCL_ALGO", ""), operation, name) for name in using]
+    return False if all(one is False for one in chosen) else None
 
 
 class _Run:
@@ -116,7 +120,11 @@ class _Run:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.kinds = kinds_of(header)
-        self.multicast = multicast_of(header.environment)
+        hosts = max(1, len(header.hosts))
+        self.multicast = {
+            operation: multicast_of(header.environment, operation, hosts)
+            for operation in BY_MULTICAST
+        }
         # Of what another tool measured nobody may know where and under which variables.
         imported = header.imported is not None
         self.multicast_is_told = not imported or bool(header.environment)
@@ -168,8 +176,8 @@ class _Wanted:
         if min(one.count, self.count) < _LEAST_OF_OTHER_COUNT:
             return False
         if (
-            self.case.operation in _BY_MULTICAST
-            and (one.multicast, self.run.multicast) != (False,) * 2
+            self.case.operation in BY_MULTICAST
+            and (one.multicast, self.run.multicast[self.case.operation]) != (False,) * 2
         ):
             return False
         return all(rank in self.run.joined for rank in range(self.count))
@@ -202,9 +210,9 @@ class _Wanted:
         return found
 
     def _multicast(self, series: Reference) -> list[str]:
-        own = self.run.multicast
-        if self.case.operation not in _BY_MULTICAST:
+        if self.case.operation not in BY_MULTICAST:
             return []
+        own = self.run.multicast[self.case.operation]
         if not self.run.multicast_is_told and series.multicast is not None:
             there = "on" if series.multicast else "off"
             return [f"multicast {there} there, whether it was on is not told here"]
