@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.analysis.copy_references import nearest_transfer
+from cclmark.analysis.copy_references import CopyReferences
 from cclmark.analysis.reference_match import bandwidth_of
 from cclmark.analysis.references import References, multicast_of
 from cclmark.errors import UsageError
@@ -535,11 +535,12 @@ def test_a_run_may_use_multicast_for_one_operation_alone():
 
 class TestCopies:
     def matches(self, references=SHIPPED, header=COPIES.header):
+        known = CopyReferences(references, header)
         for one in COPIES.transfers:
             if one.summary is not None:
                 yield (
                     one.transfer,
-                    nearest_transfer(references, one.transfer, one.summary, header),
+                    known.nearest(one.transfer, one.summary),
                 )
 
     def test_ours_are_as_nvbandwidths(self):
@@ -583,6 +584,72 @@ class TestCopies:
         slower = [msgspec.structs.replace(one, limit_bytes_per_s=300e9) for one in header.relations]
         narrow = msgspec.structs.replace(header, relations=slower)
         assert next(self.matches(header=narrow))[1] is None
+
+
+class TestManyDevices:
+    """A machine with as many pairs as figures: each is looked up, not all of them searched."""
+
+    DEVICES = 48
+    PAIRS = tuple((row, column) for row in range(48) for column in range(48) if row != column)
+
+    def header(self):
+        (device, *_), (relation, *_) = COPIES.header.devices, COPIES.header.relations
+        return msgspec.structs.replace(
+            COPIES.header,
+            devices=[
+                msgspec.structs.replace(device, rank=rank, index=rank)
+                for rank in range(self.DEVICES)
+            ],
+            relations=[
+                msgspec.structs.replace(relation, first=first, second=second)
+                for first, second in self.PAIRS
+            ],
+        )
+
+    def test_copies_find_their_own_pair(self):
+        one = next(one for one in COPIES.transfers if one.summary and one.summary.bytes_per_s)
+        results = []
+        for place, pair in enumerate(self.PAIRS):
+            transfer = msgspec.structs.replace(one.transfer, flows=(pair,))
+            rate = 1e11 + 1e7 * place
+            summary = msgspec.structs.replace(
+                one.summary, bytes_per_s=rate, flow_bytes_per_s=[rate]
+            )
+            results.append(msgspec.structs.replace(one, transfer=transfer, summary=summary))
+        journal = type(COPIES)(self.header(), transfers=results)
+        text = references_text(journal, "x", multicast=unknown)
+        own = parse_references(text.encode(), "x.toml", own=True)
+        begun_s = time.process_time()
+        notes = ReferenceNotes(lambda kinds: own)
+        shares = [notes.match_transfer(result, journal.header).share for result in results]
+        assert time.process_time() - begun_s < 1.5
+        assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
+
+    def test_collectives_find_their_own_pair(self):
+        one = next(
+            one
+            for one in SWEEP.results
+            if one.case.operation == "all_reduce" and one.case.size_bytes == 2 << 20
+        )
+        results = []
+        for place, pair in enumerate(self.PAIRS):
+            case = msgspec.structs.replace(one.case, pair=pair, ranks=2)
+            rate = 1e11 + 1e7 * place
+            summary = msgspec.structs.replace(
+                one.summary, busbw_bytes_per_s=rate, time_s=case.size_bytes / rate
+            )
+            results.append(msgspec.structs.replace(one, case=case, summary=summary))
+        journal = type(SWEEP)(self.header(), results)
+        text = references_text(journal, "x", multicast=unknown)
+        own = parse_references(text.encode(), "x.toml", own=True)
+        begun_s = time.process_time()
+        notes = ReferenceNotes(lambda kinds: own)
+        shares = [notes.match(result, journal.header).share for result in results]
+        # Where the pair's own figure is not there another pair's is what there is.
+        fewer = References(own[1:], journal.header)
+        assert fewer.nearest(results[0].case, results[0].summary).reference == own[1]
+        assert time.process_time() - begun_s < 1.5
+        assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
 
 
 class TestWriting:

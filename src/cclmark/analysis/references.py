@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cclmark.analysis.nccl_choices import allows
-from cclmark.analysis.reference_curves import SATURATED_BYTES, Curve, curves_of
+from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
 from cclmark.analysis.reference_match import Match, library_name
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
@@ -40,9 +40,9 @@ class References:
 
     def __init__(self, references: Iterable[Reference], header: Header) -> None:
         """``header``: of the run's journal."""
-        self._curves = curves_of(references)
+        self._groups = groups_of(references)
         self._run = _Run(header)
-        self._fair: dict[tuple[object, ...], list[Curve]] = {}
+        self._fair: dict[tuple[object, ...], list[CurveGroup]] = {}
 
     def nearest(self, case: Case, summary: Summary) -> Match | None:
         """The reference for a case of the run; None without a fair one.
@@ -54,16 +54,17 @@ class References:
         taken to be a straight line between them, which decides nothing where their bandwidths
         differ by more than a fifth; or, from 256 MiB on, it is the nearest within a factor of 2.
         """
-        if summary.busbw_bytes_per_s <= 0 or case.operation not in self._curves:
+        if summary.busbw_bytes_per_s <= 0 or case.operation not in self._groups:
             return None
         wanted = self._run.wanted(case)
         if wanted is None:
             return None
         best: tuple[tuple[object, ...], Match] | None = None
-        for curve in self._curves_for(wanted):
-            series, point = curve.series, curve.at(case.size_bytes)
-            if point is None:
+        for group in self._groups_for(wanted):
+            found = group.at(case.size_bytes, case.pair)
+            if found is None:
                 continue
+            series, point = found
             if series.count != wanted.count and not _saturated(point.reference, case):
                 continue
             match = Match(
@@ -80,15 +81,15 @@ class References:
                 best = rank, match
         return None if best is None else best[1]
 
-    def _curves_for(self, wanted: _Wanted) -> list[Curve]:
-        """Those whose devices and hosts are fair for the case: the same for all sizes."""
+    def _groups_for(self, wanted: _Wanted) -> list[CurveGroup]:
+        """Those whose devices and hosts are fair for the case: the same for all sizes and pairs."""
         case = wanted.case
-        key = (case.operation, case.ranks, case.pair)
+        key = (case.operation, case.ranks, frozenset(wanted.kinds.items()), wanted.hosts)
         if key not in self._fair:
             self._fair[key] = [
-                curve
-                for curve in self._curves[case.operation]
-                if wanted.may_be_held_against(curve.series)
+                group
+                for group in self._groups[case.operation]
+                if wanted.may_be_held_against(group.series)
             ]
         return self._fair[key]
 

@@ -34,6 +34,7 @@ from cclmark.results.references import (
     data_directory,
     load_references,
 )
+from cclmark.results.schema import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
@@ -118,7 +119,8 @@ def _doubts(run: Journal) -> list[str]:
     found = lacking(run)
     if found:
         found = [f"{'; '.join(found)}: only these are a reference now"]
-    results = [*run.results, *(one for one in run.transfers if one.transfer.method in ("", "copy"))]
+    copies = [one for one in run.transfers if one.transfer.method in ("", "copy")]
+    results: list[CaseResult | TransferResult] = [*run.results, *copies]
     figures = [one for one in results if one.summary is not None]
     unchecked = sum(one.verification is None for one in figures)
     if unchecked:

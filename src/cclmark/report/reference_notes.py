@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.copy_references import nearest_transfer
+from cclmark.analysis.copy_references import CopyReferences
 from cclmark.analysis.reference_match import Match
 from cclmark.analysis.references import References, kinds_of
 from cclmark.plan.cases import Case
@@ -38,7 +38,7 @@ class ReferenceNotes:
         """``load`` gives the references of devices of some kinds, and may give others too."""
         self._load = load
         self._references: References | None = None
-        self._copies: Sequence[Reference] = ()
+        self._copies: CopyReferences | None = None
         self._marks: dict[str, str] = {}
         self._found: dict[tuple[Case, float, float], Match | None] = {}
 
@@ -60,7 +60,8 @@ class ReferenceNotes:
         if result.summary is None or result.status != "ok":
             return None
         self._of(header)
-        return nearest_transfer(self._copies, result.transfer, result.summary, header)
+        assert self._copies is not None
+        return self._copies.nearest(result.transfer, result.summary)
 
     def cell(self, match: Match | None) -> str:
         """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
@@ -86,7 +87,7 @@ class ReferenceNotes:
                 if kinds.issuperset(kind for kind, _ in one.devices)
             ]
             self._references = References(own, header)
-            self._copies = [one for one in own if one.operation == P2P]
+            self._copies = CopyReferences(own, header)
         return self._references
 
 
