@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.nccl_choices import allows
 from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
-from cclmark.analysis.reference_match import Match, library_name
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match, library_name
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.operations import OPERATIONS
@@ -75,6 +75,7 @@ class References:
                 size=point.words,
                 alike=series.count == wanted.count and series.library in (case.ccl, ""),
                 differences=(*wanted.differences(series), *point.doubts),
+                small=case.size_bytes < LEAST_JUDGED_BYTES,
             )
             rank = (*wanted.rank(series, match), point.distance)
             if best is None or rank < best[0]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.copy_references import CopyReferences
-from cclmark.analysis.reference_match import Match
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.analysis.references import References, kinds_of
 from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
 from cclmark.report.text import plain
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
@@ -67,9 +68,7 @@ class ReferenceNotes:
         """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
         if match is None:
             return "-"
-        what = match.name
-        if match.differences:
-            what += f"; differs: {'; '.join(match.differences)}"
+        what = match.name_and_differences
         mark = self._marks.setdefault(what, _mark(len(self._marks)))
         return f"{share_text(match.share, 1)} {mark}"
 
@@ -97,8 +96,8 @@ def share_text(share: float, digits: int = 0) -> str:
 
 
 def verdict_of(match: Match | None) -> str:
-    """low, normal or high, as far as an exact match tells; else empty."""
-    if match is None or not match.exact:
+    """low, normal or high, where the match can be judged by; else empty."""
+    if match is None or not match.judged:
         return ""
     if match.share < NORMAL_FROM:
         return "low"
@@ -118,9 +117,11 @@ def verdict_text(match: Match | None) -> str:
         name, where = f"{name}, {match.size}", ""
     elif match.size.startswith("between"):
         where = f" {match.size}"
-    differs = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    why = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    if match.small:
+        why += f"; not judged: smaller than {format_size(LEAST_JUDGED_BYTES)}"
     share = f"{share_text(match.share)} of the reference"
-    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{differs})")
+    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{why})")
 
 
 def _mark(number: int) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.findings import findings
 from cclmark.analysis.outliers import LEAST_VALUES
-from cclmark.analysis.pairs import PairSweep, pair_deviations, sweeps
+from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_deviations, sweeps
 from cclmark.analysis.transfers import deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -25,7 +25,7 @@ from cclmark.results.journal import Journal
 _LATENCY_BYTES = 64 << 10
 _LATENCY_ADVICE = (
     "With messages this small the processors that launch operations decide, more than links: "
-    "measure it again, and look at where ranks run."
+    "that says nothing against a link."
 )
 
 
@@ -67,17 +67,23 @@ def of_pairs(journal: Journal) -> Iterator[Insight]:
     ]
     if not far and any(_enough(sweep) for sweep in found):
         yield Insight("good", "No pair of devices stands out among those linked in the same way.")
-    far.sort(key=lambda one: (one.size_bytes < _LATENCY_BYTES, one.usual_s / one.time_s))
-    for one in far[:MOST_NAMED]:
-        first, second = (names[rank] for rank in one.pair)
-        small = one.size_bytes < _LATENCY_BYTES
-        yield Insight(
-            "note" if small else "look",
-            f"{first} and {second} need {format_time_us(one.time_s)} µs for "
-            f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
-            f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs.",
-            _LATENCY_ADVICE if small else _link_advice(journal),
-        )
+    far.sort(key=lambda one: one.usual_s / one.time_s)
+    large = [one for one in far if one.size_bytes >= _LATENCY_BYTES]
+    small = [one for one in far if one.size_bytes < _LATENCY_BYTES]
+    for one in large[:MOST_NAMED]:
+        yield Insight("look", f"{_far_words(one, names)}.", _link_advice(journal))
+    if small:
+        more = f" (and {len(small) - 1} more like that)" if len(small) > 1 else ""
+        yield Insight("note", f"{_far_words(small[0], names)}{more}.", _LATENCY_ADVICE)
+
+
+def _far_words(one: PairDeviation, names: Sequence[str]) -> str:
+    first, second = (names[rank] for rank in one.pair)
+    return (
+        f"{first} and {second} need {format_time_us(one.time_s)} µs for "
+        f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
+        f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs"
+    )
 
 
 def _enough(sweep: PairSweep) -> bool:
