@@ -128,6 +128,27 @@ class TestChecking:
         told = refs("references", "check", str(slow), "--fail-below", "90%", "-b", "8", code=1)
         assert "28 below 90%" in told.err
 
+    def test_small_messages_are_judged_nowhere(self, refs, tmp_path):
+        """Neither here nor under a table or in a report: one rule."""
+        lines = Path(SWEEP).read_text().splitlines()
+        small = [
+            line
+            for line in lines
+            if '"type":"case"' not in line or json.loads(line)["case"]["size_bytes"] <= 512
+        ]
+        assert 3 < len(small) < len(lines)
+        (tmp_path / "small.jsonl").write_text("\n".join(small))
+        told = refs("references", "check", "small.jsonl").out
+        assert "0 judged" in told
+        assert "not judged: smaller than 1 MiB" in told
+        told = refs("export", "small.jsonl", "--format", "table").out
+        assert not re.search("(low|normal|high): ", told)
+        assert re.search(r"for comparison: \d+% .*; not judged: smaller than 1 MiB\)", told)
+        refs("report", "small.jsonl", "-o", "small.html")
+        page = (tmp_path / "small.html").read_text()
+        assert "GB/s bus bandwidth" not in page
+        assert "all_reduce of 8 B takes 9.38 µs." in page
+
     def test_for_a_program(self, refs):
         document = json.loads(refs("references", "check", SWEEP, "--format", "json").out)
         assert len(document["cases"]) == 28
@@ -231,6 +252,20 @@ class TestOnesOwn:
         assert '"x"' not in refs("references", "check", SWEEP).out
         told = refs("references", "add", SWEEP, "--name", "y", "--references-dir", there, env=env)
         assert told.err == ""
+
+    def test_what_a_journal_lacks_is_told(self, refs, tmp_path):
+        cut = tmp_path / "cut.jsonl"
+        text = "".join(Path(SWEEP).read_text().splitlines(keepends=True)[:6])
+        cut.write_text(text)
+        told = refs("references", "add", "cut.jsonl", "--name", "cut")
+        assert told.err == (
+            "cclmark: cut.jsonl: the run did not end by itself; 5 of 28 results are there: "
+            "only these are a reference now\n"
+        )
+        assert "5 figures of 'cut'" in told.out
+        journal = str(refs(*HOST, "-c", "0").journal_path)
+        told = refs("references", "add", journal, "--name", "unchecked")
+        assert told.err == f"cclmark: {journal}: the data of 6 of 6 figures was not checked\n"
 
     def test_a_second_one_of_that_name(self, refs):
         refs("references", "add", SWEEP, "--name", "x")

@@ -6,22 +6,25 @@ import csv
 import io
 import itertools
 import math
+import random
 import re
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
 from cclmark.analysis.pairs import (
+    PairSweep,
     at_once,
     disturbance,
     pair_deviations,
     places_of,
     sweeps,
 )
-from cclmark.analysis.statistics import outliers
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds, probe_of, series_of
@@ -46,6 +49,7 @@ from cclmark.results.schema import (
 )
 
 KIB, MIB = 1 << 10, 1 << 20
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 
 
 def pairs_of(devices):
@@ -160,7 +164,7 @@ class TestAnalysis:
         assert places_of(msgspec.structs.replace(case(), pair=None)) == []
 
     @given(
-        st.lists(st.floats(0.99, 1.01), min_size=4, max_size=20),
+        st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
         st.floats(1.2, 100.0),
         st.floats(1e-9, 1e9),
     )
@@ -174,6 +178,57 @@ class TestAnalysis:
     def test_too_few_or_too_near_values_have_no_outlier(self, values):
         assert outliers(values)[1] == []
 
+    def test_the_fewer_values_the_further_away_is_far(self):
+        """What spreads like chance is none, the more so of few values, and where much is seen."""
+        assert sigmas_allowed(56, 56) == 5
+        counts = (56, 12, 8, 6, 4)
+        allowed = [sigmas_allowed(count, 96) for count in counts]
+        assert allowed == sorted(allowed)
+        assert sigmas_allowed(12, 96) == pytest.approx(9.0, abs=0.1)
+        assert sigmas_allowed(12, 960) > sigmas_allowed(12, 96)
+        # Between them lie 2 %, and one is 30 % slower.
+        near = [1.0, 1.02, 0.98, 1.01, 0.99, 1.015, 0.985, 1.0, 1.02, 0.98, 1.005]
+        assert outliers([*near, 0.7], 96)[1] == [11]
+        assert outliers([1.0, 1.02, 0.98, 0.85], 96)[1] == []
+        assert outliers([1.0, 1.0002, 0.9998, 0.85], 96)[1] == [3]
+
+    def test_the_fault_of_a_sample_of_four_h200_is_found(self):
+        """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
+        text = (RESULTS / "p2p_faults.txt").read_text()
+        slow = text.index("263.67")
+        rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
+        values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]
+        usual, places = outliers(values, 240)
+        assert (len(values), usual) == (12, pytest.approx(395.11, abs=0.1))
+        assert [values[place] for place in places] == [263.67]
+
+    @pytest.mark.parametrize("devices", [3, 4, 8])
+    def test_healthy_machines_are_rarely_told_to_look_at_a_link(self, devices):
+        """Of eight matrices with normal noise of 2 %: 20 % and 11 % of runs with 5 deviations."""
+        chance, pairs = random.Random(7), devices * (devices - 1)
+        alarms, runs = 0, 200
+        for _ in range(runs):
+            matrices = [[math.exp(chance.gauss(0, 0.02)) for _ in range(pairs)] for _ in range(8)]
+            of = looked_at(matrices)
+            alarms += any(outliers(values, of)[1] for values in matrices)
+        assert alarms / runs <= 0.035
+
+    def test_all_matrices_of_a_page_are_judged_together(self):
+        """Six pairs with one that is far in two matrices, and is not among a hundred."""
+        times_s = [1.00, 1.002, 0.998, 1.001, 0.999, 1.05]
+        results = [
+            result(case(pair, size_bytes=size), time_s)
+            for size in (KIB, MIB)
+            for pair, time_s in zip(pairs_of(4), times_s, strict=True)
+        ]
+        found = sweeps(results)
+        assert [one.pair for one in pair_deviations(found, header().relations)] == [(2, 3)] * 2
+        many = [
+            PairSweep(msgspec.structs.replace(found[0].series, dtype=f"t{n}"), found[0].points)
+            for n in range(50)
+        ]
+        assert pair_deviations(many, header().relations) == []
+
     def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at(self):
         slow = (1, 2)
         results = [
@@ -182,7 +237,7 @@ class TestAnalysis:
             for size in (KIB, 4 * KIB, MIB)
         ]
         (sweep,) = sweeps(results)
-        found = pair_deviations(sweep, header().relations)
+        found = pair_deviations([sweep], header().relations)
         assert [(one.pair, one.size_bytes) for one in found] == [(slow, KIB), (slow, MIB)]
         assert found[0].usual_s == pytest.approx(1e-3)
 
@@ -197,10 +252,10 @@ class TestAnalysis:
         ]
         results = [result(case(pair), 1e-3 if same_socket(*pair) else 4e-3) for pair in pairs_of(8)]
         (sweep,) = sweeps(results)
-        assert pair_deviations(sweep, relations) == []
+        assert pair_deviations([sweep], relations) == []
         results[-1] = result(case((6, 7)), 4e-3)
         (sweep,) = sweeps(results)
-        assert [one.pair for one in pair_deviations(sweep, relations)] == [(6, 7)]
+        assert [one.pair for one in pair_deviations([sweep], relations)] == [(6, 7)]
 
     def test_what_is_wrong_has_no_figure(self):
         results = [result(case(), status="wrong"), result(case((0, 2)))]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.analysis.copy_references import nearest_transfer
+from cclmark.analysis.copy_references import CopyReferences
 from cclmark.analysis.reference_match import bandwidth_of
 from cclmark.analysis.references import References, multicast_of
 from cclmark.errors import UsageError
@@ -29,6 +29,9 @@ SHIPPED = shipped_references()
 SWEEP = read_journal(RESULTS / "collectives.jsonl")
 COPIES = read_journal(RESULTS / "p2p.jsonl")
 GIB = 1 << 30
+
+
+unknown = {}.get  # what nobody knows of multicast
 
 
 def of(source, **fields):
@@ -465,23 +468,79 @@ def figure_of(size_bytes):
     return one.time_s
 
 
+@pytest.mark.parametrize(
+    ("choice", "off"),
+    [
+        ("Ring", {"all_reduce", "all_gather", "reduce_scatter"}),
+        ("ring,collnetdirect", {"all_reduce", "all_gather", "reduce_scatter"}),
+        ("^NVLS", {"all_reduce", "all_gather", "reduce_scatter"}),
+        ("^nvls,NvlsTree", {"all_reduce", "all_gather", "reduce_scatter"}),
+        ("^NVLSTree", set()),
+        ("^Tree", set()),
+        ("NVLS,Ring", set()),
+        ("", set()),
+        ("broadcast:ring", set()),
+        ("broadcast:ring;reduce:tree", set()),
+        ("allgather:ring", {"all_gather"}),
+        ("AllReduce:tree,ring;allgather:^nvls", {"all_reduce", "all_gather"}),
+        ("^nvls;allreduce:nvls", {"all_gather", "reduce_scatter"}),
+        ("nvls;allreduce:ring", {"all_reduce"}),
+        ("allreduce:ring;allreduce:nvls", set()),
+        ("ring;tree", set()),  # NCCL refuses it
+        ("^", set()),
+        ("allreduce:", set()),
+        (";,;", set()),
+    ],
+)
+def test_algorithms_tell_of_multicast_by_their_whole_names(choice, off):
+    told = {
+        operation
+        for operation in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
+        if multicast_of({"NCCL_ALGO": choice}, operation) is False
+    }
+    assert told == off
+
+
 def test_which_variables_tell_of_multicast():
-    assert multicast_of({"NCCL_NVLS_ENABLE": "0"}) is False
-    assert multicast_of({"NCCL_ALGO": "Ring"}) is False
-    assert multicast_of({"NCCL_ALGO": "^NVLS"}) is False
-    assert multicast_of({"NCCL_ALGO": "^Tree"}) is None
-    assert multicast_of({"NCCL_ALGO": "NVLS,Ring"}) is None
-    assert multicast_of({"NCCL_NVLS_ENABLE": "1"}) is None
-    assert multicast_of({}) is None
+    assert multicast_of({"NCCL_NVLS_ENABLE": "0"}, "all_reduce") is False
+    assert multicast_of({"NCCL_NVLS_ENABLE": "1"}, "all_reduce") is None
+    assert multicast_of({}, "all_reduce") is None
+    # Between hosts NCCL has a tree of multicasts too, which only all_reduce can take.
+    without = {"NCCL_ALGO": "^NVLS"}
+    assert multicast_of(without, "all_reduce", hosts=2) is None
+    assert multicast_of(without, "all_gather", hosts=2) is False
+    assert multicast_of({"NCCL_ALGO": "^NVLS,NVLSTree"}, "all_reduce", hosts=2) is False
+
+
+@given(st.text(alphabet="ringNVLSTre^:;, allreduce", max_size=30))
+def test_any_choice_of_algorithms_can_be_read(choice):
+    assert multicast_of({"NCCL_ALGO": choice}, "all_reduce") in (False, None)
+
+
+def test_a_run_may_use_multicast_for_one_operation_alone():
+    header = msgspec.structs.replace(SWEEP.header, environment={"NCCL_ALGO": "allgather:ring"})
+    one = next(one for one in SWEEP.results if one.case.size_bytes == 512 << 20)
+    for operation, words in (
+        ("all_reduce", "multicast off there, left to NCCL here"),
+        ("all_gather", ""),
+    ):
+        result = next(
+            other
+            for other in SWEEP.results
+            if (other.case.operation, other.case.size_bytes) == (operation, one.case.size_bytes)
+        )
+        match = References(SHIPPED, header).nearest(result.case, result.summary)
+        assert "; ".join(match.differences) == words
 
 
 class TestCopies:
     def matches(self, references=SHIPPED, header=COPIES.header):
+        known = CopyReferences(references, header)
         for one in COPIES.transfers:
             if one.summary is not None:
                 yield (
                     one.transfer,
-                    nearest_transfer(references, one.transfer, one.summary, header),
+                    known.nearest(one.transfer, one.summary),
                 )
 
     def test_ours_are_as_nvbandwidths(self):
@@ -527,10 +586,76 @@ class TestCopies:
         assert next(self.matches(header=narrow))[1] is None
 
 
+class TestManyDevices:
+    """A machine with as many pairs as figures: each is looked up, not all of them searched."""
+
+    DEVICES = 48
+    PAIRS = tuple((row, column) for row in range(48) for column in range(48) if row != column)
+
+    def header(self):
+        (device, *_), (relation, *_) = COPIES.header.devices, COPIES.header.relations
+        return msgspec.structs.replace(
+            COPIES.header,
+            devices=[
+                msgspec.structs.replace(device, rank=rank, index=rank)
+                for rank in range(self.DEVICES)
+            ],
+            relations=[
+                msgspec.structs.replace(relation, first=first, second=second)
+                for first, second in self.PAIRS
+            ],
+        )
+
+    def test_copies_find_their_own_pair(self):
+        one = next(one for one in COPIES.transfers if one.summary and one.summary.bytes_per_s)
+        results = []
+        for place, pair in enumerate(self.PAIRS):
+            transfer = msgspec.structs.replace(one.transfer, flows=(pair,))
+            rate = 1e11 + 1e7 * place
+            summary = msgspec.structs.replace(
+                one.summary, bytes_per_s=rate, flow_bytes_per_s=[rate]
+            )
+            results.append(msgspec.structs.replace(one, transfer=transfer, summary=summary))
+        journal = type(COPIES)(self.header(), transfers=results)
+        text = references_text(journal, "x", multicast=unknown)
+        own = parse_references(text.encode(), "x.toml", own=True)
+        begun_s = time.process_time()
+        notes = ReferenceNotes(lambda kinds: own)
+        shares = [notes.match_transfer(result, journal.header).share for result in results]
+        assert time.process_time() - begun_s < 1.5
+        assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
+
+    def test_collectives_find_their_own_pair(self):
+        one = next(
+            one
+            for one in SWEEP.results
+            if one.case.operation == "all_reduce" and one.case.size_bytes == 2 << 20
+        )
+        results = []
+        for place, pair in enumerate(self.PAIRS):
+            case = msgspec.structs.replace(one.case, pair=pair, ranks=2)
+            rate = 1e11 + 1e7 * place
+            summary = msgspec.structs.replace(
+                one.summary, busbw_bytes_per_s=rate, time_s=case.size_bytes / rate
+            )
+            results.append(msgspec.structs.replace(one, case=case, summary=summary))
+        journal = type(SWEEP)(self.header(), results)
+        text = references_text(journal, "x", multicast=unknown)
+        own = parse_references(text.encode(), "x.toml", own=True)
+        begun_s = time.process_time()
+        notes = ReferenceNotes(lambda kinds: own)
+        shares = [notes.match(result, journal.header).share for result in results]
+        # Where the pair's own figure is not there another pair's is what there is.
+        fewer = References(own[1:], journal.header)
+        assert fewer.nearest(results[0].case, results[0].summary).reference == own[1]
+        assert time.process_time() - begun_s < 1.5
+        assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
+
+
 class TestWriting:
     @pytest.mark.parametrize("journal", [SWEEP, COPIES], ids=["collectives", "copies"])
     def test_a_journal_is_at_100_percent_of_itself(self, journal):
-        text = references_text(journal, 'our "rack"', multicast=False)
+        text = references_text(journal, 'our "rack"', multicast=lambda operation: False)
         own = parse_references(text.encode(), "rack.toml", own=True)
         notes = ReferenceNotes(lambda kinds: own)
         shares = []
@@ -569,11 +694,45 @@ class TestWriting:
             )
         return type(SWEEP)(SWEEP.header, results)
 
+    def test_of_cycles_the_median_counts(self):
+        one = next(one for one in SWEEP.results if one.summary)
+        results = []
+        for cycle, time_s in enumerate((1e-4, 1e-4, 2e-4)):
+            rate = one.summary.busbw_bytes_per_s * one.summary.time_s / time_s
+            summary = msgspec.structs.replace(one.summary, time_s=time_s, busbw_bytes_per_s=rate)
+            results.append(msgspec.structs.replace(one, cycle=cycle, summary=summary))
+        for cycles, expected_s in ((results, 1e-4), (results[1:], 1.5e-4)):
+            text = references_text(type(SWEEP)(SWEEP.header, cycles), "x", multicast=unknown)
+            (own,) = parse_references(text.encode(), "x.toml", own=True)
+            assert own.time_s == pytest.approx(expected_s)
+            bandwidth = one.summary.busbw_bytes_per_s * one.summary.time_s / expected_s
+            if own.busbw_bytes_per_s is not None:
+                assert own.busbw_bytes_per_s == pytest.approx(bandwidth, rel=1e-5)
+
+    def test_pairs_and_all_ranks_of_one_journal_have_tables_of_their_own(self):
+        """Of two devices a pair and all of them are as many."""
+        one = next(one for one in SWEEP.results if one.summary)
+        header = msgspec.structs.replace(SWEEP.header, devices=SWEEP.header.devices[:2])
+        results = [
+            msgspec.structs.replace(
+                one, case=msgspec.structs.replace(one.case, ranks=2, pair=pair, size_bytes=size)
+            )
+            for pair, size in (((0, 1), 1024), (None, 1024), ((0, 1), 2048), (None, 4096))
+        ]
+        text = references_text(type(SWEEP)(header, results), "x", multicast=unknown)
+        own = parse_references(text.encode(), "x.toml", own=True)
+        assert [(one.pair, one.size_bytes) for one in own] == [
+            ((0, 1), 1024),
+            ((0, 1), 2048),
+            (None, 1024),
+            (None, 4096),
+        ]
+
     @pytest.mark.parametrize("pair", [None, (1, 3)])
     @pytest.mark.parametrize("roots", [(0, 1), (1, 0)])
     def test_roots_are_told_apart(self, roots, pair):
         journal = self.rooted(*roots, pair=pair)
-        text = references_text(journal, "rack", multicast=None)
+        text = references_text(journal, "rack", multicast=unknown)
         own = parse_references(text.encode(), "rack.toml", own=True)
         for result in journal.results:
             match = References(own, journal.header).nearest(result.case, result.summary)
@@ -586,7 +745,7 @@ class TestWriting:
         assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
 
     def test_roots_of_files(self):
-        text = references_text(self.rooted(1), "rack", multicast=None)
+        text = references_text(self.rooted(1), "rack", multicast=unknown)
         assert parse_references(text.encode(), "x.toml", own=True)[0].root == 1
         with pytest.raises(UsageError, match="root: -1 makes no sense"):
             parse_references(text.replace("root = 1", "root = -1").encode(), "x", own=True)
@@ -597,16 +756,16 @@ class TestWriting:
         wrong = msgspec.structs.replace(SWEEP.results[0], status="wrong")
         journal = type(SWEEP)(SWEEP.header, [wrong])
         with pytest.raises(UsageError, match="came with wrong data"):
-            references_text(journal, "x", multicast=None)
+            references_text(journal, "x", multicast=unknown)
 
     def test_nothing_is_no_reference(self):
         with pytest.raises(UsageError, match="holds no figures"):
-            references_text(type(SWEEP)(SWEEP.header), "x", multicast=None)
+            references_text(type(SWEEP)(SWEEP.header), "x", multicast=unknown)
 
     @given(st.text(min_size=1, max_size=30))
     def test_any_title_can_be_read_again(self, title):
         journal = type(SWEEP)(SWEEP.header, SWEEP.results[:2])
-        text = references_text(journal, f"t{title}", multicast=None)
+        text = references_text(journal, f"t{title}", multicast=unknown)
         found = parse_references(text.encode(), "x.toml", own=True)
         readable = re.sub("[\ud800-\udfff]", "\ufffd", title)
         assert found[0].source.title == f"t{readable}"

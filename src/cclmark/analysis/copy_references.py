@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from cclmark.analysis.reference_curves import SATURATED_BYTES
 from cclmark.analysis.reference_match import Match
-from cclmark.analysis.references import kinds_of
 from cclmark.analysis.statistics import median
-from cclmark.plan.device_names import is_known
+from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.reference import P2P, Reference
@@ -18,36 +17,102 @@ from cclmark.results.schema import Header, Relation, TransferSummary
 
 _SAME_LIMIT = 0.05  # of a link's specified rate, which sources round
 
+# The median time in seconds or bandwidth in bytes per second; one of its figures; how many.
+_Middle = tuple[float, Reference, int]
 
-def nearest_transfer(
-    references: Sequence[Reference], transfer: Transfer, summary: TransferSummary, header: Header
-) -> Match | None:
-    """The reference for a copy of the journal that begins with ``header``; None without a fair one.
 
-    Both are copies between two devices of that kind on one host, of the same measure, engine,
-    direction and kernel as far as the source tells them, over paths of the same length; of a
-    source with several pairs it is their median, and of a user's own the same pair.
-    Sizes are the same, or both are 256 MiB at least; latencies are taken by the same method.
-    """
-    pair = _pair(transfer)
-    if pair is None or not _is_comparable(transfer):
+class CopyReferences:
+    """References for the copies of one run, which may be many: sorted once."""
+
+    def __init__(self, references: Iterable[Reference], header: Header) -> None:
+        """``header``: of the run's journal."""
+        self._groups: dict[Reference, _Group] = {}
+        for one in references:
+            if one.operation == P2P and one.hosts <= 1:
+                common = msgspec.structs.replace(one.series(), pair=None, size_bytes=one.size_bytes)
+                self._groups.setdefault(common, _Group(common)).add(one)
+        self._relations = {(one.first, one.second): one for one in header.relations}
+        self._by_rank = {device.rank: device for device in header.devices}
+        self._fair: dict[tuple[object, ...], list[_Group]] = {}
+
+    def nearest(self, transfer: Transfer, summary: TransferSummary) -> Match | None:
+        """The reference for a copy of the run; None without a fair one.
+
+        Both are copies between two devices of that kind on one host, of the same measure, engine,
+        direction and kernel as far as the source tells them, over paths of the same length; of a
+        source with several pairs it is their median, and of a user's own the same pair.
+        Sizes are the same, or both are 256 MiB at least; latencies are taken by the same method.
+        """
+        pair = _pair(transfer)
+        if pair is None or not _is_comparable(transfer):
+            return None
+        own = [self._by_rank[rank] for rank in set(pair) if rank in self._by_rank]
+        kinds = frozenset(kind_of(device.name) for device in own)
+        if len(own) != 2 or len({device.host for device in own}) != 1:
+            return None
+        if not all(map(is_known, kinds)):
+            return None
+        relation = self._relations.get(pair)
+        groups = self._groups_for(transfer, kinds, relation)
+        found = [_match(group, pair, transfer, summary, relation) for group in groups]
+        ranked = [match for match in found if match is not None]
+        return min(ranked, key=_rank, default=None)
+
+    def _groups_for(
+        self, transfer: Transfer, kinds: frozenset[str], relation: Relation | None
+    ) -> list[_Group]:
+        """Those that are fair for all copies of that kind over such a path."""
+        path = None if relation is None else (relation.hops, relation.limit_bytes_per_s)
+        key = (transfer.series(), kinds, path)
+        if key not in self._fair:
+            self._fair[key] = [
+                group
+                for group in self._groups.values()
+                if {kind for kind, _ in group.common.devices} == kinds
+                and _is_of(group.common, transfer)
+                and _may_be_the_path(group.common, relation)
+                and group.usual(latency=transfer.measure == "latency") is not None
+            ]
+        return self._fair[key]
+
+
+class _Group:
+    """Figures that differ in the pair of devices alone."""
+
+    def __init__(self, common: Reference) -> None:
+        """``common``: all but the pair and the figures."""
+        self.common = common
+        self._all: list[Reference] = []
+        self._own: dict[tuple[int, int], list[Reference]] = {}
+        self._usual: dict[bool, _Middle | None] = {}
+
+    def add(self, one: Reference) -> None:
+        """Takes another figure in."""
+        self._all.append(one)
+        if one.source.own and one.pair is not None:
+            self._own.setdefault(one.pair, []).append(one)
+
+    def of(self, pair: tuple[int, int], *, latency: bool) -> _Middle | None:
+        """That of the user's own figures of the pair, else the usual one."""
+        return _middle(self._own.get(pair, ()), latency=latency) or self.usual(latency=latency)
+
+    def usual(self, *, latency: bool) -> _Middle | None:
+        """That of all pairs."""
+        if latency not in self._usual:
+            self._usual[latency] = _middle(self._all, latency=latency)
+        return self._usual[latency]
+
+
+def _middle(figures: Sequence[Reference], *, latency: bool) -> _Middle | None:
+    """None without any."""
+    known = [
+        (value, one)
+        for one in figures
+        if (value := one.time_s if latency else one.busbw_bytes_per_s)
+    ]
+    if not known:
         return None
-    kinds = kinds_of(header, pair)
-    relation = next((one for one in header.relations if (one.first, one.second) == pair), None)
-    hosts = {device.host for device in header.devices if device.rank in pair}
-    if not all(map(is_known, kinds)) or sum(kinds.values()) != 2 or len(hosts) != 1:
-        return None
-    groups: dict[Reference, list[Reference]] = {}
-    for one in references:
-        if (
-            {kind for kind, _ in one.devices} == set(kinds)
-            and _is_of(one, transfer)
-            and _may_be_the_path(one, relation)
-        ):
-            groups.setdefault(_group(one), []).append(one)
-    found = [_match(group, pair, transfer, summary, relation) for group in groups.values()]
-    ranked = [match for match in found if match is not None]
-    return min(ranked, key=_rank, default=None)
+    return median([value for value, _ in known]), known[0][1], len(known)
 
 
 def _pair(transfer: Transfer) -> tuple[int, int] | None:
@@ -69,7 +134,7 @@ def _is_comparable(transfer: Transfer) -> bool:
 
 def _is_of(one: Reference, transfer: Transfer) -> bool:
     """Whether both are the same kind of copy, as far as the source tells."""
-    if one.operation != P2P or one.hosts > 1 or one.measure != transfer.measure:
+    if one.measure != transfer.measure:
         return False
     for told, own in (
         (one.direction, transfer.direction),
@@ -79,9 +144,9 @@ def _is_of(one: Reference, transfer: Transfer) -> bool:
         if told and told != own:
             return False
     if transfer.measure == "latency":
-        return one.method == transfer.method and one.time_s is not None
+        return one.method == transfer.method
     large = min(one.size_bytes or SATURATED_BYTES, transfer.size_bytes) >= SATURATED_BYTES
-    return bool(one.busbw_bytes_per_s) and (large or one.size_bytes == transfer.size_bytes)
+    return large or one.size_bytes == transfer.size_bytes
 
 
 def _may_be_the_path(one: Reference, relation: Relation | None) -> bool:
@@ -93,36 +158,34 @@ def _may_be_the_path(one: Reference, relation: Relation | None) -> bool:
     return one.hops is None or relation.hops is None or one.hops == relation.hops
 
 
-def _group(one: Reference) -> Reference:
-    return msgspec.structs.replace(one.series(), pair=None, size_bytes=one.size_bytes)
-
-
 def _match(
-    group: Sequence[Reference],
+    group: _Group,
     pair: tuple[int, int],
     transfer: Transfer,
     summary: TransferSummary,
     relation: Relation | None,
 ) -> Match | None:
-    first = group[0]
-    cells = [one for one in group if one.source.own and one.pair == pair] or list(group)
-    if transfer.measure == "latency":
-        time_s = median([one.time_s for one in cells if one.time_s is not None])
-        bandwidth, share = 0.0, time_s / summary.time_s if summary.time_s > 0 else 0.0
+    latency = transfer.measure == "latency"
+    known = group.of(pair, latency=latency)
+    if known is None:
+        return None
+    value, one, cells = known
+    if latency:
+        time_s, bandwidth = value, 0.0
+        share = time_s / summary.time_s if summary.time_s > 0 else 0.0
     else:
-        bandwidth = median([one.busbw_bytes_per_s for one in cells if one.busbw_bytes_per_s])
-        share = summary.bytes_per_s / bandwidth
+        bandwidth, share = value, summary.bytes_per_s / value
         time_s = transfer.size_bytes * len(transfer.flows) / bandwidth
     if share <= 0:
         return None
     return Match(
-        reference=cells[0],
+        reference=one,
         share=share,
         bandwidth=bandwidth,
         time_s=time_s,
-        size=_what(first, len(cells)),
+        size=_what(one, cells),
         alike=True,
-        differences=tuple(_differences(first, transfer, relation)),
+        differences=tuple(_differences(one, transfer, relation)),
     )
 
 

@@ -15,14 +15,16 @@ class OperationFindings:
     """The best bandwidth and the smallest message's latency of one operation with one library.
 
     ``name`` is the operation's, with the library's and the number of ranks where there are several;
-    ``peak`` and ``latency`` are results; ``late_rank`` is the rank that the others waited for in
-    most cases, ``slowest_rank`` the one that took longest in most, None where none stands out.
+    ``peak`` and ``latency`` are results; ``largest_bytes`` is the size of the largest message;
+    ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
+    that took longest in most, None where none stands out.
     """
 
     name: str
     operation: str
     peak: CaseResult
     latency: CaseResult
+    largest_bytes: int
     slowest_rank: int | None
     late_rank: int | None
 
@@ -72,6 +74,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 operation=operation,
                 peak=peak[0],
                 latency=latency[0],
+                largest_bytes=max(result.case.size_bytes for result, _ in own),
                 slowest_rank=_most_often([summary.slowest_rank for _, summary in own]),
                 late_rank=_most_often([summary.late_rank for _, summary in own]),
             )

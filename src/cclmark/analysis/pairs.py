@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.analysis.statistics import median, outliers
+from cclmark.analysis.outliers import looked_at, outliers
+from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair, series_of
 from cclmark.results.schema import CaseResult, Relation, Summary
@@ -128,22 +129,28 @@ class PairDeviation:
     usual_s: float
 
 
-def pair_deviations(sweep: PairSweep, relations: Sequence[Relation]) -> list[PairDeviation]:
-    """The pairs that stand out at the smallest and at the largest size, as in ``outliers``."""
+def pair_deviations(
+    found: Sequence[PairSweep], relations: Sequence[Relation]
+) -> list[PairDeviation]:
+    """The pairs that stand out at the smallest and at the largest size of each sweep.
+
+    What stands out is as in ``outliers``, among all sweeps.
+    """
     kinds = {(one.first, one.second): (one.kind, one.hops) for one in relations}
-    found = []
-    for point in sweep.ends():
-        groups: dict[tuple[str, int | None], list[tuple[Pair, float]]] = defaultdict(list)
-        for place, summary in point.once.items():
-            if place in kinds and summary.time_s > 0:
-                groups[kinds[place]].append((place, summary.time_s))
-        for (kind, _), members in groups.items():
-            usual_s, far = outliers([time_s for _, time_s in members])
-            for pair, time_s in (members[number] for number in far):
-                found.append(
-                    PairDeviation(sweep.series, point.size_bytes, pair, kind, time_s, usual_s)
-                )
-    return found
+    groups: dict[tuple[Case, int, str, int | None], list[tuple[Pair, float]]] = defaultdict(list)
+    for sweep in found:
+        for point in sweep.ends():
+            for place, summary in point.once.items():
+                if place in kinds and summary.time_s > 0:
+                    key = (sweep.series, point.size_bytes, *kinds[place])
+                    groups[key].append((place, summary.time_s))
+    of = looked_at(groups.values())
+    far = []
+    for (series, size_bytes, kind, _), members in groups.items():
+        usual_s, places = outliers([time_s for _, time_s in members], of)
+        for pair, time_s in (members[place] for place in places):
+            far.append(PairDeviation(series, size_bytes, pair, kind, time_s, usual_s))
+    return far
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from cclmark.analysis.reference_match import bandwidth_of
 from cclmark.plan.sizes import format_size
 from cclmark.results.reference import Reference
@@ -66,15 +68,50 @@ class Curve:
         return None
 
 
-def curves_of(references: Iterable[Reference]) -> dict[str, list[Curve]]:
+class CurveGroup:
+    """Curves that differ in the pair of devices alone; one where a source tells of no pair."""
+
+    def __init__(self, series: Reference) -> None:
+        """``series``: what they have in common."""
+        self.series = series
+        self._curves: dict[tuple[int, int] | None, Curve] = {}
+        self._nearest: dict[int, tuple[Reference, Point] | None] = {}
+
+    def add(self, curve: Curve) -> None:
+        """Takes another one in."""
+        self._curves[curve.series.pair] = curve
+
+    def at(self, size_bytes: int, pair: tuple[int, int] | None) -> tuple[Reference, Point] | None:
+        """What the pair's own curve says for the size, else the one that says it best, with its
+        series; None where all are too far.
+        """
+        own = self._curves.get(pair)
+        point = own.at(size_bytes) if own is not None else None
+        if own is not None and point is not None:
+            return own.series, point
+        # Thousands of pairs ask for the same sizes.
+        if size_bytes not in self._nearest:
+            points = [(one.series, one.at(size_bytes)) for one in self._curves.values()]
+            known = [(series, point) for series, point in points if point is not None]
+            self._nearest[size_bytes] = min(
+                known, key=lambda entry: (len(entry[1].doubts), entry[1].distance), default=None
+            )
+        return self._nearest[size_bytes]
+
+
+def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
     """All curves by operation, each with its sizes rising."""
     found: dict[Reference, list[tuple[int, float, Reference]]] = {}
     for one in references:
         bandwidth = bandwidth_of(one)
         if bandwidth and one.size_bytes > 0:
             found.setdefault(one.series(), []).append((one.size_bytes, bandwidth, one))
-    by_operation: dict[str, list[Curve]] = {}
+    groups: dict[Reference, CurveGroup] = {}
     for series, known in found.items():
-        curve = Curve(series, sorted(known, key=lambda entry: entry[0]))
-        by_operation.setdefault(series.operation, []).append(curve)
+        common = series if series.pair is None else msgspec.structs.replace(series, pair=None)
+        group = groups.setdefault(common, CurveGroup(common))
+        group.add(Curve(series, sorted(known, key=lambda entry: entry[0])))
+    by_operation: dict[str, list[CurveGroup]] = {}
+    for group in groups.values():
+        by_operation.setdefault(group.series.operation, []).append(group)
     return by_operation

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from cclmark.plan.operations import OPERATIONS
 from cclmark.results.reference import Reference, devices_text
 
+# Below, a reference is of other processors as much as of other devices: it decides nothing.
+LEAST_JUDGED_BYTES = 1 << 20
 _LEAST_BUSBW = 1e9  # below, two digits behind the point say less than the time
 _LIBRARY_NAMES = {
     **{"nccl": "NCCL", "rccl": "RCCL", "hccl": "HCCL", "flagcx": "FlagCX"},
@@ -23,7 +25,8 @@ class Match:
     round, so that less than 1 is worse. ``bandwidth``: what was expected, in bytes per second, 0
     of a latency; ``time_s``: how long that takes. ``size``: of the reference, in words.
     ``alike``: whether it is of the same library on as many devices, as far as it tells.
-    ``differences``: what is known not to be the same.
+    ``differences``: what is known not to be the same. ``small``: whether it is of a message of less
+    than LEAST_JUDGED_BYTES.
     """
 
     reference: Reference
@@ -33,16 +36,27 @@ class Match:
     size: str
     alike: bool
     differences: tuple[str, ...] = ()
+    small: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether the share says whether a figure is normal."""
+        return self.exact and not self.small
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is known to differ, so that the share says whether a figure is normal."""
+        """Whether nothing is known to differ."""
         return not self.differences
 
     @property
     def name(self) -> str:
         """What it is compared with, without the size: the same for every point of a curve."""
         return reference_name(self.reference)
+
+    @property
+    def name_and_differences(self) -> str:
+        """The same with what is known to differ."""
+        return "; differs: ".join(filter(None, [self.name, "; ".join(self.differences)]))
 
     @property
     def words(self) -> str:

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cclmark.analysis.reference_curves import SATURATED_BYTES, Curve, curves_of
-from cclmark.analysis.reference_match import Match, library_name
+from cclmark.analysis.nccl_choices import allows
+from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match, library_name
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.operations import OPERATIONS
@@ -22,7 +23,7 @@ from cclmark.results.schema import Header, Summary
 
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
-_BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
+BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
 # In place their outputs are copied aside first: see docs/methodology.md.
 _STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
 # What is taken to be meant where a source tells no type or reduction.
@@ -39,9 +40,9 @@ class References:
 
     def __init__(self, references: Iterable[Reference], header: Header) -> None:
         """``header``: of the run's journal."""
-        self._curves = curves_of(references)
+        self._groups = groups_of(references)
         self._run = _Run(header)
-        self._fair: dict[tuple[object, ...], list[Curve]] = {}
+        self._fair: dict[tuple[object, ...], list[CurveGroup]] = {}
 
     def nearest(self, case: Case, summary: Summary) -> Match | None:
         """The reference for a case of the run; None without a fair one.
@@ -53,16 +54,17 @@ class References:
         taken to be a straight line between them, which decides nothing where their bandwidths
         differ by more than a fifth; or, from 256 MiB on, it is the nearest within a factor of 2.
         """
-        if summary.busbw_bytes_per_s <= 0 or case.operation not in self._curves:
+        if summary.busbw_bytes_per_s <= 0 or case.operation not in self._groups:
             return None
         wanted = self._run.wanted(case)
         if wanted is None:
             return None
         best: tuple[tuple[object, ...], Match] | None = None
-        for curve in self._curves_for(wanted):
-            series, point = curve.series, curve.at(case.size_bytes)
-            if point is None:
+        for group in self._groups_for(wanted):
+            found = group.at(case.size_bytes, case.pair)
+            if found is None:
                 continue
+            series, point = found
             if series.count != wanted.count and not _saturated(point.reference, case):
                 continue
             match = Match(
@@ -73,21 +75,22 @@ class References:
                 size=point.words,
                 alike=series.count == wanted.count and series.library in (case.ccl, ""),
                 differences=(*wanted.differences(series), *point.doubts),
+                small=case.size_bytes < LEAST_JUDGED_BYTES,
             )
             rank = (*wanted.rank(series, match), point.distance)
             if best is None or rank < best[0]:
                 best = rank, match
         return None if best is None else best[1]
 
-    def _curves_for(self, wanted: _Wanted) -> list[Curve]:
-        """Those whose devices and hosts are fair for the case: the same for all sizes."""
+    def _groups_for(self, wanted: _Wanted) -> list[CurveGroup]:
+        """Those whose devices and hosts are fair for the case: the same for all sizes and pairs."""
         case = wanted.case
-        key = (case.operation, case.ranks, case.pair)
+        key = (case.operation, case.ranks, frozenset(wanted.kinds.items()), wanted.hosts)
         if key not in self._fair:
             self._fair[key] = [
-                curve
-                for curve in self._curves[case.operation]
-                if wanted.may_be_held_against(curve.series)
+                group
+                for group in self._groups[case.operation]
+                if wanted.may_be_held_against(group.series)
             ]
         return self._fair[key]
 
@@ -100,14 +103,17 @@ def kinds_of(header: Header, ranks: Iterable[int] | None = None) -> Counter[str]
     )
 
 
-def multicast_of(environment: Mapping[str, str]) -> bool | None:
+def multicast_of(environment: Mapping[str, str], operation: str, hosts: int = 1) -> bool | None:
     """Whether NCCL uses NVLink's multicast, as far as its variables tell: False or None."""
     if environment.get("NCCL_NVLS_ENABLE") == "0":
         return False
-    algorithms = environment.get("NCCL_ALGO", "").upper()
-    if algorithms and ("NVLS" in algorithms) == algorithms.startswith("^"):
-        return False
-    return None
+    if operation not in BY_MULTICAST:
+        return None
+    using = ["nvls"]
+    if operation == "all_reduce" and hosts > 1:  # NCCL has no tree of them on one host
+        using.append("nvlstree")
+    chosen = [allows(environment.get("NCCL_ALGO", ""), operation, name) for name in using]
+    return False if all(one is False for one in chosen) else None
 
 
 class _Run:
@@ -116,7 +122,11 @@ class _Run:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.kinds = kinds_of(header)
-        self.multicast = multicast_of(header.environment)
+        hosts = max(1, len(header.hosts))
+        self.multicast = {
+            operation: multicast_of(header.environment, operation, hosts)
+            for operation in BY_MULTICAST
+        }
         # Of what another tool measured nobody may know where and under which variables.
         imported = header.imported is not None
         self.multicast_is_told = not imported or bool(header.environment)
@@ -168,8 +178,8 @@ class _Wanted:
         if min(one.count, self.count) < _LEAST_OF_OTHER_COUNT:
             return False
         if (
-            self.case.operation in _BY_MULTICAST
-            and (one.multicast, self.run.multicast) != (False,) * 2
+            self.case.operation in BY_MULTICAST
+            and (one.multicast, self.run.multicast[self.case.operation]) != (False,) * 2
         ):
             return False
         return all(rank in self.run.joined for rank in range(self.count))
@@ -202,9 +212,9 @@ class _Wanted:
         return found
 
     def _multicast(self, series: Reference) -> list[str]:
-        own = self.run.multicast
-        if self.case.operation not in _BY_MULTICAST:
+        if self.case.operation not in BY_MULTICAST:
             return []
+        own = self.run.multicast[self.case.operation]
         if not self.run.multicast_is_told and series.multicast is not None:
             there = "on" if series.multicast else "off"
             return [f"multicast {there} there, whether it was on is not told here"]

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 _TAIL = 0.025  # of each side of a 95 % interval
-_MAD_TO_SIGMA = 1.4826  # for normally distributed values
-_SIGMAS = 5.0
-_LEAST_SHARE = 0.03  # a smaller difference is no reason to look at a link
-_LEAST_VALUES = 4  # fewer say little of what is usual
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -80,20 +76,3 @@ def coefficient_of_variation(values: Sequence[float]) -> float:
         return 0.0
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return math.sqrt(variance) / mean
-
-
-def outliers(values: Sequence[float]) -> tuple[float, list[int]]:
-    """The median of positive ``values``, and the places of those that are far from it.
-
-    Far is further than five standard deviations estimated from the median absolute deviation (Leys
-    et al., 2013), and than 3 %. All that in logarithms, so that half is as far away as twice. Of
-    fewer than four values none is called far.
-    """
-    if len(values) < _LEAST_VALUES:
-        return (median(values) if values else 0.0), []
-    logarithms = [math.log(value) for value in values]
-    middle = median(logarithms)
-    spread = _MAD_TO_SIGMA * median([abs(one - middle) for one in logarithms])
-    allowed = max(_SIGMAS * spread, math.log(1 + _LEAST_SHARE))
-    far = [place for place, one in enumerate(logarithms) if abs(one - middle) > allowed]
-    return math.exp(middle), far

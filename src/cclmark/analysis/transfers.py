@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.statistics import median, median_half_width, outliers
+from cclmark.analysis.outliers import looked_at, outliers
+from cclmark.analysis.statistics import median, median_half_width
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import Relation, TransferResult, TransferSamples, TransferSummary
 
@@ -80,7 +81,7 @@ class Deviation:
 def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
     """The pairs that stand out, compared within one matrix and one class of link.
 
-    What stands out is as in ``outliers``.
+    What stands out is as in ``outliers``, among all that ``results`` say.
     """
     kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
     names = {(one.first, one.second): one.kind for one in relations}
@@ -93,8 +94,9 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
             if kind is not None and value > 0:  # zero: shorter than a clock can tell
                 groups[result.transfer.series(), kind].append((result, pair, value))
     found = []
+    of = looked_at(groups.values())
     for members in groups.values():
-        usual, places = outliers([value for *_, value in members])
+        usual, places = outliers([value for *_, value in members], of)
         for result, pair, value in (members[place] for place in places):
             found.append(Deviation(result.transfer, pair, names[pair], value, usual))
     return found

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cclmark.analysis.references import multicast_of
@@ -22,8 +23,9 @@ from cclmark.report.references import (
     references_markdown,
     source_lines,
 )
+from cclmark.report.remarks import lacking
 from cclmark.report.text import plain
-from cclmark.results.journal import read_journal
+from cclmark.results.journal import Journal, read_journal
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.reference_files import parse_references
 from cclmark.results.reference_writing import references_text
@@ -32,6 +34,7 @@ from cclmark.results.references import (
     data_directory,
     load_references,
 )
+from cclmark.results.schema import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
@@ -77,7 +80,8 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     if not title.isprintable():
         raise UsageError(f"--name must be printable, and {title!r} is not")
     run = read_journal(Path(journal))
-    multicast = multicast_of(run.header.environment)
+    header = run.header
+    multicast = partial(multicast_of, header.environment, hosts=max(1, len(header.hosts)))
     try:
         text = references_text(run, title, multicast=multicast)
     except UsageError as error:
@@ -98,6 +102,8 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
         raise UsageError(f"{file} is there already: take another --name, or remove it") from None
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
+    for doubt in _doubts(run):
+        print(f"cclmark: {plain(journal)}: {doubt}", file=sys.stderr)
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if references_dir is not None and not _is_used(references_dir):
         print(
@@ -106,6 +112,20 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
             file=sys.stderr,
         )
     return EXIT_OK
+
+
+def _doubts(run: Journal) -> list[str]:
+    """Why a reference made of the run may hold less than its user thinks. Safe to print."""
+    found = lacking(run)
+    if found:
+        found = [f"{'; '.join(found)}: only these are a reference now"]
+    copies = [one for one in run.transfers if one.transfer.method in ("", "copy")]
+    results: list[CaseResult | TransferResult] = [*run.results, *copies]
+    figures = [one for one in results if one.summary is not None]
+    unchecked = sum(one.verification is None for one in figures)
+    if unchecked:
+        found.append(f"the data of {unchecked} of {len(figures)} figures was not checked")
+    return found
 
 
 def _is_used(directory: Path) -> bool:

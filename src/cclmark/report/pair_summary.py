@@ -65,11 +65,12 @@ class PairSummary:
 
     def standing_out(self) -> list[tuple[PairDeviation, str]]:
         """The pairs to look at first, the slowest first."""
+        names = {sweep.series: name for sweep, name in self._sweeps}
+        sweeps_of_all = [sweep for sweep, _ in self._sweeps]
         found = [
-            (one, f"{self._pair(one.pair, sweep.series)}: {_deviation(one)}: {name}, "
+            (one, f"{self._pair(one.pair, one.series)}: {_deviation(one)}: {names[one.series]}, "
             f"{format_size(one.size_bytes)}")
-            for sweep, name in self._sweeps
-            for one in pair_deviations(sweep, self._header.relations)
+            for one in pair_deviations(sweeps_of_all, self._header.relations)
         ]  # fmt: skip
         found.sort(key=lambda entry: -entry[0].time_s / entry[0].usual_s)
         return found[:_MOST_NAMED]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.copy_references import nearest_transfer
-from cclmark.analysis.reference_match import Match
+from cclmark.analysis.copy_references import CopyReferences
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.analysis.references import References, kinds_of
 from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
 from cclmark.report.text import plain
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
@@ -38,7 +39,7 @@ class ReferenceNotes:
         """``load`` gives the references of devices of some kinds, and may give others too."""
         self._load = load
         self._references: References | None = None
-        self._copies: Sequence[Reference] = ()
+        self._copies: CopyReferences | None = None
         self._marks: dict[str, str] = {}
         self._found: dict[tuple[Case, float, float], Match | None] = {}
 
@@ -60,15 +61,14 @@ class ReferenceNotes:
         if result.summary is None or result.status != "ok":
             return None
         self._of(header)
-        return nearest_transfer(self._copies, result.transfer, result.summary, header)
+        assert self._copies is not None
+        return self._copies.nearest(result.transfer, result.summary)
 
     def cell(self, match: Match | None) -> str:
         """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
         if match is None:
             return "-"
-        what = match.name
-        if match.differences:
-            what += f"; differs: {'; '.join(match.differences)}"
+        what = match.name_and_differences
         mark = self._marks.setdefault(what, _mark(len(self._marks)))
         return f"{share_text(match.share, 1)} {mark}"
 
@@ -86,7 +86,7 @@ class ReferenceNotes:
                 if kinds.issuperset(kind for kind, _ in one.devices)
             ]
             self._references = References(own, header)
-            self._copies = [one for one in own if one.operation == P2P]
+            self._copies = CopyReferences(own, header)
         return self._references
 
 
@@ -96,8 +96,8 @@ def share_text(share: float, digits: int = 0) -> str:
 
 
 def verdict_of(match: Match | None) -> str:
-    """low, normal or high, as far as an exact match tells; else empty."""
-    if match is None or not match.exact:
+    """low, normal or high, where the match can be judged by; else empty."""
+    if match is None or not match.judged:
         return ""
     if match.share < NORMAL_FROM:
         return "low"
@@ -117,9 +117,11 @@ def verdict_text(match: Match | None) -> str:
         name, where = f"{name}, {match.size}", ""
     elif match.size.startswith("between"):
         where = f" {match.size}"
-    differs = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    why = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
+    if match.small:
+        why += f"; not judged: smaller than {format_size(LEAST_JUDGED_BYTES)}"
     share = f"{share_text(match.share)} of the reference"
-    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{differs})")
+    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{why})")
 
 
 def _mark(number: int) -> str:

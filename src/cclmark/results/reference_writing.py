@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from statistics import median
 
 import msgspec
 
@@ -13,16 +14,19 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.method import unusual_method
 from cclmark.results.reference import P2P
-from cclmark.results.schema import CaseResult, Header, TransferResult
+from cclmark.results.schema import CaseResult, Header, Summary, TransferResult
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
 
 
-def references_text(journal: Journal, title: str, *, multicast: bool | None) -> str:
+def references_text(
+    journal: Journal, title: str, *, multicast: Callable[[str], bool | None]
+) -> str:
     """A file of references with what ``journal`` measured, to be read by reference_files.
 
-    ``multicast``: see analysis.references. Only what was measured and not found wrong is in it, of
-    repeated cases the last. Raises UsageError where nothing is left, or nothing has a reference.
+    ``multicast`` tells of an operation whether it used NVLink's, see analysis.references. Only what
+    was measured and not found wrong is in it, of several cycles the median. Raises UsageError where
+    nothing is left, or nothing has a reference.
     """
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
@@ -58,27 +62,32 @@ def _escaped(character: str) -> str:
     return "\\uFFFD" if 0xD800 <= code < 0xE000 else f"\\U{code:08X}"
 
 
-def _of_cases(journal: Journal, multicast: bool | None) -> Iterable[str]:
-    curves: dict[tuple[tuple[str, object], ...], dict[_Place, CaseResult]] = {}
+def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iterable[str]:
+    # Pairs and all ranks have tables of their own, which differ in their columns.
+    curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
     for result in journal.results:
         case = result.case
         if result.summary is None or result.status != "ok" or case.operation == "barrier":
             continue
         if case.matrix and journal.header.settings.pattern != "uniform":
             continue
-        keys = _conditions(journal.header, result, multicast)
-        curves.setdefault(tuple(keys.items()), {})[case.pair or (), case.size_bytes] = result
-    for conditions, points in curves.items():
-        of_pairs = any(pair for pair, _ in points)
+        conditions = _conditions(journal.header, result, multicast(case.operation))
+        curve = curves.setdefault((case.pair is not None, tuple(conditions.items())), {})
+        curve.setdefault((case.pair or (), case.size_bytes), []).append(result.summary)
+    for (of_pairs, conditions_of_all), points in curves.items():
         rows = [[*(("from", "to") if of_pairs else ()), "size", "time_us", "busbw_gbps"]]
-        for (pair, size_bytes), result in sorted(points.items()):
-            assert result.summary is not None
-            figure = f"{result.summary.busbw_bytes_per_s / 1e9:.6g}"
-            if "e" in figure or figure == "0":
-                figure = "-"
-            time = f"{result.summary.time_s * 1e6:.6f}"
-            rows.append([*map(str, pair), str(size_bytes), time, figure])
-        yield _block(dict(conditions), rows)
+        for (pair, size_bytes), cycles in sorted(points.items(), key=lambda point: point[0]):
+            rows.append([*map(str, pair), str(size_bytes), *_figures(cycles)])
+        yield _block(dict(conditions_of_all), rows)
+
+
+def _figures(cycles: list[Summary]) -> list[str]:
+    """The median time in µs and its bandwidth, as the cells of a row."""
+    time_s = median(one.time_s for one in cycles)
+    first = cycles[0]
+    # Bandwidth times time is the same in each cycle: that of the median of two is theirs too.
+    figure = f"{first.busbw_bytes_per_s * first.time_s / time_s / 1e9 if time_s > 0 else 0:.6g}"
+    return [f"{time_s * 1e6:.6f}", "-" if "e" in figure or figure == "0" else figure]
 
 
 def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> dict[str, object]:

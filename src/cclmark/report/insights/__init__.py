@@ -6,15 +6,22 @@ Safe to print: see report.text.
 from __future__ import annotations
 
 from cclmark.analysis.limits import link_limit
-from cclmark.report.insights.curves import of_courses, of_limits, of_noise, of_references
+from cclmark.report.insights.curves import (
+    of_courses,
+    of_libraries,
+    of_limits,
+    of_noise,
+    of_references,
+)
 from cclmark.report.insights.headline import headline, measured_words
 from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
+from cclmark.report.insights.together import together
 from cclmark.report.insights.words import Insight, Kind
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 
-__all__ = ["Insight", "Kind", "headline", "insights", "measured_words"]
+__all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "together"]
 
 _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
@@ -34,6 +41,7 @@ def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insi
         *of_limits(journal),
         *beside,
         *of_courses(journal),
+        *of_libraries(journal),
         *of_noise(journal),
     ]
     measured = any(one.summary is not None for one in journal.results)

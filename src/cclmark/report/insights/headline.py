@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from cclmark.analysis.findings import findings
+from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pairs import sweeps
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
+from cclmark.analysis.statistics import median
+from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.head import origin_of
 from cclmark.report.insights.words import counted, listed, of_all_ranks
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.journal import Journal
+from cclmark.results.schema import Relation
+
+_MOST_APART = 2.0  # rates of links of one kind, to be told as a range
 
 
 def measured_words(journal: Journal) -> str:
@@ -62,10 +69,10 @@ def _of_collectives(journal: Journal) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak.summary is not None
+        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
     ]
     if not rates:
-        return ""
+        return _of_latencies(usual)
     rate, place = max(rates)
     best = usual[place]
     share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
@@ -78,6 +85,21 @@ def _of_collectives(journal: Journal) -> str:
         return f"{text}."
     size = format_size(best.latency.case.size_bytes)
     return f"{text}; {size} take {format_time_us(latency.time_s)} µs."
+
+
+def _of_latencies(found: Sequence[OperationFindings]) -> str:
+    """Where no message is large enough to speak of bandwidth: the fastest small one."""
+    known = [
+        (one.latency.summary.time_s, place)
+        for place, one in enumerate(found)
+        if one.latency.summary is not None
+    ]
+    if not known:
+        return ""
+    time_s, place = min(known)
+    best = found[place]
+    size = format_size(best.latency.case.size_bytes)
+    return f"{plain(best.name)} of {size} takes {format_time_us(time_s)} µs."
 
 
 def _of_pairs(journal: Journal) -> str:
@@ -99,23 +121,55 @@ def _of_pairs(journal: Journal) -> str:
 
 
 def _of_copies(journal: Journal) -> str:
-    """The fastest way to copy one way between two devices, and its slowest pair."""
-    by_series: dict[Transfer, list[float]] = {}
+    """The fastest way to copy one way between two devices, by kind of link."""
+    by_series: dict[Transfer, list[tuple[Pair, float]]] = {}
     for one in journal.transfers:
         summary, transfer = one.summary, one.transfer
         if summary is None or one.status != "ok" or not summary.flow_bytes_per_s:
             continue
         if (transfer.scope, transfer.measure) == ("pairs", "unidirectional"):
-            rate = summary.flow_bytes_per_s[0]
-            by_series.setdefault(transfer.series(), []).append(rate)
+            figure = transfer.flows[0], summary.flow_bytes_per_s[0]
+            by_series.setdefault(transfer.series(), []).append(figure)
     if not by_series:
         return ""
-    series = max(by_series, key=lambda one: max(by_series[one]))
-    low, high = min(by_series[series]), max(by_series[series])
-    most = max((one.limit_bytes_per_s for one in journal.header.relations), default=0.0)
-    share = f", {high / most:.0%} of the {most / 1e9:.0f} GB/s that its links carry" if most else ""
-    return (
-        f"The fastest copies between two devices ({plain(series.means)}, "
-        f"{plain(series.direction)}, {format_size(series.size_bytes)}) run at "
-        f"{low / BYTES_PER_GB:.1f} to {high / BYTES_PER_GB:.1f} GB/s{share}."
-    )
+    series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
+    what = f"{plain(series.means)}, {plain(series.direction)}, {format_size(series.size_bytes)}"
+    kinds = _by_kind(by_series[series], journal.header.relations)
+    texts = []
+    for kind, (rates, limit) in kinds.items():
+        over = f" over {plain(kind or 'what is not known')}" if len(kinds) > 1 else ""
+        texts.append(f"{_span(rates)}{over}{_of_limit(rates, limit)}")
+    return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
+
+
+def _by_kind(
+    figures: Sequence[tuple[Pair, float]], relations: Sequence[Relation]
+) -> dict[str, tuple[list[float], float]]:
+    """Rates, and what a link carries, of each kind of link: the fastest first.
+
+    All in one where nobody says how pairs are linked.
+    """
+    known = {(one.first, one.second): one for one in relations}
+    found: dict[str, tuple[list[float], float]] = {}
+    for pair, rate in figures:
+        one = known.get(pair)
+        rates, limit = found.get("" if one is None else one.kind, ([], 0.0))
+        limit = max(limit, 0.0 if one is None else one.limit_bytes_per_s)
+        found["" if one is None else one.kind] = [*rates, rate], limit
+    return dict(sorted(found.items(), key=lambda entry: -max(entry[1][0])))
+
+
+def _span(rates: Sequence[float]) -> str:
+    """From the slowest to the fastest, or what is usual where they have little in common."""
+    low, high = min(rates) / BYTES_PER_GB, max(rates) / BYTES_PER_GB
+    if high > _MOST_APART * low:
+        middle = median(rates) / BYTES_PER_GB
+        return f"{middle:.1f} GB/s (the median of {counted(len(rates), 'pair')})"
+    ends = dict.fromkeys((f"{low:.1f}", f"{high:.1f}"))
+    return f"{' to '.join(ends)} GB/s"
+
+
+def _of_limit(rates: Sequence[float], limit: float) -> str:
+    if not limit:
+        return ""
+    return f", {max(rates) / limit:.0%} of the {limit / 1e9:.0f} GB/s that its links carry"

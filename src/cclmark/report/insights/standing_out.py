@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.findings import findings
-from cclmark.analysis.pairs import PairSweep, pair_deviations, sweeps
+from cclmark.analysis.outliers import LEAST_VALUES
+from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_deviations, sweeps
 from cclmark.analysis.transfers import deviations, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -22,10 +23,9 @@ from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
 from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10
-_LEAST_ALIKE = 4  # pairs, before one of them can stand out: see statistics.outliers
 _LATENCY_ADVICE = (
     "With messages this small the processors that launch operations decide, more than links: "
-    "measure it again, and look at where ranks run."
+    "that says nothing against a link."
 )
 
 
@@ -63,28 +63,31 @@ def of_pairs(journal: Journal) -> Iterator[Insight]:
     found = sweeps([one for one in journal.results if one.case.pair is not None])
     names = device_names(journal.header)
     far = [
-        one
-        for sweep in found
-        for one in pair_deviations(sweep, journal.header.relations)
-        if one.time_s > one.usual_s
+        one for one in pair_deviations(found, journal.header.relations) if one.time_s > one.usual_s
     ]
     if not far and any(_enough(sweep) for sweep in found):
         yield Insight("good", "No pair of devices stands out among those linked in the same way.")
-    far.sort(key=lambda one: (one.size_bytes < _LATENCY_BYTES, one.usual_s / one.time_s))
-    for one in far[:MOST_NAMED]:
-        first, second = (names[rank] for rank in one.pair)
-        small = one.size_bytes < _LATENCY_BYTES
-        yield Insight(
-            "note" if small else "look",
-            f"{first} and {second} need {format_time_us(one.time_s)} µs for "
-            f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
-            f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs.",
-            _LATENCY_ADVICE if small else _link_advice(journal),
-        )
+    far.sort(key=lambda one: one.usual_s / one.time_s)
+    large = [one for one in far if one.size_bytes >= _LATENCY_BYTES]
+    small = [one for one in far if one.size_bytes < _LATENCY_BYTES]
+    for one in large[:MOST_NAMED]:
+        yield Insight("look", f"{_far_words(one, names)}.", _link_advice(journal))
+    if small:
+        more = f" (and {len(small) - 1} more like that)" if len(small) > 1 else ""
+        yield Insight("note", f"{_far_words(small[0], names)}{more}.", _LATENCY_ADVICE)
+
+
+def _far_words(one: PairDeviation, names: Sequence[str]) -> str:
+    first, second = (names[rank] for rank in one.pair)
+    return (
+        f"{first} and {second} need {format_time_us(one.time_s)} µs for "
+        f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
+        f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs"
+    )
 
 
 def _enough(sweep: PairSweep) -> bool:
-    return any(len(point.once) >= _LEAST_ALIKE for point in sweep.measured)
+    return any(len(point.once) >= LEAST_VALUES for point in sweep.measured)
 
 
 def of_copies(journal: Journal) -> Iterator[Insight]:
@@ -96,7 +99,7 @@ def of_copies(journal: Journal) -> Iterator[Insight]:
             by_series[series] = by_series.get(series, 0) + len(figures(result))
     names = device_names(journal.header)
     far = [one for one in deviations(journal.transfers, journal.header.relations) if one.worse]
-    if not far and any(count >= _LEAST_ALIKE for count in by_series.values()):
+    if not far and any(count >= LEAST_VALUES for count in by_series.values()):
         yield Insight("good", "Copies: no pair stands out among those linked in the same way.")
     far.sort(key=lambda one: min(one.value / one.usual, one.usual / one.value))
     for one in far[:MOST_NAMED]:

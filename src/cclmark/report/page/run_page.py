@@ -17,7 +17,7 @@ from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.transfers import transfer_charts
 from cclmark.report.head import origin_of
-from cclmark.report.insights import headline, insights, measured_words
+from cclmark.report.insights import headline, insights, measured_words, together
 from cclmark.report.insights.words import counted
 from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.machine import machine_sections
@@ -43,7 +43,9 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
             + f"{measured_words(run.journal)} {headline(run.journal)}"
             for run in runs
         ],
-        insights=[(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
+        insights=together(
+            [(run.name if several else "", insights(run.journal, run.notes)) for run in runs]
+        ),
         sections=[*chart_sections(runs), *machine_sections(runs)],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=_peaks(runs),
@@ -133,7 +135,7 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
                 shown["link limit"] |= bool(share)
                 shown["reference"] |= match is not None
                 if match is not None:
-                    references.setdefault(plain(match.name), []).append(name)
+                    references.setdefault(plain(match.name_and_differences), []).append(name)
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
                     f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}",

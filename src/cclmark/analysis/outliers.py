@@ -1,0 +1,61 @@
+"""Which of several like values are far from the others, and rarely so by chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from cclmark.analysis.change import student_tails
+from cclmark.analysis.statistics import median
+
+LEAST_VALUES = 4  # fewer say little of what is usual
+_MAD_TO_SIGMA = 1.4826  # for normally distributed values
+_LEAST_SIGMAS = 5.0
+_MOST_SIGMAS = 1e6
+_LEAST_SHARE = 0.03  # a smaller difference is no reason to look at a link
+_FALSE_ALARM = 0.01  # of all that is looked at together
+
+
+def looked_at(groups: Iterable[Sequence[object]]) -> int:
+    """How many values ``outliers`` may call far in groups that are judged together."""
+    return sum(len(group) for group in groups if len(group) >= LEAST_VALUES)
+
+
+def outliers(values: Sequence[float], of: int = 0) -> tuple[float, list[int]]:
+    """The median of positive ``values``, and the places of those that are far from it.
+
+    Far is further than so many standard deviations, estimated from the median absolute deviation
+    (Leys et al., 2013), as one of ``of`` values is in one of a hundred pages at most where all
+    are alike and normally distributed; than five of them; and than 3 %. All that in logarithms, so
+    that half is as far away as twice. ``of``: see looked_at, at least as many as there are here. Of
+    fewer than four values none is called far.
+    """
+    if len(values) < LEAST_VALUES:
+        return (median(values) if values else 0.0), []
+    logarithms = [math.log(value) for value in values]
+    middle = median(logarithms)
+    spread = _MAD_TO_SIGMA * median([abs(one - middle) for one in logarithms])
+    sigmas = sigmas_allowed(len(values), max(of, len(values)))
+    allowed = max(sigmas * spread, math.log(1 + _LEAST_SHARE))
+    far = [place for place, one in enumerate(logarithms) if abs(one - middle) > allowed]
+    return math.exp(middle), far
+
+
+@lru_cache(maxsize=1024)
+def sigmas_allowed(count: int, of: int) -> float:
+    """How many estimated standard deviations one of ``count`` values may be from their median.
+
+    The estimate is itself uncertain: of so few values as if it were Student's t with half as many
+    degrees of freedom, which a simulation bears out (benchmarks/outliers.py).
+    """
+    low, high = _LEAST_SIGMAS, _MOST_SIGMAS
+    if student_tails(low, count // 2) * of <= _FALSE_ALARM:
+        return low
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        if student_tails(middle, count // 2) * of > _FALSE_ALARM:
+            low = middle
+        else:
+            high = middle
+    return high
