@@ -5,8 +5,8 @@
 ``--bench`` is ml-engineering's program (network/benchmarks of stas00/ml-engineering). It times an
 all_reduce after a barrier between two CUDA events and averages the bandwidth over ranks and
 iterations. cclmark's ``--ccl torch:nccl --timing blocking`` takes the host's clock, after a barrier
-too; its samples are averaged alike. The program always goes to 16 GiB: a copy with another upper
-limit is run.
+too; its samples are averaged alike. The program always goes from 32 KiB to 16 GiB: a copy with
+other limits is run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from statistics import fmean, median
 
 from cclmark.analysis.compare import ratio_interval
 
-SMALLEST = 15  # the program's own lower limit: 32 KiB
 ITERATIONS = 20  # its default, and 5 to warm up
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -43,7 +42,7 @@ def of_bench(program: Path, ranks: int) -> dict[int, float]:
     return {int(number) * UNITS[unit]: float(rate) for number, unit, rate in rows}
 
 
-def of_cclmark(ranks: int, largest: int) -> dict[int, float]:
+def of_cclmark(ranks: int, smallest: int, largest: int) -> dict[int, float]:
     """The same of ours."""
     with tempfile.TemporaryDirectory() as directory:
         journal = Path(directory) / "run.jsonl"
@@ -51,7 +50,7 @@ def of_cclmark(ranks: int, largest: int) -> dict[int, float]:
             [
                 *(sys.executable, "-m", "cclmark", "all_reduce", "--ccl", "torch:nccl"),
                 *("--timing", "blocking", "-n", str(ITERATIONS), "-w", "5", "-c", "0"),
-                *("-b", str(1 << SMALLEST), "-e", str(1 << largest), "-g", str(ranks)),
+                *("-b", str(1 << smallest), "-e", str(1 << largest), "-g", str(ranks)),
                 *("--placement", "in-place", "--cache", "warm", "--journal", str(journal)),
             ]
         )
@@ -72,23 +71,27 @@ def main() -> None:
     parser.add_argument("--bench", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--smallest", type=int, default=15, help="power of two [15: 32 KiB]")
     parser.add_argument("--largest", type=int, default=30, help="power of two [30: 1 GiB]")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    source, changes = re.subn(
-        r"upper_limit = \d+", f"upper_limit = {args.largest}", args.bench.read_text(), count=1
-    )
-    if changes != 1:
-        sys.exit(f"{args.bench} has no upper_limit: is it all_reduce_bench.py?")
+    source = args.bench.read_text()
+    for name, limit in (("lower_limit", args.smallest), ("upper_limit", args.largest)):
+        source, changes = re.subn(rf"{name} = \d+", f"{name} = {limit}", source, count=1)
+        if changes != 1:
+            sys.exit(f"{args.bench} has no {name}: is it all_reduce_bench.py?")
     with tempfile.TemporaryDirectory() as directory:
         program = Path(directory) / args.bench.name
         program.write_text(source)
         rounds = [
-            (of_cclmark(args.ranks, args.largest), of_bench(program, args.ranks))
+            (
+                of_cclmark(args.ranks, args.smallest, args.largest),
+                of_bench(program, args.ranks),
+            )
             for _ in range(args.rounds)
         ]
     entries = []
-    for power in range(SMALLEST, args.largest + 1):
+    for power in range(args.smallest, args.largest + 1):
         size = 1 << power
         own, bench = zip(*[(ours[size], theirs[size]) for ours, theirs in rounds], strict=True)
         ratio = median(bench) / median(own)
