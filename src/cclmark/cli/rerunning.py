@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from cclmark.analysis.repeat import repeats
+from cclmark.analysis.compare import Side, compare
 from cclmark.cli.atomic import refuse_to_lose
 from cclmark.errors import EXIT_DIED, UsageError
 from cclmark.launch.placement import find_placement, speaks
@@ -202,6 +202,6 @@ def _set_variables(there: Mapping[str, str]) -> list[str]:
 def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
     assert repetition.journal is not None
     now = read_journal(repetition.journal)
-    found = repeats([*then.results, *then.transfers], [*now.results, *now.transfers])
+    found = compare(Side("then", [then]), Side("now", [now]))
     for line in repeat_lines(found, str(repetition.path)):
         print(line, file=stream)

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from cclmark.analysis.repeat import Repeat
+from cclmark.analysis.compare import Compared
 from cclmark.analysis.statistics import median
 from cclmark.report.text import plain
 
 _MOST_LINES = 40  # more than these are shown only where they differ
 
 
-def repeat_lines(found: Sequence[Repeat], name: str) -> list[str]:
+def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     """What took longer or shorter than in the journal ``name``, and how much."""
+    found = [(one, one.ratio) for one in compared if one.ratio is not None]
     if not found:
         return [f"  nothing that was measured now has figures in {plain(name)}"]
-    differing = [one for one in found if one.apart]
+    verdicts = Counter(one.verdict for one, _ in found)
+    differing = [(one, ratio) for one, ratio in found if one.verdict in ("slower", "faster")]
     shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
-    labels = [_label(one) for one in shown]
+    labels = [plain(one.thing.describe()) for one, _ in shown]
     width = max(map(len, labels), default=0)
     lines = [f"  time now over time in {plain(name)}:"]
     lines += [
-        f"    {label:<{width}}  {one.ratio:7.3f}{_verdict(one)}"
-        for label, one in zip(labels, shown, strict=True)
+        f"    {label:<{width}}  {ratio:7.3f}"
+        + (f"  {one.verdict}" if one.verdict in ("slower", "faster") else "")
+        for label, (one, ratio) in zip(labels, shown, strict=True)
     ]
-    slower = sum(one.ratio > 1 for one in differing)
-    text = f"  {len(found)} in both, median ratio {median([one.ratio for one in found]):.3f}; "
-    text += f"{slower} slower and {len(differing) - slower} faster beyond their 95 % intervals"
-    unknown = sum(one.apart is None for one in found)
-    return [*lines, text + (f", {unknown} with too few samples to say" if unknown else "")]
-
-
-def _label(one: Repeat) -> str:
-    cycle = f" cycle {one.cycle}" if one.cycle else ""
-    return plain(f"{one.thing.describe()}{cycle}")
-
-
-def _verdict(one: Repeat) -> str:
-    if not one.apart:
-        return ""
-    return "  slower" if one.ratio > 1 else "  faster"
+    text = f"  {len(found)} in both, median ratio {median([ratio for _, ratio in found]):.3f}; "
+    text += f"{verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
+    reasons = Counter(one.reason for one, _ in found if not one.judged)
+    unknown = [f", {count} not judged: {plain(reason)}" for reason, count in reasons.items()]
+    return [*lines, text + "".join(unknown)]

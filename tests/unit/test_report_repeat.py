@@ -1,0 +1,40 @@
+from pathlib import Path
+
+from cclmark.analysis.compare import Side, compare
+from cclmark.report.repeat import repeat_lines
+from cclmark.results.journal import read_journal
+
+RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+
+
+def lines_of(then, now, name="a.jsonl"):
+    sides = [Side(one, [read_journal(RUNS / f"{one}.jsonl")]) for one in (then, now)]
+    return repeat_lines(compare(*sides), name)
+
+
+def test_a_repeated_run_differs_by_noise_alone():
+    lines = lines_of("default-1", "default-2")
+    assert len(lines) == 28
+    assert lines[0] == "  time now over time in a.jsonl:"
+    assert lines[-1].endswith("0 slower and 0 faster beyond noise")
+    assert lines[-1].startswith("  26 in both, median ratio 1.008; ")
+
+
+def test_what_differs_is_named_in_its_line():
+    lines = lines_of("default-1", "ctas8")
+    (large,) = [line for line in lines if "128 MiB float32 sum out-of-place" in line]
+    assert large.endswith("1.751  slower")
+    assert "8 slower and 0 faster" in lines[-1]
+
+
+def test_of_many_only_those_that_differ_are_shown():
+    lines = lines_of("collectives/b-1", "collectives/b-2")
+    assert "169 in both" in lines[-1]
+    assert len(lines) < 20
+    assert all(line.endswith(("slower", "faster")) for line in lines[1:-1])
+
+
+def test_without_anything_in_common_that_is_said():
+    assert repeat_lines([], "a\x1b.jsonl") == [
+        "  nothing that was measured now has figures in a\\x1b.jsonl"
+    ]
