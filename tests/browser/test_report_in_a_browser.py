@@ -46,6 +46,9 @@ def pages(tmp_path_factory):
         "pairs": page_of([Run("run", PAIRS)]),
         "together": page_of([Run("a", COLLECTIVES), Run("b", COPIES), Run("c", PAIRS)]),
         "comparison": comparison_page([comparison]),
+        "many": page_of(
+            [Run(one.stem, read_journal(one)) for one in sorted((RESULTS / "runs").glob("*.jsonl"))]
+        ),
     }
     for name, page in content.items():
         (directory / f"{name}.html").write_text(render(page))
@@ -76,6 +79,95 @@ def test_hovering_over_a_point_tells_its_figures(seen, pages):
     assert last.case.size_bytes == 512 << 20
     assert f"{last.summary.busbw_bytes_per_s / 1e9:.2f} GB/s" in text
     assert "95th percentile" in text
+
+
+LOOKS = """(plot) => plot._fullData
+  .filter((one) => one.name && one.hoverinfo !== "skip")
+  .map((one) => [one.line.color, one.line.dash, one.marker.symbol + one.marker.color].join())"""
+
+
+@pytest.mark.parametrize(("name", "curves"), [("pairs", 9), ("many", 22)])
+def test_many_curves_are_told_apart_and_their_names_take_no_room(seen, pages, name, curves):
+    page = seen.open(pages[name]).page
+    figure = page.locator("figure[data-chart$=bandwidth]").first
+    figure.scroll_into_view_if_needed()
+    page.wait_for_selector("figure[data-chart$=bandwidth][data-drawn=yes]")
+    plot = figure.locator(".plot")
+    looks = plot.evaluate(LOOKS)
+    assert len(set(looks)) == len(looks) == curves
+    assert plot.locator(".bglayer, .cartesianlayer").first.bounding_box()["height"] > 250
+    names = figure.locator(".legend button")
+    assert names.count() == curves
+    edge = figure.bounding_box()
+    for box in (one.bounding_box() for one in names.all()):
+        assert box["x"] + box["width"] <= edge["x"] + edge["width"]
+    swatches = [one.inner_html() for one in figure.locator(".legend svg").all()]
+    assert len(set(swatches)) == curves
+
+
+def test_a_curve_is_hidden_and_shown_by_its_name(seen, pages):
+    page = seen.open(pages["pairs"]).page
+    figure = page.locator("figure[data-chart=pairs-bandwidth]")
+    page.wait_for_selector("figure[data-chart=pairs-bandwidth][data-drawn=yes]")
+    curves = figure.locator(".scatterlayer .trace")
+    assert curves.count() == 9
+    name = figure.get_by_role("button", name="all_reduce", exact=True)
+    name.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 8"
+    )
+    assert name.get_attribute("aria-pressed") == "false"
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.wait_for_timeout(200)
+    assert curves.count() == 8
+    name.click()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 9"
+    )
+    name.dblclick()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 1"
+    )
+    name.dblclick()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 9"
+    )
+
+
+def test_a_band_is_drawn_where_there_is_one(seen, tmp_path):
+    """In parts, and as a bar at a point whose neighbours have none."""
+    sizes = [float(8 << number) for number in range(6)]
+    low, high = [1.0, None, 1.0, None, 1.0, 1.0], [3.0, None, 3.0, None, 3.0, 3.0]
+    series = [Series("gaps", sizes, [2.0] * 6, low, high), Series("none", sizes, [2.5] * 6)]
+    page = page_of([Run("run", COPIES)])
+    sections = [Section("charts", "Charts", charts=[Lines("gaps", "Gaps", "", "x", "y", series)])]
+    path = tmp_path / "gaps.html"
+    path.write_text(render(dataclasses.replace(page, sections=sections)))
+    seen.open(path).page.wait_for_selector("figure[data-drawn=yes]")
+    plot = seen.page.locator("figure .plot")
+    assert plot.locator(".fills path").count() == 1
+    filled = plot.evaluate("(plot) => plot._fullData.find((one) => one.fill === 'toself').x")
+    assert sorted({one for one in filled if one}) == sizes[4:]
+    assert plot.locator(".errorbar").count() >= 2
+    bars = plot.evaluate(
+        "(plot) => plot._fullData.find((one) => one.name === 'gaps').error_y.array"
+    )
+    assert [bars[place] > 0 for place in range(6)] == [True, False, True, False, False, False]
+
+
+def test_points_in_place_are_seen_over_those_out_of_place(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    page.wait_for_selector("figure[data-drawn=yes]")
+    plot = page.locator("figure .plot").first
+    looks = plot.evaluate(
+        "(plot) => plot._fullData.filter((one) => one.mode === 'lines+markers')"
+        ".map((one) => [one.name, one.marker.size, one.marker.color])"
+    )
+    (below, large, colour), (above, small, inside) = looks
+    assert (below, above) == ("out-of-place", "in-place")
+    assert large > small
+    assert inside != colour
 
 
 def test_a_cell_of_a_heat_map_tells_its_link(seen, pages):

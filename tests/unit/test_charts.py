@@ -6,13 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.analysis.compare import Side, compare
+from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.collectives import collective_charts
+from cclmark.report.charts.comparison import ratio_charts
 from cclmark.report.charts.model import Boxes, Chart, Heat, Lines, Series
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.pictures import picture
 from cclmark.report.charts.transfers import transfer_charts
+from cclmark.report.comparison import Comparison
 from cclmark.results.journal import read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -212,6 +216,25 @@ def test_cycles_of_a_soak_are_one_point():
     assert charts["time"].series[0].y == [pytest.approx(20)]
 
 
+def test_where_a_ratio_has_no_interval_there_is_no_band():
+    """And where it has one there is: one size without an interval takes none from the others."""
+    before, after = (read_journal(RESULTS / "runs" / f"{one}.jsonl") for one in ("simple", "ctas8"))
+    unsure = 2 << 10
+    results = [
+        msgspec.structs.replace(one, summary=msgspec.structs.replace(one.summary, half_width=None))
+        if one.case.size_bytes == unsure
+        else one
+        for one in after.results
+    ]
+    sides = Side("a", [before]), Side("b", [type(after)(after.header, results)])
+    (chart,) = ratio_charts(Comparison(*sides, [], compare(*sides)))
+    for one in chart.series:
+        assert [size for size, low in zip(one.x, one.low, strict=True) if low is None] == [unsure]
+        assert [low is None for low in one.low] == [high is None for high in one.high]
+    pytest.importorskip("matplotlib")
+    assert picture(chart, "svg")
+
+
 def test_copies_have_a_matrix_each():
     charts = {chart.title: chart for chart in transfer_charts(COPIES)}
     chart = charts["Unidirectional bandwidth, write, CE, 512 MiB"]
@@ -308,6 +331,40 @@ def test_the_limit_is_within_the_picture():
         else float(place.split(' y="')[1].split('"')[0])
     )
     assert y > 0
+
+
+def test_no_two_of_many_curves_look_alike():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    series = [
+        Series(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        for number in range(96)
+        for dashed in (False, True)
+    ]
+    series += [Series(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
+    axes = Figure().subplots()
+    pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
+    looks = {
+        (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
+        for one in axes.lines
+    }
+    assert len(looks) == len(series)
+
+
+def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
+    pytest.importorskip("matplotlib")
+    few, many = (
+        [Series(f"curve number {one}", [8, 16], [1, 2], colour=one) for one in range(count)]
+        for count in (3, 30)
+    )
+    heights = []
+    for series in (few, many):
+        svg = picture(Lines("k", "t", "", "x", "y", series), "svg").decode()
+        patch = svg.split('id="patch_2"')[1].split(' d="')[1].split('"')[0]
+        ends = [float(word) for word in patch.replace("\n", " ").split() if word[0].isdigit()]
+        heights.append(max(ends[1::2]) - min(ends[1::2]))
+    assert heights[1] > heights[0] * 0.9
 
 
 def test_pictures_have_names_of_their_own():

@@ -19,7 +19,6 @@ from cclmark.results.schema import CaseResult, Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
-_REFERENCE_COLOUR = 6
 _LEAST_RANK_SPAN = 10.0  # percent, on either side
 
 
@@ -156,10 +155,10 @@ class _Draft:
                 name,
                 x=sorted(by_size),
                 y=[rate for _, rate in sorted(by_size.items())],
-                colour=_REFERENCE_COLOUR,
+                colour=number,
                 faint=True,
             )
-            for name, by_size in usual
+            for number, (name, by_size) in enumerate(usual)
         ]
 
     def time(self) -> Lines:

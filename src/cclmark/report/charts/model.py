@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. ``low`` and ``high`` bound a band round it, empty for none.
+    """One curve. ``low`` and ``high`` bound a band round it, None at points without one, both
+    empty for none at all.
 
-    ``colour`` numbers a palette; curves of one colour are told apart by ``dashed``. ``faint``:
-    behind the others, to compare them with. ``hover``: what there is to say of each point besides
-    its figures.
+    ``colour`` numbers looks; curves of one number are told apart by ``dashed``. ``faint``: behind
+    the others, to compare them with, and numbered on its own. ``hover``: what there is to say of
+    each point besides its figures.
     """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
     colour: int = 0
     dashed: bool = False
     faint: bool = False
