@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 from pathlib import Path
 
 import msgspec
@@ -207,7 +208,7 @@ def test_what_a_chart_shows_is_there_as_a_table_too(seen, pages):
     figure.get_by_text("Values").click()
     rows = figure.locator("tbody tr")
     assert rows.nth(0).locator("td, th").all_text_contents() == [
-        *("DEV0", "", "396.02", "395.92", "396.10"),
+        *("DEV0", "x", "396.02", "395.92", "396.10"),
     ]
 
 
@@ -279,12 +280,89 @@ def test_a_narrow_screen_has_nothing_cut_off(seen, pages):
         assert box["x"] + box["width"] <= 400
 
 
+def test_a_narrow_screen_shows_findings_and_figures_without_gaps(seen, pages):
+    seen.page.set_viewport_size({"width": 400, "height": 800})
+    page = seen.open(pages["collectives"]).page
+    for finding in page.locator(".insights li").all():
+        label, text = (finding.locator(part).first.bounding_box() for part in ("strong", "span"))
+        assert 0 <= text["y"] - (label["y"] + label["height"]) < 5
+    column = page.locator("#summary thead th").all_text_contents().index("at")
+    row = page.locator("#summary tbody tr").first
+    assert row.locator("th, td").nth(column).text_content() == "512 MiB in-place"
+    text = row.locator("td").nth(column - 1)
+    assert text.evaluate("(cell) => getComputedStyle(cell).whiteSpace") == "nowrap"
+
+
 def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     page = seen.open(pages["collectives"]).page
-    page.pdf(path=tmp_path / "report.pdf")
+    page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     assert not page.locator("figure[data-chart]:not([data-drawn=yes])").count()
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 10 < len(re.findall(rb"/Type\s*/Page\b", content)) <= 20
     assert seen.said == []
+
+
+def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    heads = page.locator("#cases thead th:visible").all_text_contents()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    table = page.locator("#cases")
+    assert table.bounding_box()["width"] <= 1011
+    assert page.locator("#cases tbody tr").count() == len(COLLECTIVES.results)
+    styles = table.evaluate(
+        "(table) => [...table.querySelectorAll('td:not(.long)')].map("
+        "(cell) => getComputedStyle(cell).whiteSpace)"
+    )
+    assert set(styles) == {"nowrap"}
+    # Chromium repeats a head of a table, but no box of a button in it.
+    assert table.locator("thead").evaluate("(e) => getComputedStyle(e).display") == (
+        "table-header-group"
+    )
+    button = table.locator("thead button").first
+    assert button.evaluate("(e) => getComputedStyle(e).display") == "contents"
+    alike = page.locator("#alike").text_content()
+    assert "ccl nccl; ranks 4; dtype float32" in alike
+    shown = page.locator("#cases thead th:not([hidden])").all_text_contents()
+    assert shown == [head for head in heads if head in shown]
+    assert not {"ccl", "ranks", "dtype"} & set(shown)
+    cells = page.locator("#cases tbody tr").first.locator("td")
+    assert cells.count() == len(shown)
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#cases thead th:visible").all_text_contents() == heads
+    assert not page.locator("#alike").is_visible()
+
+
+def test_on_paper_a_chart_alone_fills_the_sheets_width(seen, pages):
+    page = seen.open(pages["comparison"]).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.wait_for_function("!document.querySelector('figure:not([data-drawn=yes])')")
+    widths = [
+        one.bounding_box()["width"] for one in page.locator(".plot .main-svg:nth-child(1)").all()
+    ]
+    assert widths[0] > 950
+    assert all(450 < width < 505 for width in widths[1:])
+
+
+def test_the_axis_of_boxes_ends_where_it_is_said(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    key = "all_reduce-float32-sum-spread"
+    page.locator(f"figure[data-chart={key}]").scroll_into_view_if_needed()
+    page.wait_for_selector(f"figure[data-chart={key}][data-drawn=yes]")
+    figure = page.locator(f"figure[data-chart={key}]")
+    low, high = figure.locator(".plot").evaluate("(plot) => plot._fullLayout.yaxis.range")
+    assert -10 < low < 0 < high < 20
+    assert (
+        f"the axis ends at {low:+.1f} and {high:+.1f} %" in figure.locator(".note").text_content()
+    )
+    assert "+177 % (out-of-place, 512 B)" in figure.locator(".note").text_content()
+    barrier = page.locator("figure[data-chart=barrier-spread]")
+    barrier.scroll_into_view_if_needed()
+    page.wait_for_selector("figure[data-chart=barrier-spread][data-drawn=yes]")
+    assert "undefined" not in barrier.text_content()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -15,8 +16,10 @@ from cclmark.report.charts.model import Boxes, Chart, Heat, Lines, Series
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.pictures import picture
+from cclmark.report.charts.spread import beyond, spread_limits
 from cclmark.report.charts.transfers import transfer_charts
 from cclmark.report.comparison import Comparison
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -95,6 +98,50 @@ def test_boxes_are_in_order_round_the_median():
         for box in one.boxes:
             assert box == tuple(sorted(box))
             assert box[2] == 0
+
+
+def test_one_outlier_does_not_flatten_the_others():
+    """The axis ends before it, and a note says where it is."""
+    boxes = [((-1.0, -0.5, 0.0, 0.5, high), f"{place} B") for place, high in enumerate([3.0] * 19)]
+    assert spread_limits([box for box, _ in boxes]) is None
+    assert beyond(boxes, None) == []
+    far = [*boxes, ((-60.0, -0.5, 0.0, 0.5, 445.0), "64 KiB")]
+    low, high = spread_limits([box for box, _ in far])
+    assert (low, high) == (pytest.approx(-1.2), pytest.approx(3.2))
+    (note,) = beyond(far, (low, high))
+    assert note.endswith("reach to +445 % (64 KiB), -60 % (64 KiB)")
+    # Many that reach far are no outliers.
+    assert spread_limits([box for box, _ in boxes] + [far[-1][0]] * 10) is None
+    quiet = [(-0.1, 0.0, 0.0, 0.1, 0.1)] * 30 + [(-0.1, 0.0, 0.0, 0.1, 8.0)]
+    assert spread_limits(quiet) is None
+
+
+def test_the_spread_says_what_is_beyond_its_axis():
+    chart = charts_of(COLLECTIVES)["spread"]
+    tops = [box[4] for one in chart.series for box in one.boxes]
+    assert max(tops) > 150 > chart.limits[1]
+    beyond_it = [top for top in tops if top > chart.limits[1]]
+    assert 0 < len(beyond_it) < len(tops) / 10
+    assert "+177 % (out-of-place, 512 B)" in chart.notes[0]
+    assert "+177.0 % at most" in chart.says or "+176.6 % at most" in chart.says
+    pytest.importorskip("matplotlib")
+    assert "+177 % (out-of-place, 512 B)" in picture(chart, "svg").decode()
+
+
+def test_references_of_other_runs_are_told_apart():
+    def notes(name):
+        found = ReferenceNotes()
+        found.match = lambda result, header: SimpleNamespace(name=name, bandwidth=3e11)
+        return found
+
+    runs = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("B"))]
+    group = groups_of(runs)[0]
+    faint = [one for one in collective_charts(group, "t", runs)[0].series if one.faint]
+    assert [one.name for one in faint] == ["reference of there: B", "reference of here: A"]
+    assert len({one.colour for one in faint}) == 2
+    alike = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("A"))]
+    (one,) = (one for one in collective_charts(group, "t", alike)[0].series if one.faint)
+    assert one.name == "reference: A"
 
 
 def test_a_slow_rank_has_a_row_that_says_so():
@@ -241,6 +288,8 @@ def test_copies_have_a_matrix_each():
     first = COPIES.transfers[0]
     assert chart.values[0][1] == pytest.approx(first.summary.bytes_per_s / 1e9)
     assert chart.values[0][0] is None
+    assert [chart.texts[place][place] for place in range(4)] == ["x"] * 4
+    assert [heat.texts[0][0] for heat in pair_charts(PAIRS)[1:]][:2] == ["x"] * 2
     assert chart.hover[0][1] == "396.02 GB/s, NV18"
     assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.encode import for_script, shortened
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -231,6 +233,33 @@ def test_runs_of_other_types_share_the_barrier_and_no_place_has_two_names():
     page = page_of(runs)
     assert [section.key for section in page.sections].count("barrier") == 1
     assert set(Parsed(render(page)).ids.values()) == {1}
+
+
+def test_of_several_runs_a_reference_is_said_to_be_whose():
+    def notes(name):
+        found = ReferenceNotes()
+        match = SimpleNamespace(name=name, bandwidth=3e11, share=1.0, words=name, exact=False)
+        found.match = lambda result, header: match
+        return found
+
+    journal = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
+    runs = [Run(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
+    assert page_of(runs).peaks.notes == [
+        "Reference of all_reduce · nccl, all_reduce · torch:nccl (a, c): X.",
+        "Reference of all_reduce · nccl, all_reduce · torch:nccl (b): Y.",
+    ]
+    assert page_of(runs[:1]).peaks.notes == [
+        "Reference of all_reduce · nccl, all_reduce · torch:nccl: X."
+    ]
+
+
+def test_no_heading_is_there_twice():
+    for runs in ([Run("run", COPIES)], [Run("run", COPIES), Run("other", COPIES)]):
+        for section in page_of(runs).sections:
+            assert section.title not in [facts.title for facts in section.facts]
+    headings = re.findall(r"<h[23][^>]*>([^<]+)</h", render_journal(COPIES))
+    assert headings.count("Environment") == headings.count("Method") == 1
+    assert "" not in headings
 
 
 def test_a_comparison_is_a_page_too():

@@ -68,13 +68,17 @@ class Lines(Chart):
 class Boxes(Chart):
     """Boxes of quantiles side by side: one for each column and series that has any.
 
-    A box is (least, first quartile, median, third quartile, 95th percentile or most).
+    A box is (least, first quartile, median, third quartile, 95th percentile or most). ``limits``:
+    the ends of the axis of values where a few boxes reach so far that the others could not be seen;
+    ``notes`` tell which.
     """
 
     x_title: str
     y_title: str
     columns: Sequence[str]
     series: Sequence[BoxSeries]
+    limits: tuple[float, float] | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from typing import Any
 
@@ -22,7 +23,9 @@ _DASHED: tuple[_Dash, ...] = ("--", (0, (4, 2, 1, 2, 1, 2)), (0, (2, 2)))
 _FAINT: tuple[_Dash, ...] = (":", (0, (5, 2, 1, 2)))
 _FAINT_COLOURS = ("#56606e", "#1c2430")
 _WIDTH, _HEIGHT = 7.0, 4.4  # inches
-_MOST_WITHIN, _LEGEND_COLUMNS, _LEGEND_LINE = 9, 3, 0.17  # names in the axes; inches
+_MOST_WITHIN = 9  # names in the axes
+_LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below them; characters, inches
+_NOTE = 110  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
 _MOST_CELLS_WITH_TEXT = (32, 16)
@@ -41,8 +44,8 @@ def picture(chart: Chart, format: str) -> bytes:
             "pictures need matplotlib: pip install 'cclmark[pictures]', or pip install matplotlib"
         ) from None
     height = _HEIGHT
-    if isinstance(chart, Lines | Boxes) and len(chart.series) > _MOST_WITHIN:
-        height += _LEGEND_LINE * -(-len(chart.series) // _LEGEND_COLUMNS)
+    if isinstance(chart, Lines | Boxes):
+        height += _legend_inches(chart)
     if isinstance(chart, Heat):
         height = min(14.0, max(3.0, 1.6 + 0.32 * len(chart.rows)))
     settings: Any = {"svg.hashsalt": "cclmark", "font.size": 9, "svg.fonttype": "none"}
@@ -117,12 +120,26 @@ def draw_lines(axes: Any, chart: Lines) -> None:
 def _legend(axes: Any, curves: int) -> None:
     """Within the axes where a few names have room, else below them."""
     if curves > _MOST_WITHIN:
-        columns = _LEGEND_COLUMNS
+        handles, names = axes.get_legend_handles_labels()
         axes.figure.legend(
-            loc="outside lower left", ncols=columns, frameon=False, fontsize=7.5, handlelength=3.2
+            handles,
+            [textwrap.fill(name, _LEGEND_NAME) for name in names],
+            loc="outside lower left",
+            ncols=_LEGEND_COLUMNS,
+            frameon=False,
+            fontsize=7.5,
+            handlelength=3.2,
         )
     elif curves > 1:
         axes.legend(frameon=False, fontsize=8, handlelength=3.2)
+
+
+def _legend_inches(chart: Lines | Boxes) -> float:
+    """What the figure is higher by for a legend below it."""
+    if len(chart.series) <= _MOST_WITHIN:
+        return 0.0
+    lines = sum(len(textwrap.wrap(one.name, _LEGEND_NAME)) or 1 for one in chart.series)
+    return _LEGEND_LINE * -(-lines // _LEGEND_COLUMNS)
 
 
 def _dash(one: Series | BoxSeries) -> _Dash:
@@ -184,7 +201,10 @@ def _boxes(axes: Any, chart: Boxes) -> None:
     step = max(1, -(-len(chart.columns) // _MOST_TICKS))
     places = list(range(0, len(chart.columns), step))
     axes.set_xticks(places, [_literal(chart.columns[place]) for place in places])
-    _dress(axes, chart.x_title, chart.y_title)
+    notes = [textwrap.fill(f"{note[0].upper()}{note[1:]}.", _NOTE) for note in chart.notes]
+    _dress(axes, "\n".join([chart.x_title, *notes]), chart.y_title)
+    if chart.limits:
+        axes.set_ylim(*chart.limits)
     _legend(axes, number)
 
 

@@ -35,7 +35,7 @@
   };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
   // On paper, in CSS pixels: two charts beside each other, and two rows of them on a sheet.
-  const PAPER = { half: 488, whole: 996, height: 228, most: 560 };
+  const PAPER = { half: 488, whole: 996, height: 228, most: 560, largest: 10, smallest: 5.5 };
   const logged = new Set(); // charts whose reader changed the vertical axis
   const hidden = new Map(); // of charts whose reader hid curves: the places of these
 
@@ -341,10 +341,12 @@
     });
   }
 
-  function paperSize(figure, chart) {
+  function onPaper(figure, chart, layout) {
     const only = figure.parentNode.children.length === 1;
     const height = chart.kind === "heat" ? Math.min(PAPER.most, 70 + 20 * chart.rows.length) : only ? 340 : PAPER.height;
-    return { width: only && chart.kind !== "heat" ? PAPER.whole : PAPER.half, height };
+    Object.assign(layout, { width: only && chart.kind !== "heat" ? PAPER.whole : PAPER.half, height });
+    layout.font.size = 11;
+    layout.xaxis.tickfont.size = layout.yaxis.tickfont.size = 10;
   }
 
   function draw(figure) {
@@ -355,7 +357,7 @@
     plot.style.height = `${heightOf(chart)}rem`;
     fillLegend(figure, chart, colours);
     made.layout.showlegend = false;
-    if (root.dataset.paper) Object.assign(made.layout, paperSize(figure, chart));
+    if (root.dataset.paper) onPaper(figure, chart, made.layout);
     const options = { displayModeBar: false, responsive: !root.dataset.paper };
     return Plotly.react(plot, made.traces, made.layout, options).then(() => {
       if (!figure.dataset.drawn) performance.mark("cclmark-drawn");
@@ -464,7 +466,49 @@
 
   // ---- the table of all cases
   const FIRST_ROWS = 100;
+  const LONG = 24; // characters from which a cell's text may be broken between its words on paper
   const table = { sort: -1, down: false, all: false, words: [] };
+
+  // The parts, each with its comma, that all of these texts begin with.
+  function commonStart(texts) {
+    const parts = texts[0].split(/(?<=, )/);
+    let start = "";
+    for (const part of parts.slice(0, -1)) {
+      if (!texts.every((one) => one.startsWith(start + part))) break;
+      start += part;
+    }
+    return start;
+  }
+
+  // A sheet has no room for what is the same in every row: on it that stands above the table, columns
+  // and beginnings of long texts.
+  function tellAlike(rows) {
+    const alike = new Set(), starts = new Map(), said = [];
+    if (root.dataset.paper && rows.length > 1) {
+      data.columns.forEach((name, at) => {
+        const texts = rows.map((row) => row[at]).filter((one) => one !== null && one !== "");
+        if (rows.every((row) => row[at] === rows[0][at])) {
+          alike.add(at);
+          if (texts.length) said.push(`${headOf(name)} ${texts[0]}`);
+        } else if (texts.length > 1 && texts.every((one) => typeof one === "string" && one.length > LONG)) {
+          const start = commonStart(texts);
+          if (start.length > 2) { starts.set(at, start.length); said.push(`${headOf(name)} ${start}…`); }
+        }
+      });
+    }
+    const line = document.getElementById("alike");
+    line.hidden = !said.length;
+    line.textContent = `The same in all rows: ${said.join("; ")}.`;
+    return { alike, starts };
+  }
+
+  // The largest type in which the table is as wide as a sheet.
+  function fitTable() {
+    const cases = document.getElementById("cases");
+    cases.style.fontSize = `${PAPER.largest}px`;
+    const share = (PAPER.whole + 12) / cases.offsetWidth;
+    cases.style.fontSize = `${Math.max(PAPER.smallest, PAPER.largest * Math.min(1, share * 0.99))}px`;
+  }
 
   function matching() {
     const rows = table.words.length
@@ -487,12 +531,15 @@
     const rows = matching();
     const some = table.all ? rows : rows.slice(0, FIRST_ROWS);
     const body = document.createElement("tbody");
+    const { alike, starts } = tellAlike(rows);
     for (const row of some) {
       const line = body.insertRow();
-      row.forEach((content) => {
+      row.forEach((content, at) => {
+        if (alike.has(at)) return;
         const made = line.insertCell();
+        if (content !== null && content.length - (starts.get(at) || 0) > LONG) made.className = "long";
         if (typeof content === "number") made.className = "number";
-        made.textContent = content === null ? "" : content;
+        made.textContent = content === null ? "" : starts.has(at) ? content.slice(starts.get(at)) : content;
       });
     }
     document.querySelector("#cases tbody").replaceWith(body);
@@ -502,6 +549,7 @@
     more.hidden = some.length === rows.length;
     more.textContent = `Show all ${rows.length}`;
     document.querySelectorAll("#cases thead th").forEach((head, at) => {
+      head.hidden = alike.has(at);
       head.setAttribute("aria-sort", at !== table.sort ? "none" : table.down ? "descending" : "ascending");
     });
   }
@@ -613,7 +661,10 @@
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;
-    if (document.querySelector("#cases")) fillTable();
+    if (document.querySelector("#cases")) {
+      fillTable();
+      fitTable();
+    }
     runPlotly();
     for (const figure of figures) draw(figure);
   });
@@ -621,7 +672,10 @@
     if (!before) return;
     delete root.dataset.paper;
     table.all = before.all;
-    if (document.querySelector("#cases")) fillTable();
+    if (document.querySelector("#cases")) {
+      document.getElementById("cases").style.fontSize = "";
+      fillTable();
+    }
     applyTheme(before.theme);
   });
 
