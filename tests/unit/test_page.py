@@ -22,7 +22,7 @@ from cclmark.report.page import page as page_module
 from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.encode import for_script, shortened
 from cclmark.report.page.page import render
-from cclmark.report.page.run_page import page_of
+from cclmark.report.page.run_page import page_of, peaks_of
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 
@@ -238,17 +238,17 @@ def test_runs_of_other_types_share_the_barrier_and_no_place_has_two_names():
 def test_of_several_runs_a_reference_is_said_to_be_whose():
     def notes(name):
         found = ReferenceNotes()
-        match = SimpleNamespace(name=name, bandwidth=3e11, share=1.0, words=name, exact=False)
+        match = SimpleNamespace(name=name, share=1.0)
         found.match = lambda result, header: match
         return found
 
     journal = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
     runs = [Run(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
-    assert page_of(runs).peaks.notes == [
+    assert peaks_of(runs).notes == [
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (a, c): X.",
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (b): Y.",
     ]
-    assert page_of(runs[:1]).peaks.notes == [
+    assert peaks_of(runs[:1]).notes == [
         "Reference of all_reduce · nccl, all_reduce · torch:nccl: X."
     ]
 

@@ -47,7 +47,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         insights=[(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
         sections=[*chart_sections(runs), *machine_sections(runs)],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
-        peaks=_peaks(runs),
+        peaks=peaks_of(runs),
         made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
         "rank unless the method says otherwise, those of imported runs what their tool printed; "
         "GB/s are 10⁹ bytes per second.",
@@ -112,7 +112,7 @@ def _subtitle(runs: Sequence[Run]) -> str:
     return f"{plain(header.machine.hostname)}, {started} UTC, cclmark {version}"
 
 
-def _peaks(runs: Sequence[Run]) -> Table | None:
+def peaks_of(runs: Sequence[Run]) -> Table | None:
     """The best bandwidth and the smallest message's time of each operation."""
     rows = []
     shown = dict.fromkeys(("link limit", "reference"), False)
