@@ -16,7 +16,7 @@
     },
     dark: {
       text: "#e6eaf0", soft: "#a4afbd", grid: "#2e3743", back: "rgba(0,0,0,0)", card: "#171c24",
-      colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#c3a6f0"],
+      colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#b48cf0"],
       good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34", less: "#b48cf0", more: "#f0c94f",
     },
   };

@@ -190,7 +190,9 @@ def _connections(run: Run) -> Table | None:
     rows = [
         [names[row]]
         + [
-            "" if (one := by_pair.get((row, column))) is None else plain(one.kind)
+            ("x" if row == column else "")
+            if (one := by_pair.get((row, column))) is None
+            else plain(one.kind)
             for column in numbers
         ]
         for row in numbers
