@@ -285,6 +285,7 @@ def test_a_narrow_screen_shows_findings_and_figures_without_gaps(seen, pages):
     page = seen.open(pages["collectives"]).page
     for finding in page.locator(".insights li").all():
         label, text = (finding.locator(part).first.bounding_box() for part in ("strong", "span"))
+        assert label["height"] < 40  # one line: no room is kept below it
         assert 0 <= text["y"] - (label["y"] + label["height"]) < 5
     column = page.locator("#summary thead th").all_text_contents().index("at")
     row = page.locator("#summary tbody tr").first
