@@ -57,7 +57,7 @@ def open_page(path: Path, anchor: str) -> tuple[float, float]:
     positions of Plotly's source, which costs more than drawing does.
     """
     port = free_port()
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
             [
                 shutil.which("chromium") or "chromium",

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 from pathlib import Path
 
 import msgspec
@@ -46,6 +47,9 @@ def pages(tmp_path_factory):
         "pairs": page_of([Run("run", PAIRS)]),
         "together": page_of([Run("a", COLLECTIVES), Run("b", COPIES), Run("c", PAIRS)]),
         "comparison": comparison_page([comparison]),
+        "many": page_of(
+            [Run(one.stem, read_journal(one)) for one in sorted((RESULTS / "runs").glob("*.jsonl"))]
+        ),
     }
     for name, page in content.items():
         (directory / f"{name}.html").write_text(render(page))
@@ -76,6 +80,95 @@ def test_hovering_over_a_point_tells_its_figures(seen, pages):
     assert last.case.size_bytes == 512 << 20
     assert f"{last.summary.busbw_bytes_per_s / 1e9:.2f} GB/s" in text
     assert "95th percentile" in text
+
+
+LOOKS = """(plot) => plot._fullData
+  .filter((one) => one.name && one.hoverinfo !== "skip")
+  .map((one) => [one.line.color, one.line.dash, one.marker.symbol + one.marker.color].join())"""
+
+
+@pytest.mark.parametrize(("name", "curves"), [("pairs", 9), ("many", 22)])
+def test_many_curves_are_told_apart_and_their_names_take_no_room(seen, pages, name, curves):
+    page = seen.open(pages[name]).page
+    figure = page.locator("figure[data-chart$=bandwidth]").first
+    figure.scroll_into_view_if_needed()
+    page.wait_for_selector("figure[data-chart$=bandwidth][data-drawn=yes]")
+    plot = figure.locator(".plot")
+    looks = plot.evaluate(LOOKS)
+    assert len(set(looks)) == len(looks) == curves
+    assert plot.locator(".bglayer, .cartesianlayer").first.bounding_box()["height"] > 250
+    names = figure.locator(".legend button")
+    assert names.count() == curves
+    edge = figure.bounding_box()
+    for box in (one.bounding_box() for one in names.all()):
+        assert box["x"] + box["width"] <= edge["x"] + edge["width"]
+    swatches = [one.inner_html() for one in figure.locator(".legend svg").all()]
+    assert len(set(swatches)) == curves
+
+
+def test_a_curve_is_hidden_and_shown_by_its_name(seen, pages):
+    page = seen.open(pages["pairs"]).page
+    figure = page.locator("figure[data-chart=pairs-bandwidth]")
+    page.wait_for_selector("figure[data-chart=pairs-bandwidth][data-drawn=yes]")
+    curves = figure.locator(".scatterlayer .trace")
+    assert curves.count() == 9
+    name = figure.get_by_role("button", name="all_reduce", exact=True)
+    name.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 8"
+    )
+    assert name.get_attribute("aria-pressed") == "false"
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.wait_for_timeout(200)
+    assert curves.count() == 8
+    name.click()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 9"
+    )
+    name.dblclick()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 1"
+    )
+    name.dblclick()
+    page.wait_for_function(
+        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 9"
+    )
+
+
+def test_a_band_is_drawn_where_there_is_one(seen, tmp_path):
+    """In parts, and as a bar at a point whose neighbours have none."""
+    sizes = [float(8 << number) for number in range(6)]
+    low, high = [1.0, None, 1.0, None, 1.0, 1.0], [3.0, None, 3.0, None, 3.0, 3.0]
+    series = [Series("gaps", sizes, [2.0] * 6, low, high), Series("none", sizes, [2.5] * 6)]
+    page = page_of([Run("run", COPIES)])
+    sections = [Section("charts", "Charts", charts=[Lines("gaps", "Gaps", "", "x", "y", series)])]
+    path = tmp_path / "gaps.html"
+    path.write_text(render(dataclasses.replace(page, sections=sections)))
+    seen.open(path).page.wait_for_selector("figure[data-drawn=yes]")
+    plot = seen.page.locator("figure .plot")
+    assert plot.locator(".fills path").count() == 1
+    filled = plot.evaluate("(plot) => plot._fullData.find((one) => one.fill === 'toself').x")
+    assert sorted({one for one in filled if one}) == sizes[4:]
+    assert plot.locator(".errorbar").count() >= 2
+    bars = plot.evaluate(
+        "(plot) => plot._fullData.find((one) => one.name === 'gaps').error_y.array"
+    )
+    assert [bars[place] > 0 for place in range(6)] == [True, False, True, False, False, False]
+
+
+def test_points_in_place_are_seen_over_those_out_of_place(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    page.wait_for_selector("figure[data-drawn=yes]")
+    plot = page.locator("figure .plot").first
+    looks = plot.evaluate(
+        "(plot) => plot._fullData.filter((one) => one.mode === 'lines+markers')"
+        ".map((one) => [one.name, one.marker.size, one.marker.color])"
+    )
+    (below, large, colour), (above, small, inside) = looks
+    assert (below, above) == ("out-of-place", "in-place")
+    assert large > small
+    assert inside != colour
 
 
 def test_a_cell_of_a_heat_map_tells_its_link(seen, pages):
@@ -114,8 +207,9 @@ def test_what_a_chart_shows_is_there_as_a_table_too(seen, pages):
     figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
     figure.get_by_text("Values").click()
     rows = figure.locator("tbody tr")
+    rows.nth(0).wait_for()
     assert rows.nth(0).locator("td, th").all_text_contents() == [
-        *("DEV0", "", "396.02", "395.92", "396.10"),
+        *("DEV0", "x", "396.02", "395.92", "396.10"),
     ]
 
 
@@ -187,12 +281,90 @@ def test_a_narrow_screen_has_nothing_cut_off(seen, pages):
         assert box["x"] + box["width"] <= 400
 
 
+def test_a_narrow_screen_shows_findings_and_figures_without_gaps(seen, pages):
+    seen.page.set_viewport_size({"width": 400, "height": 800})
+    page = seen.open(pages["collectives"]).page
+    for finding in page.locator(".insights li").all():
+        label, text = (finding.locator(part).first.bounding_box() for part in ("strong", "span"))
+        assert label["height"] < 40  # one line: no room is kept below it
+        assert 0 <= text["y"] - (label["y"] + label["height"]) < 5
+    column = page.locator("#summary thead th").all_text_contents().index("at")
+    row = page.locator("#summary tbody tr").first
+    assert row.locator("th, td").nth(column).text_content() == "512 MiB in-place"
+    text = row.locator("td").nth(column - 1)
+    assert text.evaluate("(cell) => getComputedStyle(cell).whiteSpace") == "nowrap"
+
+
 def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     page = seen.open(pages["collectives"]).page
-    page.pdf(path=tmp_path / "report.pdf")
+    page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     assert not page.locator("figure[data-chart]:not([data-drawn=yes])").count()
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 10 < len(re.findall(rb"/Type\s*/Page\b", content)) <= 20
     assert seen.said == []
+
+
+def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    heads = page.locator("#cases thead th:visible").all_text_contents()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    table = page.locator("#cases")
+    assert table.bounding_box()["width"] <= 1011
+    assert page.locator("#cases tbody tr").count() == len(COLLECTIVES.results)
+    styles = table.evaluate(
+        "(table) => [...table.querySelectorAll('td:not(.long)')].map("
+        "(cell) => getComputedStyle(cell).whiteSpace)"
+    )
+    assert set(styles) == {"nowrap"}
+    # Chromium repeats a head of a table, but no box of a button in it.
+    assert table.locator("thead").evaluate("(e) => getComputedStyle(e).display") == (
+        "table-header-group"
+    )
+    button = table.locator("thead button").first
+    assert button.evaluate("(e) => getComputedStyle(e).display") == "contents"
+    alike = page.locator("#alike").text_content()
+    assert "ccl nccl; ranks 4; dtype float32" in alike
+    shown = page.locator("#cases thead th:not([hidden])").all_text_contents()
+    assert shown == [head for head in heads if head in shown]
+    assert not {"ccl", "ranks", "dtype"} & set(shown)
+    cells = page.locator("#cases tbody tr").first.locator("td")
+    assert cells.count() == len(shown)
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#cases thead th:visible").all_text_contents() == heads
+    assert not page.locator("#alike").is_visible()
+
+
+def test_on_paper_a_chart_alone_fills_the_sheets_width(seen, pages):
+    page = seen.open(pages["comparison"]).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.wait_for_function("!document.querySelector('figure:not([data-drawn=yes])')")
+    widths = [
+        one.bounding_box()["width"] for one in page.locator(".plot .main-svg:nth-child(1)").all()
+    ]
+    assert widths[0] > 950
+    assert all(450 < width < 505 for width in widths[1:])
+
+
+def test_the_axis_of_boxes_ends_where_it_is_said(seen, pages):
+    page = seen.open(pages["collectives"]).page
+    key = "all_reduce-float32-sum-spread"
+    page.locator(f"figure[data-chart={key}]").scroll_into_view_if_needed()
+    page.wait_for_selector(f"figure[data-chart={key}][data-drawn=yes]")
+    figure = page.locator(f"figure[data-chart={key}]")
+    low, high = figure.locator(".plot").evaluate("(plot) => plot._fullLayout.yaxis.range")
+    assert -10 < low < 0 < high < 20
+    assert (
+        f"the axis ends at {low:+.1f} and {high:+.1f} %" in figure.locator(".note").text_content()
+    )
+    assert "+177 % (out-of-place, 512 B)" in figure.locator(".note").text_content()
+    barrier = page.locator("figure[data-chart=barrier-spread]")
+    barrier.scroll_into_view_if_needed()
+    page.wait_for_selector("figure[data-chart=barrier-spread][data-drawn=yes]")
+    assert "undefined" not in barrier.text_content()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -2,17 +2,24 @@
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from cclmark.analysis.compare import Side, compare
+from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.collectives import collective_charts
+from cclmark.report.charts.comparison import ratio_charts
 from cclmark.report.charts.model import Boxes, Chart, Heat, Lines, Series
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.pictures import picture
+from cclmark.report.charts.spread import beyond, spread_limits
 from cclmark.report.charts.transfers import transfer_charts
+from cclmark.report.comparison import Comparison
+from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -91,6 +98,50 @@ def test_boxes_are_in_order_round_the_median():
         for box in one.boxes:
             assert box == tuple(sorted(box))
             assert box[2] == 0
+
+
+def test_one_outlier_does_not_flatten_the_others():
+    """The axis ends before it, and a note says where it is."""
+    boxes = [((-1.0, -0.5, 0.0, 0.5, high), f"{place} B") for place, high in enumerate([3.0] * 19)]
+    assert spread_limits([box for box, _ in boxes]) is None
+    assert beyond(boxes, None) == []
+    far = [*boxes, ((-60.0, -0.5, 0.0, 0.5, 445.0), "64 KiB")]
+    low, high = spread_limits([box for box, _ in far])
+    assert (low, high) == (pytest.approx(-1.2), pytest.approx(3.2))
+    (note,) = beyond(far, (low, high))
+    assert note.endswith("reach to +445 % (64 KiB), -60 % (64 KiB)")
+    # Many that reach far are no outliers.
+    assert spread_limits([box for box, _ in boxes] + [far[-1][0]] * 10) is None
+    quiet = [(-0.1, 0.0, 0.0, 0.1, 0.1)] * 30 + [(-0.1, 0.0, 0.0, 0.1, 8.0)]
+    assert spread_limits(quiet) is None
+
+
+def test_the_spread_says_what_is_beyond_its_axis():
+    chart = charts_of(COLLECTIVES)["spread"]
+    tops = [box[4] for one in chart.series for box in one.boxes]
+    assert max(tops) > 150 > chart.limits[1]
+    beyond_it = [top for top in tops if top > chart.limits[1]]
+    assert 0 < len(beyond_it) < len(tops) / 10
+    assert "+177 % (out-of-place, 512 B)" in chart.notes[0]
+    assert "+177.0 % at most" in chart.says or "+176.6 % at most" in chart.says
+    pytest.importorskip("matplotlib")
+    assert "+177 % (out-of-place, 512 B)" in picture(chart, "svg").decode()
+
+
+def test_references_of_other_runs_are_told_apart():
+    def notes(name):
+        found = ReferenceNotes()
+        found.match = lambda result, header: SimpleNamespace(name=name, bandwidth=3e11)
+        return found
+
+    runs = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("B"))]
+    group = groups_of(runs)[0]
+    faint = [one for one in collective_charts(group, "t", runs)[0].series if one.faint]
+    assert [one.name for one in faint] == ["reference of there: B", "reference of here: A"]
+    assert len({one.colour for one in faint}) == 2
+    alike = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("A"))]
+    (one,) = (one for one in collective_charts(group, "t", alike)[0].series if one.faint)
+    assert one.name == "reference: A"
 
 
 def test_a_slow_rank_has_a_row_that_says_so():
@@ -212,12 +263,33 @@ def test_cycles_of_a_soak_are_one_point():
     assert charts["time"].series[0].y == [pytest.approx(20)]
 
 
+def test_where_a_ratio_has_no_interval_there_is_no_band():
+    """And where it has one there is: one size without an interval takes none from the others."""
+    before, after = (read_journal(RESULTS / "runs" / f"{one}.jsonl") for one in ("simple", "ctas8"))
+    unsure = 2 << 10
+    results = [
+        msgspec.structs.replace(one, summary=msgspec.structs.replace(one.summary, half_width=None))
+        if one.case.size_bytes == unsure
+        else one
+        for one in after.results
+    ]
+    sides = Side("a", [before]), Side("b", [type(after)(after.header, results)])
+    (chart,) = ratio_charts(Comparison(*sides, [], compare(*sides)))
+    for one in chart.series:
+        assert [size for size, low in zip(one.x, one.low, strict=True) if low is None] == [unsure]
+        assert [low is None for low in one.low] == [high is None for high in one.high]
+    pytest.importorskip("matplotlib")
+    assert picture(chart, "svg")
+
+
 def test_copies_have_a_matrix_each():
     charts = {chart.title: chart for chart in transfer_charts(COPIES)}
     chart = charts["Unidirectional bandwidth, write, CE, 512 MiB"]
     first = COPIES.transfers[0]
     assert chart.values[0][1] == pytest.approx(first.summary.bytes_per_s / 1e9)
     assert chart.values[0][0] is None
+    assert [chart.texts[place][place] for place in range(4)] == ["x"] * 4
+    assert [heat.texts[0][0] for heat in pair_charts(PAIRS)[1:]][:2] == ["x"] * 2
     assert chart.hover[0][1] == "396.02 GB/s, NV18"
     assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
 
@@ -308,6 +380,40 @@ def test_the_limit_is_within_the_picture():
         else float(place.split(' y="')[1].split('"')[0])
     )
     assert y > 0
+
+
+def test_no_two_of_many_curves_look_alike():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    series = [
+        Series(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        for number in range(96)
+        for dashed in (False, True)
+    ]
+    series += [Series(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
+    axes = Figure().subplots()
+    pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
+    looks = {
+        (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
+        for one in axes.lines
+    }
+    assert len(looks) == len(series)
+
+
+def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
+    pytest.importorskip("matplotlib")
+    few, many = (
+        [Series(f"curve number {one}", [8, 16], [1, 2], colour=one) for one in range(count)]
+        for count in (3, 30)
+    )
+    heights = []
+    for series in (few, many):
+        svg = picture(Lines("k", "t", "", "x", "y", series), "svg").decode()
+        patch = svg.split('id="patch_2"')[1].split(' d="')[1].split('"')[0]
+        ends = [float(word) for word in patch.replace("\n", " ").split() if word[0].isdigit()]
+        heights.append(max(ends[1::2]) - min(ends[1::2]))
+    assert heights[1] > heights[0] * 0.9
 
 
 def test_pictures_have_names_of_their_own():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +14,12 @@ from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
+from cclmark.report.charts.spread import Box, beyond, spread_limits
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
 from cclmark.results.schema import CaseResult, Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
-_REFERENCE_COLOUR = 6
 _LEAST_RANK_SPAN = 10.0  # percent, on either side
 
 
@@ -143,23 +143,25 @@ class _Draft:
     def _references(self) -> list[Series]:
         """What others reached with the same devices, as far as their figures reach."""
         found: dict[str, dict[int, float]] = {}
+        users: dict[str, dict[str, None]] = {}
         for (number, *_), points in self._points.items():
             run = self._runs[number]
             for point in points:
                 match = run.notes.match(point.results[0], run.journal.header)
                 if match is not None and match.bandwidth:
-                    by_size = found.setdefault(f"reference: {plain(match.name)}", {})
+                    by_size = found.setdefault(plain(match.name), {})
+                    users.setdefault(plain(match.name), {})[run.name] = None
                     by_size[point.size_bytes] = match.bandwidth / BYTES_PER_GB
         usual = sorted(found.items(), key=lambda entry: -len(entry[1]))[:_MOST_REFERENCES]
         return [
             Series(
-                name,
+                f"reference{_whose(users[name], users.values())}: {name}",
                 x=sorted(by_size),
                 y=[rate for _, rate in sorted(by_size.items())],
-                colour=_REFERENCE_COLOUR,
+                colour=number,
                 faint=True,
             )
-            for name, by_size in usual
+            for number, (name, by_size) in enumerate(usual)
         ]
 
     def time(self) -> Lines:
@@ -219,12 +221,14 @@ class _Draft:
                 series.append(BoxSeries(self._names[curve], boxes, colour, dashed))
         if not series:
             return None
-        widest, where = max(
-            (box[4], f"{one.name}, {_size(self._group, size)}")
+        boxes_at = [
+            (box, f"{one.name}, {_size(self._group, size)}")
             for one in series
             for size, box in zip(sizes, one.boxes, strict=True)
             if box is not None
-        )
+        ]
+        widest, where = max((box[4], place) for box, place in boxes_at)
+        limits = spread_limits([box for box, _ in boxes_at])
         return Boxes(
             key=f"{self._group.key}-spread",
             title=f"{self._title}: spread of samples",
@@ -235,6 +239,8 @@ class _Draft:
             y_title="sample against median [%]",
             columns=[_size(self._group, size) for size in sizes],
             series=series,
+            limits=limits,
+            notes=beyond(boxes_at, limits),
         )
 
     def ranks(self) -> Heat | None:
@@ -308,6 +314,14 @@ class _Draft:
         return across if across in ACROSS_RANKS else "max"
 
 
+def _whose(runs: Collection[str], of_all: Collection[Collection[str]]) -> str:
+    """Which runs a reference is for, where others are for other runs."""
+    if all(set(runs) == set(others) for others in of_all):
+        return ""
+    names = list(runs)
+    return f" of {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
 def _is_band(point: _Point) -> bool:
     return point.low_s < point.high_s
 
@@ -339,7 +353,7 @@ def _words(point: _Point) -> str:
     return "; ".join(words)
 
 
-def _box(point: _Point, across_ranks: str) -> tuple[float, float, float, float, float] | None:
+def _box(point: _Point, across_ranks: str) -> Box | None:
     times = sorted(combine([row for row in point.rows if row], across_ranks))
     if len(times) < 2:
         return None

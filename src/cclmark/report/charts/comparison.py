@@ -22,7 +22,7 @@ def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
     charts = []
     for name, curves in groups.items():
         series = [
-            _curve(placement, sorted(found, key=lambda one: one.size_bytes), number)
+            _curve(placement, sorted(found, key=lambda one: one.size_bytes), number, len(curves))
             for number, (placement, found) in enumerate(curves.items())
         ]
         if all(len(one.x) < 2 for one in series):
@@ -36,7 +36,7 @@ def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
                 says=f"Time after over time before of {name} by message size with its 95 % "
                 f"interval: from {least[0]:.3f} at {format_size(int(least[1]))} to {worst[0]:.3f} "
                 f"at {format_size(int(worst[1]))}. Above 1 is slower; where the band holds 1 there "
-                "is no difference beyond noise.",
+                "is no difference beyond noise, and where there is no band nobody can tell.",
                 x_title="message size",
                 y_title="ratio (above 1: slower)",
                 series=series,
@@ -53,17 +53,17 @@ def _name(case: Case) -> str:
     return plain(" ".join(filter(None, [*words, case.ccl])))
 
 
-def _curve(placement: str, found: Sequence[Compared], number: int) -> Series:
+def _curve(placement: str, found: Sequence[Compared], number: int, curves: int) -> Series:
     ratios = [one.ratio or 0.0 for one in found]
-    sure = all(one.low is not None and one.high is not None for one in found)
+    some = any(one.low is not None for one in found)
     return Series(
         name=placement,
         x=[one.size_bytes for one in found],
         y=ratios,
-        # Without its interval a ratio would look as if it were certain.
-        low=[one.low or 0.0 for one in found] if sure else (),
-        high=[one.high or 0.0 for one in found] if sure else (),
+        low=[one.low for one in found] if some else (),
+        high=[one.high for one in found] if some else (),
         colour=number,
+        dashed=placement == "in-place" and curves > 1,
         hover=[_words(one) for one in found],
     )
 

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. ``low`` and ``high`` bound a band round it, empty for none.
+    """One curve. ``low`` and ``high`` bound a band round it, None at points without one, both
+    empty for none at all.
 
-    ``colour`` numbers a palette; curves of one colour are told apart by ``dashed``. ``faint``:
-    behind the others, to compare them with. ``hover``: what there is to say of each point besides
-    its figures.
+    ``colour`` numbers looks; curves of one number are told apart by ``dashed``. ``faint``: behind
+    the others, to compare them with, and numbered on its own. ``hover``: what there is to say of
+    each point besides its figures.
     """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
     colour: int = 0
     dashed: bool = False
     faint: bool = False
@@ -67,13 +68,17 @@ class Lines(Chart):
 class Boxes(Chart):
     """Boxes of quantiles side by side: one for each column and series that has any.
 
-    A box is (least, first quartile, median, third quartile, 95th percentile or most).
+    A box is (least, first quartile, median, third quartile, 95th percentile or most). ``limits``:
+    the ends of the axis of values where a few boxes reach so far that the others could not be seen;
+    ``notes`` tell which.
     """
 
     x_title: str
     y_title: str
     columns: Sequence[str]
     series: Sequence[BoxSeries]
+    limits: tuple[float, float] | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

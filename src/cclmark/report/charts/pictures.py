@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from typing import Any
 
 from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.model import Boxes, Chart, Heat, Lines
+from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Lines, Series
 
 # As on the page: Okabe and Ito's, which people with any colour vision tell apart.
 _COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#b0468c"),
     *("#a07400", "#3b8fc4", "#444444", "#7a4fb5"),
 )
+_MARKS = ("o", "s", "D", "^", "P", "v", "p", "*")
+_Dash = str | tuple[int, tuple[float, ...]]
+_FULL: tuple[_Dash, ...] = ("-", (0, (6, 2, 1, 2)), (0, (8, 3)))
+_DASHED: tuple[_Dash, ...] = ("--", (0, (4, 2, 1, 2, 1, 2)), (0, (2, 2)))
+_FAINT: tuple[_Dash, ...] = (":", (0, (5, 2, 1, 2)))
+_FAINT_COLOURS = ("#56606e", "#1c2430")
 _WIDTH, _HEIGHT = 7.0, 4.4  # inches
+_MOST_WITHIN = 9  # names in the axes
+_LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below them; characters, inches
+_NOTE = 110  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
 _MOST_CELLS_WITH_TEXT = (32, 16)
@@ -34,6 +44,8 @@ def picture(chart: Chart, format: str) -> bytes:
             "pictures need matplotlib: pip install 'cclmark[pictures]', or pip install matplotlib"
         ) from None
     height = _HEIGHT
+    if isinstance(chart, Lines | Boxes):
+        height += _legend_inches(chart)
     if isinstance(chart, Heat):
         height = min(14.0, max(3.0, 1.6 + 0.32 * len(chart.rows)))
     settings: Any = {"svg.hashsalt": "cclmark", "font.size": 9, "svg.fonttype": "none"}
@@ -43,7 +55,7 @@ def picture(chart: Chart, format: str) -> bytes:
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.subplots()
         if isinstance(chart, Lines):
-            _lines(axes, chart)
+            draw_lines(axes, chart)
         elif isinstance(chart, Boxes):
             _boxes(axes, chart)
         else:
@@ -65,22 +77,22 @@ def _colour(number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
-def _lines(axes: Any, chart: Lines) -> None:
+def draw_lines(axes: Any, chart: Lines) -> None:
+    """Curves, bands and levels with their legend into matplotlib's ``axes``."""
     for one in chart.series:
-        colour = _colour(one.colour)
-        style = ":" if one.faint else "--" if one.dashed else "-"
-        if one.low and one.high:
-            axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.16, linewidth=0)
+        colour = _FAINT_COLOURS[one.colour % 2] if one.faint else _colour(one.colour)
+        _band(axes, one, colour)
         axes.plot(
             one.x,
             one.y,
-            style,
+            linestyle=_dash(one),
             color=colour,
-            marker="" if one.faint else "o",
-            markersize=3.5,
+            marker="" if one.faint else _MARKS[one.colour // 4 % len(_MARKS)],
+            # Hollow ones over filled, larger ones: where two points are one, both are seen.
+            markersize=3.2 if one.dashed else 4.5,
             markerfacecolor="white" if one.dashed else colour,
             linewidth=1.6,
-            zorder=1.5 if one.faint else 2,
+            zorder=1.5 if one.faint else 2.1 if one.dashed else 2,
             label=_literal(one.name),
         )
     if chart.x_kind == "bytes":
@@ -102,8 +114,52 @@ def _lines(axes: Any, chart: Lines) -> None:
     elif chart.zero_based:
         axes.set_ylim(bottom=0)
     _dress(axes, chart.x_title, chart.y_title)
-    if len(chart.series) > 1:
-        axes.legend(frameon=False, fontsize=8)
+    _legend(axes, len(chart.series))
+
+
+def _legend(axes: Any, curves: int) -> None:
+    """Within the axes where a few names have room, else below them."""
+    if curves > _MOST_WITHIN:
+        handles, names = axes.get_legend_handles_labels()
+        axes.figure.legend(
+            handles,
+            [textwrap.fill(name, _LEGEND_NAME) for name in names],
+            loc="outside lower left",
+            ncols=_LEGEND_COLUMNS,
+            frameon=False,
+            fontsize=7.5,
+            handlelength=3.2,
+        )
+    elif curves > 1:
+        axes.legend(frameon=False, fontsize=8, handlelength=3.2)
+
+
+def _legend_inches(chart: Lines | Boxes) -> float:
+    """What the figure is higher by for a legend below it."""
+    if len(chart.series) <= _MOST_WITHIN:
+        return 0.0
+    lines = sum(len(textwrap.wrap(one.name, _LEGEND_NAME)) or 1 for one in chart.series)
+    return _LEGEND_LINE * -(-lines // _LEGEND_COLUMNS)
+
+
+def _dash(one: Series | BoxSeries) -> _Dash:
+    if isinstance(one, Series) and one.faint:
+        return _FAINT[one.colour % 2]
+    return (_DASHED if one.dashed else _FULL)[one.colour // len(_COLOURS) % len(_FULL)]
+
+
+def _band(axes: Any, one: Series, colour: str) -> None:
+    """Filled between points that have one; a bar where the neighbours have none."""
+    if not (one.low and one.high):
+        return
+    low, high = (
+        [float("nan") if at is None else at for at in ends] for ends in (one.low, one.high)
+    )
+    axes.fill_between(one.x, low, high, color=colour, alpha=0.16, linewidth=0)
+    known = [False, *(at is not None for at in one.low), False]
+    for place, x in enumerate(one.x):
+        if known[place : place + 3] == [False, True, False]:
+            axes.vlines(x, low[place], high[place], color=colour, alpha=0.5, linewidth=1.2)
 
 
 def _byte_ticks(sizes: list[float]) -> list[int]:
@@ -141,13 +197,15 @@ def _boxes(axes: Any, chart: Boxes) -> None:
             whiskerprops={"color": colour},
             capprops={"color": colour},
         )
-        axes.plot([], [], color=colour, linestyle="--" if one.dashed else "-", label=one.name)
+        axes.plot([], [], color=colour, linestyle=_dash(one), label=_literal(one.name))
     step = max(1, -(-len(chart.columns) // _MOST_TICKS))
     places = list(range(0, len(chart.columns), step))
     axes.set_xticks(places, [_literal(chart.columns[place]) for place in places])
-    _dress(axes, chart.x_title, chart.y_title)
-    if number > 1:
-        axes.legend(frameon=False, fontsize=8)
+    notes = [textwrap.fill(f"{note[0].upper()}{note[1:]}.", _NOTE) for note in chart.notes]
+    _dress(axes, "\n".join([chart.x_title, *notes]), chart.y_title)
+    if chart.limits:
+        axes.set_ylim(*chart.limits)
+    _legend(axes, number)
 
 
 def _heat(figure: Any, axes: Any, chart: Heat) -> None:

@@ -60,9 +60,9 @@ def _transfer_heat(
             return None
         return usual.get((cell.result.transfer.series(), cell.pair))
 
-    def text(cell: Cell | None) -> str:
-        if cell is None:
-            return ""
+    def text(cell: Cell | None, place: tuple[str, str]) -> str:
+        if cell is None:  # x on the diagonal, as between pairs
+            return "x" if place[0] == place[1] else ""
         if cell.value is None:
             return plain(cell.note) or "?"
         found = far(cell)
@@ -71,7 +71,7 @@ def _transfer_heat(
 
     def words(cell: Cell | None) -> str:
         if cell is None or cell.value is None:
-            return text(cell)
+            return "" if cell is None else plain(cell.note) or "?"
         link, found = kinds.get(cell.pair), far(cell)
         said = [f"{figure(cell.value)} {matrix.unit}"]
         said += [plain(link.kind)] if link is not None else []
@@ -90,7 +90,10 @@ def _transfer_heat(
         rows=rows,
         columns=columns,
         values=values,
-        texts=[[text(cell) for cell in line] for line in cells],
+        texts=[
+            [text(cell, (row, column)) for column, cell in zip(columns, line, strict=True)]
+            for row, line in zip(rows, cells, strict=True)
+        ],
         hover=[[words(cell) for cell in line] for line in cells],
         higher_is_better=matrix.figure in ("bandwidth", "utilisation"),
         least_span=least_span(values),

@@ -126,7 +126,7 @@ def _words(comparison: Comparison) -> list[str]:
         return []
     return [
         "Above 1 the second is slower. Where the band holds 1, the two do not differ beyond noise, "
-        "whatever the curve looks like; a curve without a band has too few samples to tell."
+        "whatever the curve looks like; sizes without a band have too few samples to tell."
     ]
 
 

@@ -51,14 +51,14 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
         if header.environment:
             environment.append(
                 Facts(
-                    f"Environment{name}",
+                    run.name if len(runs) > 1 else "",
                     [
                         (plain(key), plain(_cut(value)))
                         for key, value in sorted(header.environment.items())
                     ],
                 )
             )
-        method.append(Facts(f"Method{name}", _method_rows(run)))
+        method.append(Facts(run.name if len(runs) > 1 else "", _method_rows(run)))
     sections = [Section("machine", "Machine", facts=facts)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))

@@ -16,13 +16,28 @@
     },
     dark: {
       text: "#e6eaf0", soft: "#a4afbd", grid: "#2e3743", back: "rgba(0,0,0,0)", card: "#171c24",
-      colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#c3a6f0"],
+      colours: ["#56b4e9", "#ff9a52", "#3fd0a2", "#f0a3d0", "#f0c94f", "#9ad1f5", "#d0d0d0", "#b48cf0"],
       good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34", less: "#b48cf0", more: "#f0c94f",
     },
   };
+  // Each four colours have a marker of their own: of those that share one, anybody tells the colours
+  // apart. As Plotly calls it, and for the legend. With DASHES: no two of 96 curves are alike.
+  const MARKS = [
+    ["circle", "M18 6a4 4 0 1 1-8 0a4 4 0 1 1 8 0"], ["square", "M10.5 2.5h7v7h-7z"],
+    ["diamond", "M14 1l5 5l-5 5l-5-5z"], ["triangle-up", "M14 1.5l4.8 8.5h-9.6z"],
+    ["cross", "M12.3 1.5h3.4v2.8h2.8v3.4h-2.8v2.8h-3.4v-2.8h-2.8v-3.4h2.8z"], ["triangle-down", "M14 10.5l4.8-8.5h-9.6z"],
+    ["pentagon", "M14 1.2l4.6 3.3l-1.8 5.5h-5.6l-1.8-5.5z"],
+    ["star", "M14 .8l1.5 3.4l3.7.4l-2.8 2.5l.8 3.7l-3.2-1.9l-3.2 1.9l.8-3.7l-2.8-2.5l3.7-.4z"],
+  ];
+  const DASHES = {
+    full: ["solid", "10px,3px,2px,3px", "12px,4px"], dashed: ["6px,4px", "6px,3px,2px,3px,2px,3px", "3px,3px"],
+    faint: ["2px,3px", "8px,3px,2px,3px"],
+  };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-  const PAPER = { width: 480 }; // half of a sheet across, in CSS pixels
+  // On paper, in CSS pixels: two charts beside each other, and two rows of them on a sheet.
+  const PAPER = { half: 488, whole: 996, height: 228, most: 560, largest: 10, smallest: 5.5 };
   const logged = new Set(); // charts whose reader changed the vertical axis
+  const hidden = new Map(); // of charts whose reader hid curves: the places of these
 
   const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
@@ -74,26 +89,76 @@
     return `rgba(${parts.join(",")},${alpha})`;
   };
 
+  // How one curve looks. ``fill``: of its marker, which the one below shines through otherwise.
+  function lookOf(one, colours) {
+    const number = one.colour || 0;
+    if (one.faint) return { colour: number % 2 ? colours.text : colours.soft, dash: DASHES.faint[number % 2] };
+    const palette = colours.colours;
+    const colour = palette[number % palette.length];
+    const turn = Math.floor(number / palette.length) % DASHES.full.length;
+    return {
+      colour, turn, mark: MARKS[Math.floor(number / 4) % MARKS.length],
+      dash: DASHES[one.dashed ? "dashed" : "full"][turn], fill: one.dashed ? colours.card : colour,
+    };
+  }
+
+  // Parts of a curve with a band, as [first, after the last]; of single points it has none to fill.
+  function banded(one) {
+    const parts = [];
+    let begun = -1;
+    for (let at = 0; at <= one.x.length; at += 1) {
+      const known = at < one.x.length && Number.isFinite(one.low[at]) && Number.isFinite(one.high[at]);
+      if (known && begun < 0) begun = at;
+      if (!known && begun >= 0) { parts.push([begun, at]); begun = -1; }
+    }
+    return parts;
+  }
+
+  function bandOf(one, look) {
+    const x = [], y = [];
+    for (const [from, to] of banded(one).filter(([from, to]) => to - from > 1)) {
+      x.push(...one.x.slice(from, to), ...one.x.slice(from, to).reverse(), null);
+      y.push(...one.high.slice(from, to), ...one.low.slice(from, to).reverse(), null);
+    }
+    return {
+      x, y, type: "scatter", mode: "lines", fill: "toself", fillcolor: withAlpha(look.colour, 0.16),
+      line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+    };
+  }
+
+  // The interval of a point without neighbours that have one.
+  function barsOf(one, look) {
+    const alone = new Set(banded(one).filter(([from, to]) => to - from === 1).map(([from]) => from));
+    const part = (of) => one.x.map((_, at) => (alone.has(at) ? of(at) : 0));
+    return {
+      type: "data", symmetric: false, array: part((at) => one.high[at] - one.y[at]),
+      arrayminus: part((at) => one.y[at] - one.low[at]), color: withAlpha(look.colour, 0.5),
+      thickness: 1.5, width: 4, visible: alone.size > 0,
+    };
+  }
+
   function drawnLines(chart, colours) {
     const traces = [];
     const isBytes = (chart.x_kind || "bytes") === "bytes";
     const all = chart.series.flatMap((one) => one.x);
-    const inOrder = chart.series.filter((one) => one.faint).concat(chart.series.filter((one) => !one.faint));
-    for (const one of inOrder) {
-      const colour = colours.colours[(one.colour || 0) % colours.colours.length];
+    // Hollow markers over filled, larger ones: where two points are one, both are seen.
+    const depth = (one) => (one.faint ? 0 : one.dashed ? 2 : 1);
+    const inOrder = chart.series.map((one, at) => [one, at]).sort(([a], [b]) => depth(a) - depth(b));
+    for (const [one, at] of inOrder) {
+      const look = lookOf(one, colours);
       const group = escaped(one.name);
-      if (one.low && one.high && one.x.length > 1) {
-        traces.push({
-          x: one.x.concat(one.x.slice().reverse()), y: one.high.concat(one.low.slice().reverse()),
-          type: "scatter", mode: "lines", fill: "toself", fillcolor: withAlpha(colour, 0.16),
-          line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: group,
-        });
-      }
+      const visible = !isHidden(chart, at);
+      const band = one.low && one.high ? bandOf(one, look) : { x: [] };
+      if (band.x.length) traces.push(Object.assign(band, { visible }));
       traces.push({
-        x: one.x, y: one.y, type: "scatter", name: group, legendgroup: group,
-        mode: one.faint ? "lines" : "lines+markers", legendrank: one.faint ? 1001 : 1000,
-        line: { color: colour, width: 2, dash: one.faint ? "dot" : one.dashed ? "dash" : "solid" },
-        marker: { size: 6, symbol: one.dashed ? "circle-open" : "circle" },
+        x: one.x, y: one.y, type: "scatter", name: group, visible, legendrank: at,
+        mode: one.faint ? "lines" : "lines+markers", line: { color: look.colour, width: 2, dash: look.dash },
+        marker: !look.mark ? {} : {
+          size: one.dashed ? 5 : 8, symbol: look.mark[0], color: look.fill, opacity: 1,
+          line: { color: look.colour, width: one.dashed ? 1.5 : 0 },
+        },
+        error_y: one.low && one.high ? barsOf(one, look) : { visible: false },
+        hoverlabel: { bgcolor: look.colour },
         customdata: one.x.map((x, at) => {
           const where = isBytes ? formatSize(x) : shown(x);
           const more = one.hover ? escaped(text(one.hover[at])).replaceAll("; ", "<br>") : shown(one.y[at]);
@@ -123,16 +188,19 @@
     };
   }
 
+  // What a box is filled with: those in place are nearly empty, those beyond the palette darker.
+  const boxFill = (one, look) => withAlpha(look.colour, one.dashed ? 0.05 : [0.35, 0.8, 0.18][look.turn]);
+
   function drawnBoxes(chart, colours) {
-    const traces = chart.series.map((one) => {
+    const traces = chart.series.map((one, place) => {
       const known = one.boxes.map((box, at) => (box ? at : -1)).filter((at) => at >= 0);
-      const colour = colours.colours[(one.colour || 0) % colours.colours.length];
+      const look = lookOf(one, colours);
       const part = (number) => known.map((at) => one.boxes[at][number]);
       return {
         type: "box", name: escaped(one.name), x: known.map((at) => escaped(chart.columns[at])),
         lowerfence: part(0), q1: part(1), median: part(2), q3: part(3), upperfence: part(4),
-        line: { color: colour, width: 1.25 }, fillcolor: withAlpha(colour, one.dashed ? 0.05 : 0.35),
-        whiskerwidth: 0.6, hoverinfo: "y+name",
+        line: { color: look.colour, width: look.turn ? 2 : 1.25 }, fillcolor: boxFill(one, look),
+        whiskerwidth: 0.6, hoverinfo: "y+name", visible: !isHidden(chart, place),
       };
     });
     return {
@@ -140,10 +208,13 @@
       layout: layout(colours, {
         boxmode: "group", showlegend: chart.series.length > 1,
         xaxis: axis(colours, {
-          title: { text: escaped(chart.x_title) }, type: "category", categoryorder: "array",
+          title: { text: escaped(chart.x_title || "") }, type: "category", categoryorder: "array",
           categoryarray: chart.columns.map(escaped), nticks: 10,
         }),
-        yaxis: axis(colours, { title: { text: escaped(chart.y_title) }, ticksuffix: " %" }),
+        yaxis: axis(colours, Object.assign(
+          { title: { text: escaped(chart.y_title) }, ticksuffix: " %" },
+          chart.limits ? { range: chart.limits.slice() } : {},
+        )),
       }),
     };
   }
@@ -207,12 +278,86 @@
 
   const heightOf = (chart) => (chart.kind === "heat" ? Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length)) : 24);
 
+  // ---- legends: beside the plot in the page, so that no number of curves takes the plot's room
+  const isHidden = (chart, at) => Boolean(hidden.has(chart.key) && hidden.get(chart.key).has(at));
+
+  function inSvg(parent, name, attributes) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    parent.append(made);
+    return made;
+  }
+
+  function swatch(chart, one, colours) {
+    const look = lookOf(one, colours);
+    const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [key, value] of [["viewBox", "0 0 28 12"], ["width", 28], ["height", 12], ["aria-hidden", "true"]]) {
+      made.setAttribute(key, value);
+    }
+    if (chart.kind === "boxes") {
+      const fill = boxFill(one, look);
+      inSvg(made, "rect", { x: 6, y: 1, width: 16, height: 10, fill, stroke: look.colour, "stroke-width": 1.5 });
+      return made;
+    }
+    const dash = look.dash === "solid" ? "none" : look.dash;
+    inSvg(made, "line", { x1: 0, y1: 6, x2: 28, y2: 6, stroke: look.colour, "stroke-width": 2, "stroke-dasharray": dash });
+    if (look.mark) {
+      inSvg(made, "path", { d: look.mark[1], fill: look.fill, stroke: look.colour, "stroke-width": one.dashed ? 1.5 : 0 });
+    }
+    return made;
+  }
+
+  // A click hides a curve or shows it again, a double click shows it alone or all.
+  function hide(figure, chart, at, alone) {
+    const away = new Set(hidden.get(chart.key));
+    if (alone) {
+      const others = chart.series.map((_, other) => other).filter((other) => other !== at);
+      const already = others.every((other) => away.has(other));
+      away.clear();
+      if (!already) for (const other of others) away.add(other);
+    } else if (!away.delete(at)) away.add(at);
+    hidden.set(chart.key, away);
+    return draw(figure);
+  }
+
+  function fillLegend(figure, chart, colours) {
+    if (chart.kind === "heat" || chart.series.length < 2) return;
+    let list = figure.querySelector(".legend");
+    if (!list) {
+      list = document.createElement("ul");
+      list.className = "legend";
+      chart.series.forEach((one, at) => {
+        const entry = button("", (event) => hide(figure, chart, at, event.detail === 2));
+        entry.append(document.createElement("span"), one.name);
+        const item = document.createElement("li");
+        item.append(entry);
+        list.append(item);
+      });
+      figure.querySelector(".plot").before(list);
+    }
+    list.querySelectorAll("button").forEach((entry, at) => {
+      entry.setAttribute("aria-pressed", String(!isHidden(chart, at)));
+      entry.firstChild.replaceChildren(swatch(chart, chart.series[at], colours));
+    });
+  }
+
+  function onPaper(figure, chart, layout) {
+    const only = figure.parentNode.children.length === 1;
+    const height = chart.kind === "heat" ? Math.min(PAPER.most, 70 + 20 * chart.rows.length) : only ? 340 : PAPER.height;
+    Object.assign(layout, { width: only && chart.kind !== "heat" ? PAPER.whole : PAPER.half, height });
+    layout.font.size = 11;
+    layout.xaxis.tickfont.size = layout.yaxis.tickfont.size = 10;
+  }
+
   function draw(figure) {
     const chart = charts.get(figure.dataset.chart);
     const plot = figure.querySelector(".plot");
+    const colours = theme();
+    const made = DRAWN[chart.kind](chart, colours);
     plot.style.height = `${heightOf(chart)}rem`;
-    const made = DRAWN[chart.kind](chart, theme());
-    if (root.dataset.paper) Object.assign(made.layout, PAPER, { height: Math.min(620, 13 * heightOf(chart)) });
+    fillLegend(figure, chart, colours);
+    made.layout.showlegend = false;
+    if (root.dataset.paper) onPaper(figure, chart, made.layout);
     const options = { displayModeBar: false, responsive: !root.dataset.paper };
     return Plotly.react(plot, made.traces, made.layout, options).then(() => {
       if (!figure.dataset.drawn) performance.mark("cclmark-drawn");
@@ -256,6 +401,13 @@
     ]) };
   }
 
+  // Of the legend in a saved picture, in pixels: about as many names a line as have room.
+  function legendHeight(chart) {
+    const longest = Math.max(...chart.series.map((one) => one.name.length));
+    const inLine = Math.max(1, Math.floor(900 / (60 + 8 * longest)));
+    return 26 * Math.ceil(chart.series.length / inLine);
+  }
+
   function addTools(figure) {
     const chart = charts.get(figure.dataset.chart);
     const tools = figure.querySelector(".tools");
@@ -263,9 +415,10 @@
     const save = (format) => {
       const colours = theme();
       const made = DRAWN[chart.kind](chart, colours);
-      const title = { text: escaped(chart.title), x: 0.02, xanchor: "left", font: { size: 16 } };
-      Object.assign(made.layout, { title, margin: { l: 64, r: 24, t: 84, b: 56 }, paper_bgcolor: colours.card });
-      const size = { width: 1000, height: Math.max(560, 18 * heightOf(chart)), scale: format === "png" ? 2 : 1 };
+      const title = { text: escaped(chart.title), x: 0.02, xanchor: "left", y: 1, yref: "container", pad: { t: 24 }, font: { size: 16 } };
+      const legend = made.layout.showlegend ? legendHeight(chart) : 0;
+      Object.assign(made.layout, { title, margin: { l: 64, r: 24, t: 60 + legend, b: 56 }, paper_bgcolor: colours.card });
+      const size = { width: 1000, height: Math.max(540, 18 * heightOf(chart)) + legend, scale: format === "png" ? 2 : 1 };
       return Plotly.downloadImage({ data: made.traces, layout: made.layout }, { format, filename: chart.key, ...size });
     };
     tools.append(button("PNG", () => save("png")), button("SVG", () => save("svg")));
@@ -313,7 +466,49 @@
 
   // ---- the table of all cases
   const FIRST_ROWS = 100;
+  const LONG = 24; // characters from which a cell's text may be broken between its words on paper
   const table = { sort: -1, down: false, all: false, words: [] };
+
+  // The parts, each with its comma, that all of these texts begin with.
+  function commonStart(texts) {
+    const parts = texts[0].split(/(?<=, )/);
+    let start = "";
+    for (const part of parts.slice(0, -1)) {
+      if (!texts.every((one) => one.startsWith(start + part))) break;
+      start += part;
+    }
+    return start;
+  }
+
+  // A sheet has no room for what is the same in every row: on it that stands above the table, columns
+  // and beginnings of long texts.
+  function tellAlike(rows) {
+    const alike = new Set(), starts = new Map(), said = [];
+    if (root.dataset.paper && rows.length > 1) {
+      data.columns.forEach((name, at) => {
+        const texts = rows.map((row) => row[at]).filter((one) => one !== null && one !== "");
+        if (rows.every((row) => row[at] === rows[0][at])) {
+          alike.add(at);
+          if (texts.length) said.push(`${headOf(name)} ${texts[0]}`);
+        } else if (texts.length > 1 && texts.every((one) => typeof one === "string" && one.length > LONG)) {
+          const start = commonStart(texts);
+          if (start.length > 2) { starts.set(at, start.length); said.push(`${headOf(name)} ${start}…`); }
+        }
+      });
+    }
+    const line = document.getElementById("alike");
+    line.hidden = !said.length;
+    line.textContent = `The same in all rows: ${said.join("; ")}.`;
+    return { alike, starts };
+  }
+
+  // The largest type in which the table is as wide as a sheet.
+  function fitTable() {
+    const cases = document.getElementById("cases");
+    cases.style.fontSize = `${PAPER.largest}px`;
+    const share = (PAPER.whole + 12) / cases.offsetWidth;
+    cases.style.fontSize = `${Math.max(PAPER.smallest, PAPER.largest * Math.min(1, share * 0.99))}px`;
+  }
 
   function matching() {
     const rows = table.words.length
@@ -336,12 +531,15 @@
     const rows = matching();
     const some = table.all ? rows : rows.slice(0, FIRST_ROWS);
     const body = document.createElement("tbody");
+    const { alike, starts } = tellAlike(rows);
     for (const row of some) {
       const line = body.insertRow();
-      row.forEach((content) => {
+      row.forEach((content, at) => {
+        if (alike.has(at)) return;
         const made = line.insertCell();
+        if (content !== null && content.length - (starts.get(at) || 0) > LONG) made.className = "long";
         if (typeof content === "number") made.className = "number";
-        made.textContent = content === null ? "" : content;
+        made.textContent = content === null ? "" : starts.has(at) ? content.slice(starts.get(at)) : content;
       });
     }
     document.querySelector("#cases tbody").replaceWith(body);
@@ -351,6 +549,7 @@
     more.hidden = some.length === rows.length;
     more.textContent = `Show all ${rows.length}`;
     document.querySelectorAll("#cases thead th").forEach((head, at) => {
+      head.hidden = alike.has(at);
       head.setAttribute("aria-sort", at !== table.sort ? "none" : table.down ? "descending" : "ascending");
     });
   }
@@ -462,7 +661,10 @@
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;
-    if (document.querySelector("#cases")) fillTable();
+    if (document.querySelector("#cases")) {
+      fillTable();
+      fitTable();
+    }
     runPlotly();
     for (const figure of figures) draw(figure);
   });
@@ -470,7 +672,10 @@
     if (!before) return;
     delete root.dataset.paper;
     table.all = before.all;
-    if (document.querySelector("#cases")) fillTable();
+    if (document.querySelector("#cases")) {
+      document.getElementById("cases").style.fontSize = "";
+      fillTable();
+    }
     applyTheme(before.theme);
   });
 

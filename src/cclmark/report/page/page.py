@@ -24,7 +24,7 @@ from cclmark.report.page.encode import Encoder, Value, for_script
 
 @dataclass(frozen=True)
 class Facts:
-    """A list of names and what there is to say of each, under a title."""
+    """A list of names and what there is to say of each. ``title``: "" where it is the section's."""
 
     title: str
     rows: Sequence[tuple[str, str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark import __version__
@@ -28,6 +28,7 @@ from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
+_MOST_RUNS = 12  # named in a note
 _MOST_CONNECTED = 32
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
@@ -48,7 +49,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         ),
         sections=[*chart_sections(runs), *machine_sections(runs)],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
-        peaks=_peaks(runs),
+        peaks=peaks_of(runs),
         made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
         "rank unless the method says otherwise, those of imported runs what their tool printed; "
         "GB/s are 10⁹ bytes per second.",
@@ -113,11 +114,11 @@ def _subtitle(runs: Sequence[Run]) -> str:
     return f"{plain(header.machine.hostname)}, {started} UTC, cclmark {version}"
 
 
-def _peaks(runs: Sequence[Run]) -> Table | None:
+def peaks_of(runs: Sequence[Run]) -> Table | None:
     """The best bandwidth and the smallest message's time of each operation."""
     rows = []
     shown = dict.fromkeys(("link limit", "reference"), False)
-    references: dict[str, list[str]] = {}
+    references: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         header = run.journal.header
         limit = link_limit(header.links, header.hosts)
@@ -135,7 +136,8 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
                 shown["link limit"] |= bool(share)
                 shown["reference"] |= match is not None
                 if match is not None:
-                    references.setdefault(plain(match.name_and_differences), []).append(name)
+                    users = references.setdefault(plain(match.name_and_differences), {})
+                    users.setdefault(name, []).append(run.name)
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
                     f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}",
@@ -158,10 +160,25 @@ def _peaks(runs: Sequence[Run]) -> Table | None:
         [[row[place] for place in kept] for row in rows],
         len(kept) - 1,
         [
-            f"Reference of {', '.join(dict.fromkeys(of))}: {reference}."
+            f"Reference of {_users(of, len(runs))}: {reference}."
             for reference, of in list(references.items())[:_MOST_NOTES]
         ],
     )
+
+
+def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
+    """Operations, and where there are several runs, of which each."""
+    if runs == 1:
+        return ", ".join(of)
+    by_runs: dict[str, list[str]] = {}
+    for operation, names in of.items():
+        by_runs.setdefault(_some(list(dict.fromkeys(names))), []).append(operation)
+    return "; ".join(f"{', '.join(words)} ({names})" for names, words in by_runs.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_RUNS
+    return ", ".join(names[:_MOST_RUNS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _connections(run: Run) -> Table | None:
@@ -175,7 +192,9 @@ def _connections(run: Run) -> Table | None:
     rows = [
         [names[row]]
         + [
-            "" if (one := by_pair.get((row, column))) is None else plain(one.kind)
+            ("x" if row == column else "")
+            if (one := by_pair.get((row, column))) is None
+            else plain(one.kind)
             for column in numbers
         ]
         for row in numbers
