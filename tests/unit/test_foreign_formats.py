@@ -722,6 +722,17 @@ class TestWhatItIs:
         assert [one.name for one in journal.header.devices] == ["NVIDIA A100"] * 32
         assert {one.case.ccl for one in journal.results} == {"nccl"}
 
+    def test_on_how_many_hosts_is_told_by_the_text_or_by_the_user(self):
+        def hosts(name, **given):
+            return stored(name, **given).header.imported.hosts
+
+        bench = {"device": "NVIDIA A100", "ccl": "nccl"}
+        assert hosts("all-reduce-bench.txt", **bench) == 0
+        assert hosts("all-reduce-bench.txt", **bench, hosts=4) == 4
+        assert hosts("nccl-tests-2.19.txt") == hosts("nccl-tests-2.19.txt", hosts=1) == 1
+        with pytest.raises(UsageError, match="names 1 host, not --hosts 3"):
+            hosts("nccl-tests-2.19.txt", hosts=3)
+
     def test_every_importer_is_documented(self):
         page = (TEXTS.parents[1] / "docs" / "reference" / "imports.md").read_text()
         assert [name for name in IMPORTERS if f"`{name}`" not in page] == []

@@ -401,6 +401,16 @@ class TestNearest:
         assert match.differences == ("how many hosts is not told here",)
         assert verdict_of(match) == ""
 
+    def test_where_the_user_tells_the_hosts_of_an_import_only_as_many_count(self):
+        header = header_of()
+        nowhere = [msgspec.structs.replace(one, host="") for one in header.devices]
+        for hosts, exact in ((1, True), (2, False)):
+            told = Imported("FlagCX perf", "flagcx", ranks=4, hosts=hosts)
+            match = found_for(
+                header=msgspec.structs.replace(header, devices=nowhere, imported=told)
+            )
+            assert (match is not None and match.exact) == exact
+
     def test_an_import_that_does_not_tell_of_multicast_gets_no_verdict(self):
         header = header_of(environment={}, imported=Imported("nccl-tests", "nccl-tests", ranks=4))
         match = found_for(header=header)

@@ -122,7 +122,8 @@ class _Run:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.kinds = kinds_of(header)
-        hosts = max(1, len(header.hosts))
+        told = header.imported.hosts if header.imported is not None else 0
+        self._hosts = hosts = max(1, len(header.hosts), told)
         self.multicast = {
             operation: multicast_of(header.environment, operation, hosts)
             for operation in BY_MULTICAST
@@ -134,11 +135,12 @@ class _Run:
         self.method = unusual_method(header.settings)
         self._uneven = header.settings.pattern != "uniform"
         self._by_rank = {device.rank: device for device in header.devices}
-        self._hosts_are_told = not imported or all(device.host for device in header.devices)
+        named = all(device.host for device in header.devices)
+        self._hosts_are_told = not imported or told > 0 or named
 
     def wanted(self, case: Case) -> _Wanted | None:
         """None where nothing can be compared: unknown devices, parts of unlike sizes."""
-        kinds, hosts = self.kinds, max(1, len(self.header.hosts))
+        kinds, hosts = self.kinds, self._hosts
         if case.pair is not None:
             own = [self._by_rank[rank] for rank in case.pair if rank in self._by_rank]
             kinds = Counter(kind_of(device.name) for device in own)

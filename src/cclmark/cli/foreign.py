@@ -59,6 +59,12 @@ def import_command() -> click.Command:
             ),
             click.Option(["--device"], metavar="NAME", help="What the devices are called."),
             click.Option(
+                ["--hosts"],
+                type=click.IntRange(1, 1 << 20),
+                metavar="N",
+                help="On how many hosts they are, where the text does not say.",
+            ),
+            click.Option(
                 ["--ccl"], metavar="NAME", help="The library that was measured [the tool's own]."
             ),
         ],

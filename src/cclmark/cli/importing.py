@@ -44,6 +44,7 @@ def import_files(
     dtype: str | None,
     reduction: str | None,
     device: str | None,
+    hosts: int | None,
     ccl: str | None,
 ) -> int:
     """Imports ``files`` and returns the exit code. Nothing is written unless all can be read.
@@ -52,7 +53,7 @@ def import_files(
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
         raise UsageError(f"--ccl: {ccl!r} is no name of a library")
-    given = Given(operation, ccl, ranks, device, dtype, reduction)
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts)
     chosen = None if format == "auto" else format
     if files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")

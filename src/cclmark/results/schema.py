@@ -169,6 +169,7 @@ class Imported(msgspec.Struct, omit_defaults=True):
     ``file`` is the name without its directory, ``file_date`` when it was last written (ISO 8601,
     empty for what came through a pipe), ``command`` that of the tool. What a text does not tell is
     empty. ``figure``: what its times are, in words.
+    ``hosts`` is how many they were on, 0 where neither the text nor the user told.
     """
 
     tool: str
@@ -179,6 +180,7 @@ class Imported(msgspec.Struct, omit_defaults=True):
     command: list[str] = []
     figure: str = ""
     ranks: int = 0
+    hosts: Count = 0
 
     @property
     def source(self) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from cclmark.errors import UsageError
 from cclmark.results.foreign.run import Facts, ForeignRun
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -34,6 +35,7 @@ class Given:
     device: str | None = None
     dtype: str | None = None
     reduction: str | None = None
+    hosts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,10 @@ def header_of(
     results: Sequence[CaseResult],
     notices: list[str],
 ) -> Header:
-    """The header of a journal of ``results``, of which there are some."""
+    """The header of a journal of ``results``, of which there are some.
+
+    Raises UsageError where the text tells other hosts than the user.
+    """
     written = _iso(origin.written_s)
     ranks = max(result.case.ranks for result in results)
     devices = _devices(run, given, ranks)
@@ -100,8 +105,21 @@ def header_of(
             command=run.command,
             figure=run.figure,
             ranks=ranks,
+            hosts=_number_of_hosts(devices, given, origin),
         ),
     )
+
+
+def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin: Origin) -> int:
+    """As the devices of the text tell it, else as the user does; 0 where nobody does."""
+    told = {device.host for device in devices}
+    known = len(told) if told and all(told) else 0
+    if known and given.hosts not in (None, known):
+        raise UsageError(
+            f"{origin.file or 'the text'} names {known} host{'s' * (known > 1)}, "
+            f"not --hosts {given.hosts}"
+        )
+    return known or given.hosts or 0
 
 
 def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescription]:
