@@ -15,10 +15,10 @@ from cclmark.analysis.compare import (
     bands,
     compare,
     ratio_interval,
-    student_975,
 )
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, run_noise
 from cclmark.analysis.statistics import median_half_width
+from cclmark.analysis.student import student_975
 from cclmark.report.comparison import Comparison, noise_said
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Imported

@@ -18,6 +18,7 @@ from operator import mul
 from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import median
+from cclmark.analysis.student import student_tails
 
 FALSE_SHARE = 0.01  # of the changes told, how many may be none
 LEAST_STEP = 0.01  # what is less is not told: who looks often enough finds a hundredth of a percent
@@ -266,37 +267,3 @@ def _change(
         for side in (before, after)
     )
     return before_s, after_s, ratio, low, high
-
-
-def student_tails(t: float, freedom: int) -> float:
-    """How likely Student's t with so many degrees of freedom is as far from 0 as ``t``, or further.
-
-    By the incomplete beta function and its continued fraction (DLMF 8.17.22), by Lentz' method.
-    """
-    x = freedom / (freedom + t * t)
-    a, b = freedom / 2, 0.5
-    if x >= (a + 1) / (a + b + 2):
-        return 1 - _beta(1 - x, b, a)
-    return _beta(x, a, b)
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, for ``x`` below (a + 1) / (a + b + 2)."""
-    if x <= 0:
-        return 0.0
-    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(logarithm + a * math.log(x) + b * math.log1p(-x)) / a
-    tiny = 1e-300
-    above, below = 1.0, 1 / max(1 - (a + b) * x / (a + 1), tiny)
-    fraction = below
-    for term in range(1, 300):
-        even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
-        odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
-        for numerator in (even, odd):
-            below = 1 / (1 + numerator * below or tiny)
-            above = 1 + numerator / above or tiny
-            step = below * above
-            fraction *= step
-        if abs(step - 1) < 1e-12:
-            break
-    return front * fraction

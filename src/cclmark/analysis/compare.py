@@ -17,6 +17,7 @@ import msgspec
 
 from cclmark.analysis.run_noise import RunNoise, run_noise
 from cclmark.analysis.statistics import median
+from cclmark.analysis.student import NORMAL_975, student_975
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
@@ -26,14 +27,7 @@ Verdict = Literal["faster", "slower", "no difference", "not comparable"]
 
 LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
 
-_NORMAL_975 = 1.959964
 _LARGEST_LOG = 709.0
-# Student's t, 97.5 %, by degrees of freedom from 1 on; beyond the table by Cornish and Fisher.
-_T_975 = (
-    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
-    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
-)
-
 # The bands of sizes that means are given for: up to so many bytes.
 _BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1 MiB"))
 
@@ -165,7 +159,7 @@ def ratio_interval(
                 return None
             runs = (own.variance(time_s) + (variance or 0.0) for time_s, variance in side)
             error += math.fsum(runs) / len(side) ** 2
-        reach = _NORMAL_975 * math.sqrt(error)
+        reach = NORMAL_975 * math.sqrt(error)
     else:
         freedom = len(before) + len(after) - 2
         squares = math.fsum(
@@ -182,20 +176,6 @@ def ratio_interval(
 def _exp(value: float) -> float:
     """Infinite where the number is too large for the machine."""
     return math.exp(value) if value < _LARGEST_LOG else math.inf
-
-
-def student_975(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t with so many degrees of freedom.
-
-    Beyond the table by the first terms of its Cornish-Fisher expansion, off by less than 1e-4.
-    Raises ValueError below one.
-    """
-    if freedom < 1:
-        raise ValueError("no degrees of freedom")
-    if freedom <= len(_T_975):
-        return _T_975[freedom - 1]
-    z = _NORMAL_975
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 @dataclass(frozen=True)
@@ -279,7 +259,7 @@ def _measured(results: Sequence[CaseResult | TransferResult], source: str) -> _M
     width = median(widths) if len(widths) == len(summaries) else None
     return _Measured(
         time_s=median([one.time_s for one in summaries]),
-        variance=None if width is None else (width / _NORMAL_975) ** 2,
+        variance=None if width is None else (width / NORMAL_975) ** 2,
         clock=getattr(summaries[0], "clock", ""),
         source=source,
     )

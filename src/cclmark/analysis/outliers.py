@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from cclmark.analysis.change import student_tails
 from cclmark.analysis.statistics import median
+from cclmark.analysis.student import student_tails
 
 LEAST_VALUES = 4  # fewer say little of what is usual
 _MAD_TO_SIGMA = 1.4826  # for normally distributed values

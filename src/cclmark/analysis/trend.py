@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from cclmark.analysis.change import Change, Point, changes
 from cclmark.analysis.run_noise import run_noise
 from cclmark.analysis.statistics import median
+from cclmark.analysis.student import NORMAL_975
 from cclmark.results.history.model import Figure, StoredSeries
 
-_NORMAL_975 = 1.959964
 _WIDEST = 10.0  # of what half-widths journals tell; beyond it all is equally unknown
 
 
@@ -33,7 +33,7 @@ def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
     merged = [_merged(series.figures) for series in all_series]
     points: list[list[Point]] = [
         [
-            (time_s, None if width is None else (min(width, _WIDEST) / _NORMAL_975) ** 2)
+            (time_s, None if width is None else (min(width, _WIDEST) / NORMAL_975) ** 2)
             for _, time_s, width in own
         ]
         for own in merged
