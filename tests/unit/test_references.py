@@ -15,6 +15,7 @@ from cclmark.analysis.reference_match import bandwidth_of
 from cclmark.analysis.references import References, multicast_of
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
+from cclmark.plan.islands import Island
 from cclmark.plan.operations import OPERATIONS
 from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.results.journal import read_journal
@@ -391,6 +392,19 @@ class TestNearest:
         assert found_for(references=untold, dtype="bfloat16").exact
         match = found_for(references=untold, dtype="float64", reduction="prod")
         assert match.differences == ("float64 here", "prod here")
+
+    def test_islands_are_of_the_bridge_alone(self):
+        header = header_of()
+        settings = msgspec.structs.replace(
+            header.settings, islands=[Island(0, 1, "nccl"), Island(2, 3, "nccl")], through_host=True
+        )
+        header = msgspec.structs.replace(header, settings=settings)
+        assert found_for(header=header).exact
+        bridge = found_for(header=header, ccl="bridge")
+        assert bridge.differences[1:] == (
+            "through the host here",
+            "islands 0-1=nccl,2-3=nccl here",
+        )
 
     def test_an_import_that_does_not_tell_its_hosts_gets_no_verdict(self):
         header = header_of(imported=Imported("FlagCX perf", "flagcx", ranks=4))

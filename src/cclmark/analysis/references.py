@@ -132,11 +132,17 @@ class _Run:
         imported = header.imported is not None
         self.multicast_is_told = not imported or bool(header.environment)
         self.joined = {link.device for link in header.links if link.kind == "NVLink"}
-        self.method = unusual_method(header.settings)
+        self._methods: dict[str, list[str]] = {}
         self._uneven = header.settings.pattern != "uniform"
         self._by_rank = {device.rank: device for device in header.devices}
         named = all(device.host for device in header.devices)
         self._hosts_are_told = not imported or told > 0 or named
+
+    def method(self, ccl: str) -> list[str]:
+        """What of the method shapes the times of a library and is not usual, in words."""
+        if ccl not in self._methods:
+            self._methods[ccl] = unusual_method(self.header.settings, ccl)
+        return self._methods[ccl]
 
     def wanted(self, case: Case) -> _Wanted | None:
         """None where nothing can be compared: unknown devices, parts of unlike sizes."""
@@ -233,10 +239,11 @@ class _Wanted:
         """How was measured, where it shapes a time. Others' figures are taken the usual way."""
         there = [words for words in series.conditions.split(", ") if is_of_method(words)]
         there = there if series.source.own else []
-        if series.tool.startswith(_MEANS_OVER_RANKS) and _MEAN in self.run.method:
+        own = self.run.method(self.case.ccl)
+        if series.tool.startswith(_MEANS_OVER_RANKS) and _MEAN in own:
             there.append(_MEAN)
-        here = [f"{words} here" for words in self.run.method if words not in there]
-        return here + [f"{words} there" for words in there if words not in self.run.method]
+        here = [f"{words} here" for words in own if words not in there]
+        return here + [f"{words} there" for words in there if words not in own]
 
     def _elements(self, series: Reference) -> list[str]:
         """Type and reduction, where elements are reckoned with and not only copied."""

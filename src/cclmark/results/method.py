@@ -33,22 +33,27 @@ _USUAL = {
     "inject": [],
 }
 _ISLANDS = "islands {}"
+_OF_BRIDGE = frozenset(("through_host",))  # and islands: they shape no other library's times
 _PATTERNS = [
     re.compile(re.escape(text).replace(r"\{\}", ".+")) for text in (*_WORDS.values(), _ISLANDS)
 ]
 
 
-def unusual_method(settings: Settings) -> list[str]:
-    """In words, what of the method is not as it is without options. What is not told is left out,
-    as of another tool's settings.
+def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
+    """In words, what of the method is not as it is without options and shapes the times of ``ccl``.
+
+    What is not told is left out, as of another tool's settings.
     """
     words = []
+    of_bridge = ccl == "bridge"
     for name, text in _WORDS.items():
+        if name in _OF_BRIDGE and not of_bridge:
+            continue
         value = getattr(settings, name)
         if value not in (_USUAL[name], ""):
             said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(text.format(said))
-    if settings.islands:
+    if settings.islands and of_bridge:
         islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
         words.append(_ISLANDS.format(",".join(islands)))
     return words
