@@ -253,6 +253,22 @@ def test_of_several_runs_a_reference_is_said_to_be_whose():
     ]
 
 
+def test_many_runs_alike_are_told_of_once():
+    runs = [
+        Run(name, read_journal(RESULTS / "runs" / f"{name}.jsonl"))
+        for name in ("default-1", "default-2", "default-3", "ctas8")
+    ]
+    (lead,) = page_of(runs).lead
+    assert lead.startswith("4 runs, of each: 26 cases of all_reduce on 4 × NVIDIA H200")
+    copies = read_journal(RESULTS / "report" / "p2p.jsonl")
+    assert len(page_of([*runs, Run("copies", copies)]).lead) == 2
+    assert [one.partition(":")[0] for one in page_of(runs[:3]).lead] == [
+        "default-1",
+        "default-2",
+        "default-3",
+    ]
+
+
 def test_no_heading_is_there_twice():
     for runs in ([Run("run", COPIES)], [Run("run", COPIES), Run("other", COPIES)]):
         for section in page_of(runs).sections:

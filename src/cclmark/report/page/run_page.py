@@ -28,6 +28,7 @@ from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
+_MOST_LED = 3  # runs that are told of one by one before the table of peaks
 _MOST_RUNS = 12  # named in a note
 _MOST_CONNECTED = 32
 _SLUG = str.maketrans({" ": "-", ".": "-"})
@@ -39,11 +40,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
     return Page(
         title=title or _title(runs),
         subtitle=_subtitle(runs),
-        lead=[
-            (f"{run.name}: " if several else "Measured: ")
-            + f"{measured_words(run.journal)} {headline(run.journal)}"
-            for run in runs
-        ],
+        lead=_lead(runs),
         insights=together(
             [(run.name if several else "", insights(run.journal, run.notes)) for run in runs]
         ),
@@ -54,6 +51,24 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         "rank unless the method says otherwise, those of imported runs what their tool printed; "
         "GB/s are 10⁹ bytes per second.",
     )
+
+
+def _lead(runs: Sequence[Run]) -> list[str]:
+    """What each run measured and reached; of many runs what those alike measured."""
+    if len(runs) == 1:
+        run = runs[0]
+        return [f"Measured: {measured_words(run.journal)} {headline(run.journal)}"]
+    if len(runs) <= _MOST_LED:
+        return [
+            f"{run.name}: {measured_words(run.journal)} {headline(run.journal)}" for run in runs
+        ]
+    alike: dict[str, list[str]] = {}
+    for run in runs:
+        alike.setdefault(measured_words(run.journal), []).append(run.name)
+    return [
+        f"{names[0]}: {words}" if len(names) == 1 else f"{len(names)} runs, of each: {words}"
+        for words, names in alike.items()
+    ]
 
 
 def chart_sections(runs: Sequence[Run]) -> list[Section]:
