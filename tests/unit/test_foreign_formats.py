@@ -722,6 +722,22 @@ class TestWhatItIs:
         assert [one.name for one in journal.header.devices] == ["NVIDIA A100"] * 32
         assert {one.case.ccl for one in journal.results} == {"nccl"}
 
+    def test_of_an_uneven_alltoallv_the_bus_bandwidth_is_the_texts_own(self):
+        text = b"Comm size: 1048576 bytes; Elapsed time: 0.001000 sec; Algo bandwidth: %s GB/s; "
+        text += b"Bus bandwidth: %s GB/s\n"
+        for bus, factor in ((b"0.943718", 0.9), (b"0.786432", 0.75)):
+            journal = read(text % (b"1.048576", bus), operation="alltoallv", ranks=4)
+            (result,) = journal.results
+            summary = result.summary
+            assert summary.busbw_bytes_per_s == pytest.approx(
+                factor * summary.algbw_bytes_per_s, rel=1e-5
+            )
+            assert any("parts are uneven" in one for one in journal.header.notices) == (
+                factor == 0.9
+            )
+        with pytest.raises(UsageError, match="parts of alltoallv may be uneven: give --ranks N"):
+            read(text % (b"1.048576", b"0.943718"), operation="alltoallv")
+
     def test_on_how_many_hosts_is_told_by_the_text_or_by_the_user(self):
         def hosts(name, **given):
             return stored(name, **given).header.imported.hosts

@@ -11,6 +11,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.results.foreign.header import Given, Origin, footer_of, header_of
 from cclmark.results.foreign.plausible import (
+    bus_factor,
     disagreement,
     is_derived,
     possible_ranks,
@@ -104,6 +105,12 @@ def _all_ranks(
 
 
 def _derived(operation: str, rows: Sequence[Row], text: Text) -> int:
+    if operation == "alltoallv":
+        raise text.refuse(
+            rows[0].line,
+            "the text does not say how many ranks took part, and parts of alltoallv may be uneven: "
+            "give --ranks N",
+        )
     possible = possible_ranks(operation, rows)
     if len(possible) == 1:
         return possible[0]
@@ -144,6 +151,8 @@ def _results(
                 "the time is size over algorithm bandwidth, which has more digits than the time",
                 row.line,
             )
+        if bus_factor(row, operation, number) != OPERATIONS[operation].bus_factor(number):
+            notices.add("parts are uneven: the bus bandwidth is the text's own", row.line)
         doubt = disagreement(row, operation, number, time)
         if doubt:
             doubtful += 1
@@ -222,7 +231,7 @@ def _measured(
 
 def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: str) -> CaseResult:
     rate = row.size_bytes / time.value
-    factor = OPERATIONS[case.operation].bus_factor(case.ranks)
+    factor = bus_factor(row, case.operation, case.ranks)
     spread = row.spread
     time_s = time.value if spread is None else spread.median_s
     if spread is not None:

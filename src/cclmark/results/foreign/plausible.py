@@ -34,12 +34,24 @@ def is_derived(row: Row) -> bool:
     return row.time is not None and time_of(row) is not row.time
 
 
+def bus_factor(row: Row, operation: str, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth: of an alltoallv, whose parts may be uneven, as
+    printed where that is not what even parts make.
+    """
+    even = OPERATIONS[operation].bus_factor(ranks)
+    if operation != "alltoallv" or row.busbw is None or row.algbw is None or row.algbw.value <= 0:
+        return even
+    printed = row.busbw.value / row.algbw.value
+    error = (row.busbw.error + row.algbw.error) / row.algbw.value
+    return printed if error < abs(printed - even) and 0 < printed <= 1 else even
+
+
 def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
     """What of the printed bandwidths cannot be of this time, in words; empty where all fits."""
     rate = row.size_bytes / time.value
     expected = {
         "algorithm": (row.algbw, rate),
-        "bus": (row.busbw, rate * OPERATIONS[operation].bus_factor(ranks)),
+        "bus": (row.busbw, rate * bus_factor(row, operation, ranks)),
     }
     for name, (printed, value) in expected.items():
         if printed is not None and not _agree(printed, Figure(value, value * time.share)):
