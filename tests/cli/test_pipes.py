@@ -33,7 +33,7 @@ def pipe(tmp_path):
     ("arguments", "words"),
     [
         (("all_reduce", *HOST), "all_reduce"),
-        (("compare", *TWO), "10 slower"),
+        (("compare", *TWO), "8 slower"),
         (("export", TWO[0], "--format", "csv"), "run_id"),
         (("references",), "nccl"),
     ],
