@@ -211,7 +211,7 @@ class TestRunsOfFourGpus:
 
 
 class TestRunsOfAllOperations:
-    """Every operation, again and again, in two sessions: a- in one, b- in the other."""
+    """Every operation, again and again, in two series: a- and b-."""
 
     @staticmethod
     def runs(*names):

@@ -2,7 +2,7 @@
 
 Runs of one command differ by more than their samples do: a process keeps the level of launches that
 it began with, memory lies elsewhere. What is taken here was seen on 4 × H200: eleven runs of every
-operation in two sessions, four each of pairs, of copies, with torch, and timed one by one
+operation in two series, four each of pairs, of copies, with torch, and timed one by one
 (benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py does it again).
 """
 
@@ -19,7 +19,7 @@ TORCH_LAUNCHES_UP_TO_S = 64e-6
 SHARE = 0.006  # of any other time: seen were up to 0.6 % from 20 us on
 # Of operations made of sends and receives, whose ranks get out of step: up to 2.5 %, once 4.1 %.
 SHARE_OF_SENDS = 0.025
-SHARE_OF_LATENCIES = 0.03  # of copies: below 1 %, a copy engine's reads 5 % between sessions
+SHARE_OF_LATENCIES = 0.03  # of copies: below 1 %, a copy engine's reads 5 % from hour to hour
 SHARE_OF_COPIES = 0.003  # seen were below 0.05 %
 # Where each operation is launched by itself and waited for, launches are part of every time.
 LAUNCH_S = 1e-6
