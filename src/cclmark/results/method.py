@@ -33,7 +33,6 @@ _USUAL = {
     "inject": [],
 }
 _ISLANDS = "islands {}"
-_OF_BRIDGE = frozenset(("through_host",))  # and islands: they shape no other library's times
 _PATTERNS = [
     re.compile(re.escape(text).replace(r"\{\}", ".+")) for text in (*_WORDS.values(), _ISLANDS)
 ]
@@ -45,9 +44,9 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
     What is not told is left out, as of another tool's settings.
     """
     words = []
-    of_bridge = ccl == "bridge"
+    of_bridge = ccl == "bridge"  # islands, and the way between them, shape no other library's times
     for name, text in _WORDS.items():
-        if name in _OF_BRIDGE and not of_bridge:
+        if name == "through_host" and not of_bridge:
             continue
         value = getattr(settings, name)
         if value not in (_USUAL[name], ""):
