@@ -3,10 +3,11 @@
     python benchmarks/mpi/compare.py --prefix DIR [--rounds 5] [--cache cold|warm] [--out FILE.json]
 
 DIR holds an MPI as a wheel installs it: bin/mpirun, include/mpi.h, lib/libmpi.so.*. Each round
-runs, for each operation, the C program and cclmark with two ranks on the same sizes. What counts is
-the ratio of the medians over the rounds, ours over the loop's, per size, with its interval; beside
-it that of the fastest batches, which a busy machine disturbs less. With ``--cache warm`` both reuse
-one pair of buffers, as MPI's own benchmarks do; else both walk through as much memory.
+runs the C program and cclmark once, with two ranks on the same operations and sizes; who comes
+first changes. What counts is the ratio of the geometric means over the rounds, ours over the
+loop's, per size, with its interval: two starts of one program differ by more than the programs do.
+With ``--cache warm`` both reuse one pair of buffers, as MPI's own benchmarks do; else both walk
+through as much memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean
 
 from cclmark import _engine as engine
 from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
@@ -28,6 +29,7 @@ from cclmark.results.machine import spread_over_cores
 OPERATIONS = ("all_reduce", "all_gather", "alltoall", "broadcast")
 SIZES = [64 << (2 * i) for i in range(9)]
 HERE = Path(__file__).parent
+Times = dict[tuple[str, int], float]
 
 
 def environment(prefix: Path) -> dict[str, str]:
@@ -66,10 +68,8 @@ def spare_bytes(cache: str) -> int:
     return min(3 * cache_bytes, 256 << 20) // 4 // 512 * 512
 
 
-def of_loop(
-    program: Path, prefix: Path, operation: str, cache: str
-) -> dict[int, tuple[float, float]]:
-    """Microseconds of the median and of the fastest batch by size in bytes.
+def of_loop(program: Path, prefix: Path, operations: str, cache: str) -> Times:
+    """Microseconds of the middle batch by operation and size in bytes.
 
     Each rank on the processor that cclmark takes for it: which caches two ranks share decides more
     than anything else here.
@@ -78,49 +78,37 @@ def of_loop(
     for rank, processor in enumerate(spread_over_cores(os.sched_getaffinity(0))[:2]):
         command += [":"] if rank else []
         command += ["-n", "1", "taskset", "-c", str(processor), str(program)]
-        command += [operation, str(spare_bytes(cache)), *map(str, SIZES)]
+        command += [operations, str(spare_bytes(cache)), *map(str, SIZES)]
     text = run(command, prefix)
     rows = [line.split() for line in text.splitlines()]
-    return {int(size): (float(middle), float(least)) for size, middle, least in rows}
+    return {(operation, int(size)): float(time_us) for operation, size, time_us in rows}
 
 
-def of_cclmark(prefix: Path, operation: str, cache: str) -> dict[int, tuple[float, float]]:
+def of_cclmark(prefix: Path, operations: str, cache: str) -> Times:
     """The same of ours."""
-    placement = "in-place" if operation == "broadcast" else "out-of-place"
     with tempfile.TemporaryDirectory() as directory:
         text = run(
             [
-                *(
-                    sys.executable,
-                    "-m",
-                    "cclmark",
-                    operation,
-                    "--ccl",
-                    "mpi",
-                    "--devices",
-                    "host:2",
-                ),
-                *("-b", str(SIZES[0]), "-e", str(SIZES[-1]), "-f", "4", "--placement", placement),
-                *("--cache", cache),
+                *(sys.executable, "-m", "cclmark", "collectives", "--only", operations),
+                *("--ccl", "mpi", "--devices", "host:2", "--cache", cache),
+                *("-b", str(SIZES[0]), "-e", str(SIZES[-1]), "-f", "4"),
                 *("-c", "0", "--format", "json", "--journal", f"{directory}/run.jsonl"),
             ],
             prefix,
         )
     return {
-        one["case"]["size_bytes"]: (
-            one["summary"]["time_s"] * 1e6,
-            one["summary"]["min_s"] * 1e6,
-        )
+        (case["operation"], case["size_bytes"]): one["summary"]["time_s"] * 1e6
         for one in json.loads(text)["cases"]
+        if (case := one["case"])["in_place"] == (case["operation"] == "broadcast")
     }
 
 
-def interval(ours: Sequence[float], loop: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the ratio, by how much rounds differ: three of them at least."""
+def compared(ours: Sequence[float], loop: Sequence[float]) -> tuple[float, float, float]:
+    """Their ratio and its 95 % interval, by how much rounds differ: three of them at least."""
     sides = ([(time, None) for time in times] for times in (loop, ours))
     found = ratio_interval(*sides)
     assert found is not None
-    return found[1], found[2]
+    return found[:3]
 
 
 def main() -> None:
@@ -131,41 +119,38 @@ def main() -> None:
     parser.add_argument("--cache", choices=("cold", "warm"), default="cold")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    entries = []
     with tempfile.TemporaryDirectory() as directory:
         program = build(args.prefix, directory)
-        for operation in args.operations.split(","):
-            rounds = [
-                (
-                    of_cclmark(args.prefix, operation, args.cache),
-                    of_loop(program, args.prefix, operation, args.cache),
-                )
-                for _ in range(args.rounds)
-            ]
-            for size in SIZES:
-                ours, loop = zip(*[(one[size], other[size]) for one, other in rounds], strict=True)
-                ratios = [
-                    median(times[i] for times in ours) / median(times[i] for times in loop)
-                    for i in (0, 1)
-                ]
-                low, high = interval([times[0] for times in ours], [times[0] for times in loop])
-                print(
-                    f"{operation:>12} {size:>9}  {median(t[0] for t in ours):10.3f} "
-                    f"{median(t[0] for t in loop):10.3f} us  "
-                    f"{ratios[0]:.3f} ({low:.3f} - {high:.3f})  fastest batches {ratios[1]:.3f}",
-                    flush=True,
-                )
-                entries.append(
-                    {
-                        "operation": operation,
-                        "size_bytes": size,
-                        "cclmark_us": ours,
-                        "loop_us": loop,
-                        "ratio": ratios[0],
-                        "interval": [low, high],
-                        "ratio_of_fastest": ratios[1],
-                    }
-                )
+        rounds: list[tuple[Times, Times]] = []
+        for number in range(args.rounds):
+            if number % 2:
+                loop = of_loop(program, args.prefix, args.operations, args.cache)
+                rounds.append((of_cclmark(args.prefix, args.operations, args.cache), loop))
+            else:
+                ours = of_cclmark(args.prefix, args.operations, args.cache)
+                rounds.append((ours, of_loop(program, args.prefix, args.operations, args.cache)))
+    entries = []
+    for operation in args.operations.split(","):
+        for size in SIZES:
+            own, other = zip(
+                *[(one[operation, size], two[operation, size]) for one, two in rounds], strict=True
+            )
+            ratio, low, high = compared(own, other)
+            print(
+                f"{operation:>12} {size:>9}  {geometric_mean(own):10.3f} "
+                f"{geometric_mean(other):10.3f} us  {ratio:.3f} ({low:.3f} - {high:.3f})",
+                flush=True,
+            )
+            entries.append(
+                {
+                    "operation": operation,
+                    "size_bytes": size,
+                    "cclmark_us": own,
+                    "loop_us": other,
+                    "ratio": ratio,
+                    "interval": [low, high],
+                }
+            )
     if args.out:
         args.out.write_text(json.dumps(entries, indent=1) + "\n")
 
