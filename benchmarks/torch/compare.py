@@ -2,11 +2,12 @@
 
     python benchmarks/torch/compare.py --bench all_reduce_bench.py [--rounds 3] [--out FILE.json]
 
-``--bench`` is ml-engineering's program (network/benchmarks of stas00/ml-engineering). It times an
-all_reduce after a barrier between two CUDA events and averages the bandwidth over ranks and
-iterations. cclmark's ``--ccl torch:nccl --timing blocking`` takes the host's clock, after a barrier
-too; its samples are averaged alike. The program always goes from 32 KiB to 16 GiB: a copy with
-other limits is run.
+``--bench`` is ml-engineering's program (network/benchmarks of stas00/ml-engineering). It times each
+all_reduce between two CUDA events after torch's barrier, and averages the bandwidth over ranks and
+iterations. ``--timing blocking --barrier library --clock device`` does the same in cclmark; its
+samples are averaged alike. With ``--own`` cclmark measures as it does without the last two options:
+by the host's clock, after a barrier in shared memory. The program always goes from 32 KiB to
+16 GiB: a copy with other limits is run.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ def of_bench(program: Path, ranks: int) -> dict[int, float]:
     return {int(number) * UNITS[unit]: float(rate) for number, unit, rate in rows}
 
 
-def of_cclmark(ranks: int, smallest: int, largest: int) -> dict[int, float]:
+def of_cclmark(ranks: int, smallest: int, largest: int, *, own: bool) -> dict[int, float]:
     """The same of ours."""
+    method = [] if own else ["--barrier", "library", "--clock", "device"]
     with tempfile.TemporaryDirectory() as directory:
         journal = Path(directory) / "run.jsonl"
         run(
             [
                 *(sys.executable, "-m", "cclmark", "all_reduce", "--ccl", "torch:nccl"),
-                *("--timing", "blocking", "-n", str(ITERATIONS), "-w", "5", "-c", "0"),
+                *("--timing", "blocking", *method, "-n", str(ITERATIONS), "-w", "5", "-c", "0"),
                 *("-b", str(1 << smallest), "-e", str(1 << largest), "-g", str(ranks)),
                 *("--placement", "in-place", "--cache", "warm", "--journal", str(journal)),
             ]
@@ -58,7 +60,7 @@ def of_cclmark(ranks: int, smallest: int, largest: int) -> dict[int, float]:
     return {
         one["case"]["size_bytes"]: fmean(
             one["case"]["size_bytes"] / 1e9 / time_s
-            for sample in one["samples"]["host_s"]
+            for sample in one["samples"]["host_s" if own else "device_s"]
             for time_s in sample
         )
         for one in lines
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--smallest", type=int, default=15, help="power of two [15: 32 KiB]")
     parser.add_argument("--largest", type=int, default=30, help="power of two [30: 1 GiB]")
+    parser.add_argument("--own", action="store_true", help="cclmark's own barrier, and host clock")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     source = args.bench.read_text()
@@ -85,7 +88,7 @@ def main() -> None:
         program.write_text(source)
         rounds = [
             (
-                of_cclmark(args.ranks, args.smallest, args.largest),
+                of_cclmark(args.ranks, args.smallest, args.largest, own=args.own),
                 of_bench(program, args.ranks),
             )
             for _ in range(args.rounds)

@@ -209,6 +209,17 @@ void Session::wait_until_idle() {
   counter_.complete();
 }
 
+/// Returns once every rank has called it.
+void Session::meet(const Batch& batch) {
+  if (!batch.library_barrier) {
+    team_.barrier();
+    return;
+  }
+  counter_.enter();
+  barrier_->enqueue(nullptr, nullptr);
+  wait_until_idle();
+}
+
 Samples Session::gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
                         const std::vector<double>& enqueue_s) {
   return {host_s.size(), team_.gather(host_s), team_.gather(device_s), team_.gather(enqueue_s)};
@@ -232,6 +243,12 @@ Samples Session::run(const Batch& batch) {
   counter_.begin_batch();
   done_on_return_ = batch.group <= 1 && (device_.synchronous() || communicator_.blocking());
   ready(batch.iterations * batch.group);
+  if (batch.library_barrier && barrier_ == nullptr) {
+    Operation barrier;
+    barrier.collective = Collective::barrier;
+    barrier_ = communicator_.bind(barrier, stream_.get());
+    barrier_->prepare(nullptr, nullptr);
+  }
   switch (batch.timing) {
     case Timing::blocking:
       return run_singly(batch);
@@ -253,7 +270,7 @@ Samples Session::run_batch(const Batch& batch) {
     issue(0);
     wait_until_idle();
   }
-  team_.barrier();
+  meet(batch);
   auto begin = Clock::now();
   hold_back(batch);
   device_.record(start_.get(), stream_.get());
@@ -274,15 +291,18 @@ Samples Session::run_batch(const Batch& batch) {
 Samples Session::run_singly(const Batch& batch) {
   std::vector<double> host_s, device_s, enqueue_s;
   for (size_t i = 0; i < batch.iterations; ++i) {
-    team_.barrier();
+    meet(batch);
     auto begin = Clock::now();
     hold_back(batch);
+    // Events are part of what the host waits for: there are none unless asked for.
+    if (batch.events) device_.record(start_.get(), stream_.get());
     issue_next();
+    if (batch.events) device_.record(end_.get(), stream_.get());
     auto enqueued = Clock::now();
     wait_until_idle();
     host_s.push_back(seconds_between(begin, Clock::now()));
-    // Events would be part of what the host waits for, so there are none.
-    device_s.push_back(std::numeric_limits<double>::quiet_NaN());
+    device_s.push_back(batch.events ? elapsed_s(start_, end_)
+                                    : std::numeric_limits<double>::quiet_NaN());
     enqueue_s.push_back(seconds_between(begin, enqueued));
   }
   communicator_.check();
@@ -291,7 +311,7 @@ Samples Session::run_singly(const Batch& batch) {
 
 Samples Session::run_with_events(const Batch& batch) {
   while (marks_.size() < batch.iterations + 1) marks_.emplace_back(device_);
-  team_.barrier();
+  meet(batch);
   auto begin = Clock::now();
   hold_back(batch);
   device_.record(marks_[0].get(), stream_.get());

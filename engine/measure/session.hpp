@@ -26,11 +26,13 @@ enum class Timing : uint8_t {
 /// What to time at once.
 struct Batch {
   Timing timing = Timing::throughput;
-  size_t iterations = 1;      ///< samples with blocking and per_op, else operations per sample
-  size_t group = 1;           ///< operations that the library launches as one
-  size_t graph_launches = 1;  ///< graph only
-  double delay_s = 0;         ///< this rank waits so long before its first operation
-  bool warm = false;          ///< every operation takes the same place of the buffers
+  size_t iterations = 1;         ///< samples with blocking and per_op, else operations per sample
+  size_t group = 1;              ///< operations that the library launches as one
+  size_t graph_launches = 1;     ///< graph only
+  double delay_s = 0;            ///< this rank waits so long before its first operation
+  bool warm = false;             ///< every operation takes the same place of the buffers
+  bool library_barrier = false;  ///< ranks meet in the library's barrier, else in the team's
+  bool events = false;           ///< blocking only: events too, which the host then waits for
 };
 
 /// Times of one batch on every rank, in seconds per operation. Each vector holds `count` values of
@@ -106,6 +108,7 @@ class Session {
   void issue_next();
   void issue_all(const Batch& batch);
   void wait_until_idle();
+  void meet(const Batch& batch);
   Samples gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
                  const std::vector<double>& enqueue_s);
   Samples run_batch(const Batch& batch);
@@ -145,6 +148,7 @@ class Session {
   /// Where slot 0 of the prepared operation reads and writes.
   Region input_{}, output_{};
   std::unique_ptr<Call> call_;
+  std::unique_ptr<Call> barrier_;  ///< the library's, once a batch wanted it
   size_t slots_ = 1;
   size_t places_ = 1;  ///< slots that the batch under way goes through
   size_t turn_ = 0;

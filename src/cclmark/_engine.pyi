@@ -166,6 +166,8 @@ class Session:
         graph_launches: int,
         delay_s: float,
         warm: bool,
+        library_barrier: bool,
+        events: bool,
     ) -> Samples: ...
     def verify(self, corrupt: int | None) -> Verdict: ...
     @property

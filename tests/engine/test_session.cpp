@@ -1,6 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <string>
+#include <utility>
 
 #include "measure/session.hpp"
 #include "ranks.hpp"
@@ -36,7 +40,93 @@ class Scarce final : public Communicator {
   std::atomic<int>& enrolled_;
 };
 
+/// Notes which operations are called, and does nothing.
+class Noting final : public Communicator {
+ public:
+  explicit Noting(Device& device) : device_(device) {}
+
+  std::unique_ptr<Call> bind(const Operation& operation, void*) override {
+    struct Noted final : Call {
+      Noted(std::string operation, std::string& calls)
+          : operation_(std::move(operation)), calls_(calls) {}
+      void enqueue(const void*, void*) override { calls_ += operation_ + " "; }
+      std::string operation_;
+      std::string& calls_;
+    };
+    return std::make_unique<Noted>(std::string(name(operation.collective)), calls);
+  }
+  std::string route(const Operation&) const override { return "none"; }
+  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
+  void enroll(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  std::string calls;
+
+ private:
+  Device& device_;
+};
+
+Operation all_reduce() {
+  Operation operation;
+  operation.count = 16;
+  return operation;
+}
+
+std::string times(size_t number, const std::string& words) {
+  std::string result;
+  for (size_t i = 0; i < number; ++i) result += words;
+  return result;
+}
+
 }  // namespace
+
+TEST_CASE("ranks meet in the library's barrier where they are to, right before what is timed") {
+  run_ranks(2, [&](Team& team) {
+    auto device = open_host_device(team.rank());
+    Noting communicator(*device);
+    OperationCounter counter;
+    Session session(*device, team, communicator, &counter);
+    session.reserve(4096, 4096, Registration::none);
+    session.prepare(all_reduce(), false, 1);
+    auto calls = [&](const Batch& batch) {
+      communicator.calls.clear();
+      uint64_t before = counter.entered();
+      session.run(batch);
+      size_t entered = counter.entered() - before;
+      CHECK(entered ==
+            static_cast<size_t>(std::ranges::count(communicator.calls, ' ')));  // what a hang tells
+      return communicator.calls;
+    };
+    using enum Timing;
+    const std::string one = "all_reduce ", met = "barrier ";
+    CHECK(calls({.timing = blocking, .iterations = 3}) == times(3, one));
+    CHECK(calls({.timing = blocking, .iterations = 3, .library_barrier = true}) ==
+          times(3, met + one));
+    CHECK(calls({.timing = per_op, .iterations = 3, .library_barrier = true}) ==
+          met + times(3, one));
+    CHECK(calls({.timing = throughput, .iterations = 20}) == times(21, one));
+    CHECK(calls({.timing = throughput, .iterations = 20, .library_barrier = true}) ==
+          one + met + times(20, one));
+  });
+}
+
+TEST_CASE("operations that are waited for have events where they are asked for") {
+  run_ranks(2, [&](Team& team) {
+    auto device = open_host_device(team.rank());
+    Noting communicator(*device);
+    Session session(*device, team, communicator);
+    session.reserve(4096, 4096, Registration::none);
+    session.prepare(all_reduce(), false, 1);
+    Samples without = session.run({.timing = Timing::blocking, .iterations = 2});
+    Samples with = session.run({.timing = Timing::blocking, .iterations = 2, .events = true});
+    REQUIRE(with.device_s.size() == 4);
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(std::isnan(without.device_s[i]));
+      CHECK(with.device_s[i] >= 0);
+      CHECK(with.device_s[i] <= with.host_s[i]);
+    }
+  });
+}
 
 TEST_CASE("no rank enrols its buffers when one rank could not have its own") {
   for (int poor : {-1, 0, 1}) {

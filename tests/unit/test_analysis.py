@@ -18,6 +18,7 @@ from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, HostDescription, Link, Machine, Samples
+from samples import usual_settings
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60)
 
@@ -143,22 +144,24 @@ def samples(rows, device=None):
 
 def test_the_slowest_rank_decides_unless_told_otherwise():
     rows = [[1.0, 3.0, 2.0], [1.0, 3.2, 2.0], [1.0, 3.1, 2.0]]
-    assert summarise(CASE, samples(rows), "throughput", "max").time_s == 3.1
-    assert summarise(CASE, samples(rows), "throughput", "min").time_s == 1.0
-    assert summarise(CASE, samples(rows), "throughput", "mean").time_s == pytest.approx(6.1 / 3)
-    assert summarise(CASE, samples(rows), "throughput", "rank0").time_s == 1.0
+    assert summarise(CASE, samples(rows), usual_settings()).time_s == 3.1
+    assert summarise(CASE, samples(rows), usual_settings(across_ranks="min")).time_s == 1.0
+    assert summarise(
+        CASE, samples(rows), usual_settings(across_ranks="mean")
+    ).time_s == pytest.approx(6.1 / 3)
+    assert summarise(CASE, samples(rows), usual_settings(across_ranks="rank0")).time_s == 1.0
 
 
 def test_a_rank_that_stands_out_is_named():
     slow = [[1.0, 1.0, 1.3]] * 6
-    assert summarise(CASE, samples(slow), "throughput", "max").slowest_rank == 2
+    assert summarise(CASE, samples(slow), usual_settings()).slowest_rank == 2
     even = [[1.0, 1.01, 1.02]] * 6
-    assert summarise(CASE, samples(even), "throughput", "max").slowest_rank is None
+    assert summarise(CASE, samples(even), usual_settings()).slowest_rank is None
 
 
 def test_a_rank_that_comes_late_is_named_by_its_short_device_time():
     device = [[50e-3, 50e-3, 1e-3]] * 6
-    summary = summarise(CASE, samples([[50e-3] * 3] * 6, device), "throughput", "max")
+    summary = summarise(CASE, samples([[50e-3] * 3] * 6, device), usual_settings())
     assert summary.late_rank == 2
     assert summary.slowest_rank is None
 
@@ -166,14 +169,27 @@ def test_a_rank_that_comes_late_is_named_by_its_short_device_time():
 def test_the_clock_is_the_hosts_without_events_and_when_blocking():
     rows = [[1.0, 1.0, 1.0]] * 6
     none = [[None, None, None]] * 6
-    assert summarise(CASE, samples(rows, none), "throughput", "max").clock == "host"
-    assert summarise(CASE, samples(rows), "blocking", "max").clock == "host"
-    assert summarise(CASE, samples(rows), "throughput", "max").clock == "device"
+    assert summarise(CASE, samples(rows, none), usual_settings()).clock == "host"
+    assert summarise(CASE, samples(rows), usual_settings(timing="blocking")).clock == "host"
+    assert summarise(CASE, samples(rows), usual_settings()).clock == "device"
+
+
+@pytest.mark.parametrize("timing", ["throughput", "blocking", "per-op"])
+def test_a_clock_that_was_asked_for_is_reported_where_there_is_one(timing):
+    host_s, device_s, none = [[2.0, 3.0, 4.0]], [[1.0, 1.5, 1.25]], [[1.0, None, 1.0]]
+    asked = usual_settings(timing=timing, clock="device")
+    summary = summarise(CASE, samples(host_s, device_s), asked)
+    assert (summary.clock, summary.time_s) == ("device", 1.5)
+    summary = summarise(CASE, samples(host_s, none), asked)
+    assert (summary.clock, summary.time_s) == ("host", 4.0)
+    asked = usual_settings(timing=timing, clock="host")
+    summary = summarise(CASE, samples(host_s, device_s), asked)
+    assert (summary.clock, summary.time_s) == ("host", 4.0)
 
 
 def result(size, time_s, operation="all_reduce"):
     case = Case(operation, "shm", 3, "float32", size, size // 4, False, reduction="sum")
-    summary = summarise(case, samples([[time_s] * 3] * 6), "throughput", "max")
+    summary = summarise(case, samples([[time_s] * 3] * 6), usual_settings())
     return CaseResult(0, case, "ok", summary=summary)
 
 

@@ -43,10 +43,10 @@ from cclmark.results.schema import (
     Machine,
     Relation,
     Samples,
-    Settings,
     Summary,
     Verification,
 )
+from samples import usual_settings
 
 KIB, MIB = 1 << 10, 1 << 20
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -76,9 +76,7 @@ FIGURES = result(case(), 1.0).summary
 
 def header(devices=4, kind="NV18", **changes):
     names = "Device <b>\x1b[31m"
-    settings = Settings(
-        8, MIB, 0, 4.0, "throughput", "max", 0.02, 0.1, 60.0, None, None, 1, 1, 1, 1, "none", 1
-    )
+    settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
     values = {
         **{"schema_version": 3, "cclmark_version": "1", "started_at": "", "command": []},
         "machine": Machine("host", "Linux", "6", "cpu", 8, 1 << 34),
@@ -152,7 +150,7 @@ class TestAnalysis:
     def test_a_ping_pong_is_half_of_its_round_trip(self):
         one = case(operation="ping_pong", size_bytes=1000)
         samples = Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
-        summary = summarise(one, samples, "throughput", "max")
+        summary = summarise(one, samples, usual_settings())
         assert summary.time_s == pytest.approx(1e-6)
         assert summary.max_s == pytest.approx(1e-6)
         assert summary.algbw_bytes_per_s == pytest.approx(1e9)

@@ -13,7 +13,7 @@ from cclmark.analysis.statistics import (
 )
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS
-from cclmark.results.schema import Samples, Summary
+from cclmark.results.schema import Samples, Settings, Summary
 
 ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
     "max": max,
@@ -51,9 +51,13 @@ def bus_factor(case: Case) -> float:
     return max(sent, received) / heaviest if heaviest else 0.0
 
 
-def clock_of(samples: Samples, timing: str) -> str:
-    """Which clock the figures come from: the device's, unless the host's wait is the point."""
-    if timing == "blocking":
+def clock_of(samples: Samples, settings: Settings) -> str:
+    """Which clock the figures come from.
+
+    Unless one was chosen it is the device's, but the host's where its wait is the point. It is the
+    host's, too, where a rank has no times of the device.
+    """
+    if settings.clock == "host" or (settings.clock == "auto" and settings.timing == "blocking"):
         return "host"
     measured = all(time is not None for row in samples.device_s for time in row)
     return "device" if measured else "host"
@@ -71,13 +75,13 @@ def chosen_times(samples: Samples, clock: str) -> list[list[float]]:
     return [[time for time in row if time is not None] for row in samples.device_s]
 
 
-def summarise(case: Case, samples: Samples, timing: str, across_ranks: str) -> Summary:
+def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
     """The figures of one case. Raises ValueError when there are no samples."""
-    clock = clock_of(samples, timing)
+    clock = clock_of(samples, settings)
     rows = chosen_times(samples, clock)
     if OPERATIONS[case.operation].round_trip:
         rows = [[time / 2 for time in row] for row in rows]
-    times_s = sorted(combine(rows, across_ranks))
+    times_s = sorted(combine(rows, settings.across_ranks))
     time_s = quantile(times_s, 0.5)
     algorithm = algorithm_bandwidth(case.size_bytes, time_s)
     return Summary(

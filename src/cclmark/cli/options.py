@@ -330,6 +330,22 @@ class Flags(LibraryFlags):
         help="warm: every operation takes the same place of the buffers, as FlagCX's perf programs "
         "and torch scripts do; cold: the next one [cold].",
     )
+    barrier: str = option(
+        METHOD,
+        "--barrier",
+        default="own",
+        type=click.Choice(["own", "library"]),
+        help="Where ranks meet before what is timed: own, in shared memory; library, in the "
+        "library's barrier, as programs that call it do [own].",
+    )
+    clock: str = option(
+        METHOD,
+        "--clock",
+        default="auto",
+        type=click.Choice(["auto", "device", "host"]),
+        help="Whose times are reported; auto: the device's where it has any, the host's with "
+        "--timing blocking [auto].",
+    )
     precision_percent: float = option(
         METHOD,
         "--precision",

@@ -124,7 +124,14 @@ def method_of(header: Header) -> str:
     check = "every output checked" if settings.check else "outputs not checked"
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
-    return f"{plain(settings.timing)}, {length}, {rank}, {check}{cache}"
+    return f"{plain(settings.timing)}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
+
+
+def _met_and_clocked(settings: Settings) -> str:
+    """How it differs from what is usual, where the ranks met and whose the times are."""
+    barrier = ", after the library's barrier" if settings.barrier == "library" else ""
+    clock = f", the {plain(settings.clock)}'s clock" if settings.clock != "auto" else ""
+    return barrier + clock
 
 
 def _method_of_another(settings: Settings) -> str:
@@ -133,4 +140,4 @@ def _method_of_another(settings: Settings) -> str:
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
     words.append("one figure for each case")
-    return ", ".join(words)
+    return ", ".join(words) + _met_and_clocked(settings)

@@ -29,6 +29,8 @@ _FLAGS = {
     "cycles": "-N",
     "registration": "--register",
     "cache": "--cache",
+    "barrier": "--barrier",
+    "clock": "--clock",
     "seed": "--seed",
     "inject": "--inject",
     "one_by_one": "--one-by-one",

@@ -152,6 +152,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     weights: list[list[float]] = []
     duration_s: float = 0.0
     cache: str = "cold"
+    barrier: str = "own"
+    clock: str = "auto"
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):

@@ -90,7 +90,7 @@ class CaseRunner:
             started_at_s=started_at_s,
             duration_s=time.monotonic() - begin_s,
             samples=samples,
-            summary=summarise(case, samples, self._settings.timing, self._settings.across_ranks),
+            summary=summarise(case, samples, self._settings),
             verification=verification,
         )
 
@@ -109,6 +109,8 @@ class CaseRunner:
             settings.graph_launches,
             self._delay_s,
             settings.cache == "warm",
+            settings.barrier == "library",
+            settings.timing == "blocking" and settings.clock == "device",
         )
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
@@ -123,7 +125,7 @@ class CaseRunner:
         )
 
     def _times(self, samples: Samples) -> list[float]:
-        rows = chosen_times(samples, clock_of(samples, self._settings.timing))
+        rows = chosen_times(samples, clock_of(samples, self._settings))
         return combine(rows, self._settings.across_ranks)
 
     def _batch_size(self, time_s: float) -> int:

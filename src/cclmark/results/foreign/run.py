@@ -66,6 +66,8 @@ class Facts:
     check: int | None = None
     timing: str = "throughput"
     across_ranks: str = ""
+    barrier: str = "own"
+    clock: str = "auto"
 
 
 @dataclass

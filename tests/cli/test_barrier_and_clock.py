@@ -1,0 +1,94 @@
+"""``--barrier library`` and ``--clock``: as programs measure that call a library themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+ALONE = ("--timing", "blocking", "--barrier", "library", "--clock", "device")
+SWEEP = ("all_reduce", "-b", "1K", "-e", "8K", "-f", "8", "-n", "4", "-w", "1")
+HOSTS = ("--devices", "host:4")
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        ("--ccl", "shm"),
+        ("--ccl", "bridge", "--islands", "0-1=shm,2-3=shm"),
+        ("--ccl", "torch:gloo"),
+    ],
+    ids=lambda words: words[1],
+)
+def test_ranks_of_a_host_meet_in_each_librarys_barrier(cclmark, library, request):
+    if "torch" in library[1]:
+        request.getfixturevalue("torch")
+    run = cclmark(*SWEEP, *HOSTS, *library, *ALONE)
+    results = run.journal.results
+    assert {result.status for result in results} == {"ok"}
+    for result in results:
+        assert result.summary.clock == "device"
+        for host_s, device_s in zip(result.samples.host_s, result.samples.device_s, strict=True):
+            assert all(0 < inner <= outer for inner, outer in zip(device_s, host_s, strict=True))
+    settings = run.journal.header.settings
+    assert (settings.barrier, settings.clock) == ("library", "device")
+    assert "checked, after the library's barrier, the device's clock\n" in run.out
+
+
+@pytest.mark.parametrize("ccl", ["nccl", "flagcx"])
+def test_devices_meet_in_their_librarys_barrier(cclmark, fake_cuda, ccl):
+    env = {
+        **fake_cuda.env(),
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+    }
+    run = cclmark(*SWEEP, "--ccl", ccl, "-g", "3", *ALONE, env=env)
+    assert {(one.status, one.summary.clock) for one in run.journal.results} == {("ok", "device")}
+    run = cclmark(*SWEEP, "--ccl", ccl, "-g", "3", "--timing", "blocking", env=env)
+    assert {(one.status, one.summary.clock) for one in run.journal.results} == {("ok", "host")}
+    for one in run.journal.results:
+        assert all(time is None for row in one.samples.device_s for time in row)
+
+
+def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, fake_cuda):
+    # The fake's barrier is its all-reduce; the operation itself is another.
+    env = {**fake_cuda.env(), "CCLMARK_FAKE_NCCL_FAIL": "1:AllReduce"}
+    arguments = ("all_gather", "-g", "3", "-b", "480", "-e", "480", "-n", "2", "-w", "1")
+    run = cclmark(*arguments, env=env)
+    assert {one.status for one in run.journal.results} == {"ok"}
+    run = cclmark(*arguments, "--barrier", "library", env=env, code=4)
+    assert "ncclAllReduce" in run.err
+
+
+def test_the_hosts_clock_where_it_is_asked_for(cclmark, fake_cuda):
+    run = cclmark(*SWEEP, "-g", "2", "--clock", "host", env=fake_cuda.env())
+    for one in run.journal.results:
+        assert one.summary.clock == "host"
+        assert one.summary.time_s == max(one.samples.host_s[0])
+    assert "the host's clock" in run.out
+
+
+def test_runs_that_met_elsewhere_are_not_of_one_kind(cclmark, tmp_path):
+    journals = [tmp_path / name for name in ("own.jsonl", "library.jsonl")]
+    for journal, barrier in zip(journals, ("own", "library"), strict=True):
+        cclmark(*SWEEP, *HOSTS, "--barrier", barrier, "--journal", journal)
+    run = cclmark("compare", *journals)
+    assert re.search(r"--barrier.*own.*library", run.out + run.err)
+    resumed = cclmark(*SWEEP, *HOSTS, "--barrier", "library", "--resume", journals[0], code=2)
+    assert "--barrier: own there, library here" in resumed.err
+
+
+def test_pairs_take_both(cclmark):
+    run = cclmark(
+        *("pairs", "--devices", "host:2", "-b", "1K", "-e", "1K", "--only", "all_reduce"),
+        *("-n", "4", "-w", "1", *ALONE, "--format", "json"),
+    )
+    assert json.loads(run.out)["header"]["settings"]["barrier"] == "library"
+    assert {one.summary.clock for one in run.journal.results} == {"device"}
+
+
+@pytest.mark.parametrize("option", ["--barrier", "--clock"])
+def test_another_word_is_refused(cclmark, option):
+    run = cclmark("all_reduce", "--devices", "host:2", option, "somewhere", code=2)
+    assert option in run.err
+    assert run.written() == []
