@@ -26,7 +26,7 @@ constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 3, 2, kUnavai
 
 class Bkcl {
  public:
-  static constexpr const char* kName = "bkcl";
+  const char* name() const { return "bkcl"; }
 
   explicit Bkcl(const CclPlaces& places)
       : symbols_("Kunlunxin's XCCL", places, kVariable,
@@ -73,16 +73,17 @@ class Bkcl {
   void leave(Comm comm) const noexcept { destroy_context_(comm); }
   void check(Comm) const {}
 
-  int dtype(Dtype dtype) const {
-    int value = kTypes[static_cast<size_t>(dtype)];
-    if (value == kUnavailable) throw UnsupportedError("XCCL has no " + std::string(name(dtype)));
+  int dtype(const Operation& op, const Device&) const {
+    int value = kTypes[static_cast<size_t>(op.dtype)];
+    if (value == kUnavailable)
+      throw UnsupportedError("XCCL has no " + std::string(cclmark::name(op.dtype)));
     return value;
   }
-  int reduction(Reduction reduction) const {
-    int value = kOperations[static_cast<size_t>(reduction)];
+  int reduction(const Operation& op) const {
+    int value = kOperations[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) {
-      throw UnsupportedError("the number of XCCL's reduction " + std::string(name(reduction)) +
-                             " is not known");
+      throw UnsupportedError("the number of XCCL's reduction " +
+                             std::string(cclmark::name(op.reduction)) + " is not known");
     }
     return value;
   }
@@ -113,8 +114,8 @@ class Bkcl {
   void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
     require(recv_(comm, to, count, peer, dtype, stream), "recv");
   }
-  void group_start() const { require(group_start_(), "group_start"); }
-  void group_end() const { require(group_end_(), "group_end"); }
+  void group_start(Comm) const { require(group_start_(), "group_start"); }
+  void group_end(Comm) const { require(group_end_(), "group_end"); }
 
   const char* own_route(Collective collective) const {
     bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||

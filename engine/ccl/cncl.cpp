@@ -32,7 +32,7 @@ constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 2, 3, kUnavai
 
 class Cncl {
  public:
-  static constexpr const char* kName = "cncl";
+  const char* name() const { return "cncl"; }
 
   explicit Cncl(const CclPlaces& places)
       : symbols_("Cambricon's CNCL", places, kVariable,
@@ -91,15 +91,16 @@ class Cncl {
     if (state != kInProgress) require(state, "GetCommAsyncError");
   }
 
-  int dtype(Dtype dtype) const {
-    int value = kTypes[static_cast<size_t>(dtype)];
-    if (value == kUnavailable) throw UnsupportedError("CNCL has no " + std::string(name(dtype)));
+  int dtype(const Operation& op, const Device&) const {
+    int value = kTypes[static_cast<size_t>(op.dtype)];
+    if (value == kUnavailable)
+      throw UnsupportedError("CNCL has no " + std::string(cclmark::name(op.dtype)));
     return value;
   }
-  int reduction(Reduction reduction) const {
-    int value = kOperations[static_cast<size_t>(reduction)];
+  int reduction(const Operation& op) const {
+    int value = kOperations[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) {
-      throw UnsupportedError("CNCL has no reduction " + std::string(name(reduction)));
+      throw UnsupportedError("CNCL has no reduction " + std::string(cclmark::name(op.reduction)));
     }
     return value;
   }
@@ -130,8 +131,8 @@ class Cncl {
   void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* queue) const {
     require(recv_(to, count, dtype, peer, comm, queue), "Recv");
   }
-  void group_start() const { require(group_start_(), "GroupStart"); }
-  void group_end() const { require(group_end_(), "GroupEnd"); }
+  void group_start(Comm) const { require(group_start_(), "GroupStart"); }
+  void group_end(Comm) const { require(group_end_(), "GroupEnd"); }
 
   const char* own_route(Collective collective) const {
     bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 
-#include "ccl/call_of.hpp"
-#include "ccl/communicator.hpp"
-#include "collective/table.hpp"
-#include "core/library.hpp"
+#include "ccl/grouped.hpp"
 
 namespace cclmark {
 namespace {
@@ -35,8 +31,6 @@ struct DeviceHandle {
 
 constexpr Result kSuccess = 0;
 constexpr Result kInProgress = 7;
-constexpr int kFloat32 = 7;
-constexpr int kSum = 0;
 constexpr int kUnavailable = -1;
 constexpr size_t kVendorBytes = 128;
 constexpr const char* kVariable = "CCLMARK_FLAGCX_LIBRARY";
@@ -74,197 +68,226 @@ constexpr std::array<std::array<std::string_view, 2>, 12> kVendors = {{
     {"KUNLUNXIN", "cudart"},
 }};
 
-class Api {
+class Flagcx {
  public:
-  explicit Api(const CclPlaces& places)
-      : library(Library::open("flagcx", find(places), places.chosen.empty() ? kVariable : "")) {
-    resolve(device_handle_init, "DeviceHandleInit");
-    resolve(get_version, "GetVersion");
-    resolve(get_unique_id, "GetUniqueId");
-    resolve(comm_init_rank, "CommInitRank");
-    resolve(comm_destroy, "CommDestroy");
-    resolve(comm_get_async_error, "CommGetAsyncError");
-    resolve(is_homo_comm, "IsHomoComm");
-    resolve(get_last_error, "GetLastError");
-    resolve(group_start, "GroupStart");
-    resolve(group_end, "GroupEnd");
-    resolve(all_reduce, "AllReduce");
-    resolve(all_gather, "AllGather");
-    resolve(reduce_scatter, "ReduceScatter");
-    resolve(broadcast, "Broadcast");
-    resolve(reduce, "Reduce");
-    resolve(gather, "Gather");
-    resolve(scatter, "Scatter");
-    resolve(alltoall, "AlltoAll");
-    resolve(alltoallv, "AlltoAllv");
-    resolve(send, "Send");
-    resolve(recv, "Recv");
+  explicit Flagcx(const CclPlaces& places)
+      : symbols_("flagcx", places, kVariable, {"libflagcx.so"}, "flagcx") {
+    symbols_.require(device_handle_init_, "DeviceHandleInit");
+    symbols_.require(get_version_, "GetVersion");
+    symbols_.require(get_unique_id_, "GetUniqueId");
+    symbols_.require(comm_init_rank_, "CommInitRank");
+    symbols_.require(comm_destroy_, "CommDestroy");
+    symbols_.require(comm_get_async_error_, "CommGetAsyncError");
+    symbols_.require(is_homo_comm_, "IsHomoComm");
+    symbols_.require(get_last_error_, "GetLastError");
+    symbols_.require(group_start_, "GroupStart");
+    symbols_.require(group_end_, "GroupEnd");
+    symbols_.require(all_reduce_, "AllReduce");
+    symbols_.require(all_gather_, "AllGather");
+    symbols_.require(reduce_scatter_, "ReduceScatter");
+    symbols_.require(broadcast_, "Broadcast");
+    symbols_.require(reduce_, "Reduce");
+    symbols_.require(gather_, "Gather");
+    symbols_.require(scatter_, "Scatter");
+    symbols_.require(alltoall_, "AlltoAll");
+    symbols_.require(alltoallv_, "AlltoAllv");
+    symbols_.require(send_, "Send");
+    symbols_.require(recv_, "Recv");
   }
 
-  void check(Result code, const char* call, Comm comm) const {
-    if (code == kSuccess) [[likely]]
-      return;
-    fail(code, call, comm);
+  const char* name() const { return "flagcx"; }
+
+  void describe(CclInfo& info) const {
+    int version = 0;
+    require(get_version_(&version), "GetVersion", nullptr);
+    // A constant in every release so far, and not the release's number: told as it is.
+    info.version = std::to_string(version);
+    symbols_.describe(info);
+    info.id_bytes = sizeof(UniqueId);
+    for (size_t i = 0; i < kDtypes.size(); ++i) {
+      if (kDtypeValues[i] != kUnavailable) info.dtypes.emplace_back(kDtypes[i].name);
+    }
+    info.reduced_dtypes = info.dtypes;
+    info.reductions.assign(kReductions.begin(), kReductions.end());
   }
 
-  Library library;
+  std::vector<uint8_t> make_id() const {
+    UniqueId id;
+    require(get_unique_id_(&id), "GetUniqueId", nullptr);
+    auto bytes = reinterpret_cast<const uint8_t*>(&id);
+    return {bytes, bytes + sizeof(id)};
+  }
 
-  Result (*device_handle_init)(DeviceHandle**);
-  Result (*get_version)(int*);
-  Result (*get_unique_id)(UniqueId*);
-  Result (*comm_init_rank)(Comm*, int, const UniqueId*, int);
-  Result (*comm_destroy)(Comm);
-  Result (*comm_get_async_error)(Comm, Result*);
-  Result (*is_homo_comm)(Comm, int*);
-  const char* (*get_last_error)(Comm);
-  Result (*group_start)(Comm);
-  Result (*group_end)(Comm);
-  Result (*all_reduce)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*all_gather)(const void*, void*, size_t, int, Comm, WrappedStream*);
-  Result (*reduce_scatter)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*broadcast)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*reduce)(const void*, void*, size_t, int, int, int, Comm, WrappedStream*);
-  Result (*gather)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*scatter)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*alltoall)(const void*, void*, size_t, int, Comm, WrappedStream*);
-  Result (*alltoallv)(const void*, const size_t*, const size_t*, void*, const size_t*,
-                      const size_t*, int, Comm, WrappedStream*);
-  Result (*send)(const void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*recv)(void*, size_t, int, int, Comm, WrappedStream*);
+  Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    UniqueId id;
+    std::memcpy(&id, bytes.data(), sizeof(id));
+    DeviceHandle* handle = nullptr;
+    require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
+    require_same_vendor(*handle, device.info());
+    device.activate();
+    require(handle->set_device(device.info().index), "DeviceHandle.setDevice", nullptr);
+    Comm comm = nullptr;
+    require(comm_init_rank_(&comm, ranks, &id, rank), "CommInitRank", nullptr);
+    return comm;
+  }
+  /// Without flagcxCommFinalize: on NCCL that frees what flagcxCommDestroy frees again.
+  void leave(Comm comm) const noexcept { comm_destroy_(comm); }
+  void check(Comm comm) const {
+    Result state = kSuccess;
+    require(comm_get_async_error_(comm, &state), "CommGetAsyncError", comm);
+    if (state != kInProgress) require(state, "CommGetAsyncError", comm);
+  }
+
+  /// Whether its ranks are clusters of different vendors.
+  bool mixed(Comm comm) const {
+    int homogeneous = 1;
+    require(is_homo_comm_(comm, &homogeneous), "IsHomoComm", comm);
+    return homogeneous == 0;
+  }
+
+  int dtype(const Operation& op, const Device&) const {
+    int value = kDtypeValues[static_cast<size_t>(op.dtype)];
+    if (value == kUnavailable) {
+      throw UnsupportedError("flagcx has no " + std::string(cclmark::name(op.dtype)));
+    }
+    return value;
+  }
+  int reduction(const Operation& op) const { return static_cast<int>(op.reduction); }
+
+  void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                  void* stream) const {
+    require(all_reduce_(from, to, count, dtype, op, comm, wrapped(stream)), "AllReduce", comm);
+  }
+  void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
+                  void* stream) const {
+    require(all_gather_(from, to, count, dtype, comm, wrapped(stream)), "AllGather", comm);
+  }
+  void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                      void* stream) const {
+    require(reduce_scatter_(from, to, count, dtype, op, comm, wrapped(stream)), "ReduceScatter",
+            comm);
+  }
+  void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
+                 void* stream) const {
+    require(broadcast_(from, to, count, dtype, root, comm, wrapped(stream)), "Broadcast", comm);
+  }
+  void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
+              void* stream) const {
+    require(reduce_(from, to, count, dtype, op, root, comm, wrapped(stream)), "Reduce", comm);
+  }
+  void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(send_(from, count, dtype, peer, comm, wrapped(stream)), "Send", comm);
+  }
+  void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(recv_(to, count, dtype, peer, comm, wrapped(stream)), "Recv", comm);
+  }
+  void group_start(Comm comm) const { require(group_start_(comm), "GroupStart", comm); }
+  void group_end(Comm comm) const { require(group_end_(comm), "GroupEnd", comm); }
+
+  /// Not its barrier: flagcxBarrier takes memory and waits for the device each time.
+  const char* own_route(Collective collective) const {
+    bool native = collective == Collective::alltoall || collective == Collective::alltoallv ||
+                  collective == Collective::gather || collective == Collective::scatter;
+    return native ? "native" : nullptr;
+  }
+
+  std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
+    Comm comm = seat.comm;
+    WrappedStream* stream = wrapped(seat.stream);
+    switch (op.collective) {
+      case Collective::gather:
+        return make_call([=, this](const void* s, void* d) {
+          require(gather_(s, d, op.count, dtype, op.root, comm, stream), "Gather", comm);
+        });
+      case Collective::scatter:
+        return make_call([=, this](const void* s, void* d) {
+          require(scatter_(s, d, op.count, dtype, op.root, comm, stream), "Scatter", comm);
+        });
+      case Collective::alltoall:
+        return make_call([=, this](const void* s, void* d) {
+          require(alltoall_(s, d, op.count, dtype, comm, stream), "AlltoAll", comm);
+        });
+      default:
+        return make_call(
+            [=, this, parts = UnevenParts(op, seat.rank, seat.ranks)](const void* s, void* d) {
+              require(alltoallv_(s, parts.send_counts.data(), parts.send_offsets.data(), d,
+                                 parts.receive_counts.data(), parts.receive_offsets.data(), dtype,
+                                 comm, stream),
+                      "AlltoAllv", comm);
+            });
+    }
+  }
 
  private:
-  static std::vector<std::string> find(const CclPlaces& places) {
-    if (!places.chosen.empty()) return {places.chosen};
-    if (const char* variable = std::getenv(kVariable)) return {variable};
-    return {"libflagcx.so"};
+  static WrappedStream* wrapped(void* stream) { return static_cast<WrappedStream*>(stream); }
+
+  /// A build of FlagCX drives the devices of one vendor.
+  void require_same_vendor(const DeviceHandle& handle, const DeviceInfo& device) const {
+    std::array<char, kVendorBytes> text{};
+    require(handle.get_vendor(text.data()), "DeviceHandle.getVendor", nullptr);
+    std::string_view vendor(text.data());
+    const std::string& runtime = device.runtime;
+    auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
+    if (row == kVendors.end() || (*row)[1] == runtime) return;
+    throw MissingError(symbols_.path() + " was built for " + std::string(vendor) +
+                       " devices, and these are " + runtime + " devices: name another with " +
+                       kVariable);
   }
 
-  template <typename R, typename... Arguments>
-  void resolve(R (*&function)(Arguments...), const char* symbol) {
-    function = library.require<R(Arguments...)>((std::string("flagcx") + symbol).c_str());
-  }
-
-  [[noreturn]] void fail(Result code, const char* call, Comm comm) const {
+  void require(Result code, const char* call, Comm comm) const {
+    if (code == kSuccess) [[likely]]
+      return;
     bool known = code >= 0 && static_cast<size_t>(code) < kResults.size();
     std::string text = known ? kResults[static_cast<size_t>(code)] : "unknown result";
-    const char* last = comm != nullptr ? get_last_error(comm) : nullptr;
+    const char* last = comm != nullptr ? get_last_error_(comm) : nullptr;
     if (last != nullptr && *last != '\0' && last != kNoText) text += ": " + std::string(last);
-    throw Error(Error::describe(std::string("flagcx") + call, code, text));
+    throw Error(Error::describe(symbols_.prefix() + call, code, text));
   }
+
+  Symbols symbols_;
+  Result (*device_handle_init_)(DeviceHandle**);
+  Result (*get_version_)(int*);
+  Result (*get_unique_id_)(UniqueId*);
+  Result (*comm_init_rank_)(Comm*, int, const UniqueId*, int);
+  Result (*comm_destroy_)(Comm);
+  Result (*comm_get_async_error_)(Comm, Result*);
+  Result (*is_homo_comm_)(Comm, int*);
+  const char* (*get_last_error_)(Comm);
+  Result (*group_start_)(Comm);
+  Result (*group_end_)(Comm);
+  Result (*all_reduce_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*all_gather_)(const void*, void*, size_t, int, Comm, WrappedStream*);
+  Result (*reduce_scatter_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*broadcast_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*reduce_)(const void*, void*, size_t, int, int, int, Comm, WrappedStream*);
+  Result (*gather_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*scatter_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*alltoall_)(const void*, void*, size_t, int, Comm, WrappedStream*);
+  Result (*alltoallv_)(const void*, const size_t*, const size_t*, void*, const size_t*,
+                       const size_t*, int, Comm, WrappedStream*);
+  Result (*send_)(const void*, size_t, int, int, Comm, WrappedStream*);
+  Result (*recv_)(void*, size_t, int, int, Comm, WrappedStream*);
 };
 
-std::string route_of(Collective collective) {
-  switch (collective) {
-    case Collective::sendrecv:
-      return "grouped send/recv";
-    case Collective::ping_pong:
-      return "send and recv in turn";
-    case Collective::barrier:
-      // flagcxBarrier takes memory and waits for the device each time.
-      return "all_reduce of 4 bytes";
-    default:
-      return "native";
-  }
-}
-
-class FlagcxCommunicator final : public Communicator {
+/// With streams wrapped, and with what is different between clusters of mixed vendors: calls block
+/// and not all is reduced.
+class FlagcxCommunicator final : public GroupedCommunicator<Flagcx> {
  public:
-  FlagcxCommunicator(const Api& api, Device& device, std::span<const uint8_t> id, Team& team)
-      : api_(api), device_(device), rank_(team.rank()), size_(team.size()) {
-    UniqueId unique_id;
-    if (id.size() != sizeof(unique_id)) throw Error("the communicator id has the wrong size");
-    std::memcpy(&unique_id, id.data(), sizeof(unique_id));
-    api_.check(api_.device_handle_init(&handle_), "DeviceHandleInit", nullptr);
-    require_same_vendor();
-    device_.activate();
-    api_.check(handle_->set_device(device_.info().index), "DeviceHandle.setDevice", nullptr);
-    api_.check(api_.comm_init_rank(&comm_, size_, &unique_id, rank_), "CommInitRank", nullptr);
-  }
+  FlagcxCommunicator(const Flagcx& api, Device& device, std::span<const uint8_t> id, Team& team)
+      : GroupedCommunicator(api, device, id, team), mixed_(api.mixed(comm_)) {}
 
-  /// Asks what only a communicator knows: apart from its making, which would leak it.
-  void look() {
-    int homogeneous = 1;
-    api_.check(api_.is_homo_comm(comm_, &homogeneous), "IsHomoComm", comm_);
-    mixed_ = homogeneous == 0;
-  }
-
-  ~FlagcxCommunicator() override {
-    // Without flagcxCommFinalize: on NCCL that frees what flagcxCommDestroy frees again.
-    if (comm_ != nullptr) api_.comm_destroy(comm_);
-  }
-
-  std::unique_ptr<Call> bind(const Operation& op, void* native) override {
-    int dtype = kDtypeValues[static_cast<size_t>(op.dtype)];
-    if (dtype == kUnavailable) {
-      throw UnsupportedError("flagcx has no " + std::string(name(op.dtype)));
-    }
-    auto reduction = static_cast<int>(op.reduction);
+  std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     bool adds = op.reduction != Reduction::prod && op.reduction != Reduction::avg;
     if (mixed_ && info(op.collective).reduces && !adds) {
       throw UnsupportedError("flagcx has no " + std::string(name(op.reduction)) +
                              " between clusters");
     }
-    WrappedStream* stream = &streams_.try_emplace(native, native).first->second;
-    switch (op.collective) {
-      case Collective::all_reduce:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.all_reduce(s, d, op.count, dtype, reduction, comm_, stream), "AllReduce",
-                     comm_);
-        });
-      case Collective::all_gather:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.all_gather(s, d, op.count, dtype, comm_, stream), "AllGather", comm_);
-        });
-      case Collective::reduce_scatter:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.reduce_scatter(s, d, op.count, dtype, reduction, comm_, stream),
-                     "ReduceScatter", comm_);
-        });
-      case Collective::broadcast:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.broadcast(s, d, op.count, dtype, op.root, comm_, stream), "Broadcast",
-                     comm_);
-        });
-      case Collective::reduce:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.reduce(s, d, op.count, dtype, reduction, op.root, comm_, stream),
-                     "Reduce", comm_);
-        });
-      case Collective::gather:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.gather(s, d, op.count, dtype, op.root, comm_, stream), "Gather", comm_);
-        });
-      case Collective::scatter:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.scatter(s, d, op.count, dtype, op.root, comm_, stream), "Scatter", comm_);
-        });
-      case Collective::alltoall:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.alltoall(s, d, op.count, dtype, comm_, stream), "AlltoAll", comm_);
-        });
-      case Collective::alltoallv:
-        return make_call([=, this, parts = UnevenParts(op, rank_, size_)](const void* s, void* d) {
-          api_.check(api_.alltoallv(s, parts.send_counts.data(), parts.send_offsets.data(), d,
-                                    parts.receive_counts.data(), parts.receive_offsets.data(),
-                                    dtype, comm_, stream),
-                     "AlltoAllv", comm_);
-        });
-      case Collective::sendrecv:
-        return bind_ring_shift(op.count, dtype, stream);
-      case Collective::ping_pong:
-        return bind_ping_pong(op.count, dtype, stream);
-      case Collective::barrier:
-        return bind_barrier(stream);
-    }
-    throw Error("unknown collective");
+    return GroupedCommunicator::bind(op, &streams_.try_emplace(stream, stream).first->second);
   }
 
   std::string route(const Operation& op) const override {
-    return route_of(op.collective) + (mixed_ ? ", clusters of mixed vendors" : "");
+    return GroupedCommunicator::route(op) + (mixed_ ? ", clusters of mixed vendors" : "");
   }
-
-  void begin_group() override { api_.check(api_.group_start(comm_), "GroupStart", comm_); }
-  void end_group() override { api_.check(api_.group_end(comm_), "GroupEnd", comm_); }
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
@@ -274,118 +297,23 @@ class FlagcxCommunicator final : public Communicator {
     }
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   bool blocking() const override { return mixed_; }
 
   void check() override {
     // Between clusters it answers that it does not know.
-    if (mixed_) return;
-    Result state = kSuccess;
-    api_.check(api_.comm_get_async_error(comm_, &state), "CommGetAsyncError", comm_);
-    if (state != kInProgress) api_.check(state, "CommGetAsyncError", comm_);
+    if (!mixed_) GroupedCommunicator::check();
   }
 
  private:
-  /// A build of FlagCX drives the devices of one vendor.
-  void require_same_vendor() const {
-    std::array<char, kVendorBytes> text{};
-    api_.check(handle_->get_vendor(text.data()), "DeviceHandle.getVendor", nullptr);
-    std::string_view vendor(text.data());
-    const std::string& runtime = device_.info().runtime;
-    auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
-    if (row == kVendors.end() || (*row)[1] == runtime) return;
-    throw MissingError(api_.library.path() + " was built for " + std::string(vendor) +
-                       " devices, and these are " + runtime + " devices: name another with " +
-                       kVariable);
-  }
-
-  std::unique_ptr<Call> bind_ring_shift(size_t count, int dtype, WrappedStream* stream) {
-    int right = (rank_ + 1) % size_;
-    int left = (rank_ + size_ - 1) % size_;
-    return make_call([=, this](const void* s, void* d) {
-      api_.check(api_.group_start(comm_), "GroupStart", comm_);
-      api_.check(api_.send(s, count, dtype, right, comm_, stream), "Send", comm_);
-      api_.check(api_.recv(d, count, dtype, left, comm_, stream), "Recv", comm_);
-      api_.check(api_.group_end(comm_), "GroupEnd", comm_);
-    });
-  }
-
-  std::unique_ptr<Call> bind_ping_pong(size_t count, int dtype, WrappedStream* stream) {
-    require_two_ranks(size_);
-    int peer = 1 - rank_;
-    return make_call([=, this, first = rank_ == 0](const void* s, void* d) {
-      if (first) api_.check(api_.send(s, count, dtype, peer, comm_, stream), "Send", comm_);
-      api_.check(api_.recv(d, count, dtype, peer, comm_, stream), "Recv", comm_);
-      if (!first) api_.check(api_.send(s, count, dtype, peer, comm_, stream), "Send", comm_);
-    });
-  }
-
-  std::unique_ptr<Call> bind_barrier(WrappedStream* stream) {
-    if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
-    void* word = barrier_memory_.data();
-    return make_call([=, this](const void*, void*) {
-      api_.check(api_.all_reduce(word, word, 1, kFloat32, kSum, comm_, stream), "AllReduce", comm_);
-    });
-  }
-
-  const Api& api_;
-  Device& device_;
-  int rank_;
-  int size_;
-  DeviceHandle* handle_ = nullptr;
-  Comm comm_ = nullptr;
-  bool mixed_ = false;
+  bool mixed_;
   std::map<void*, WrappedStream> streams_;  // by what they wrap; each stays where it is
-  Buffer barrier_memory_;
-};
-
-class FlagcxLibrary final : public Ccl {
- public:
-  explicit FlagcxLibrary(const CclPlaces& places) : api_(places) {
-    int version = 0;
-    api_.check(api_.get_version(&version), "GetVersion", nullptr);
-    info_.name = "flagcx";
-    // A constant in every release so far, and not the release's number: told as it is.
-    info_.version = std::to_string(version);
-    info_.path = api_.library.path();
-    info_.id_bytes = sizeof(UniqueId);
-    for (size_t i = 0; i < kDtypes.size(); ++i) {
-      if (kDtypeValues[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
-    }
-    info_.reduced_dtypes = info_.dtypes;
-    info_.reductions.assign(kReductions.begin(), kReductions.end());
-    for (size_t i = 0; i < kCollectives.size(); ++i) {
-      info_.routes.emplace_back(kCollectives[i], route_of(static_cast<Collective>(i)));
-    }
-  }
-
-  const CclInfo& info() const override { return info_; }
-
-  std::vector<uint8_t> make_id(int) override {
-    UniqueId id;
-    api_.check(api_.get_unique_id(&id), "GetUniqueId", nullptr);
-    auto bytes = reinterpret_cast<const uint8_t*>(&id);
-    return {bytes, bytes + sizeof(id)};
-  }
-
-  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
-                                     Team& team) override {
-    auto joined = std::make_unique<FlagcxCommunicator>(api_, device, id, team);
-    joined->look();
-    return joined;
-  }
-
- private:
-  Api api_;
-  CclInfo info_;
 };
 
 }  // namespace
 
 std::unique_ptr<Ccl> open_flagcx(std::string_view, const CclPlaces& places) {
-  return std::make_unique<FlagcxLibrary>(places);
+  return std::make_unique<GroupedLibrary<Flagcx, FlagcxCommunicator>>(places);
 }
 
 }  // namespace cclmark

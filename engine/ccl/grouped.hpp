@@ -14,9 +14,9 @@
 #include "collective/table.hpp"
 #include "core/library.hpp"
 
-// What libraries have in common that work as NCCL does (calls on a stream, and groups in which
-// sends and receives do not wait for each other) and have another interface: a file of each says
-// what that is, and here is how operations are made of it.
+// What libraries have in common that work as NCCL does: calls on a stream, and groups in which
+// sends and receives do not wait for each other. A file of each, or of each family, says what its
+// interface is, and here is how operations are made of it.
 
 namespace cclmark {
 
@@ -42,6 +42,11 @@ class Symbols {
   }
 
   const std::string& prefix() const { return prefix_; }
+  const std::string& path() const { return library_.path(); }
+  /// Whether the file has a function of this whole name.
+  bool have(const std::string& name) const {
+    return library_.optional<void>(name.c_str()) != nullptr;
+  }
 
   void describe(CclInfo& info) const {
     info.path = library_.path();
@@ -94,13 +99,14 @@ const char* grouped_route(const Functions& api, Collective collective) {
 
 /// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
 /// where the library returns one:
-///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv, group_start, group_end;
-///   dtype, reduction: its numbers for those of an operation, or UnsupportedError;
+///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv;
+///   group_start, group_end: of a communicator, where the library wants to know;
+///   dtype, reduction: its numbers for those of an operation on a device, or UnsupportedError;
 ///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
 ///   and the call that does it; join, leave, check: a communicator's beginning, end and failures
 ///   behind our back.
 template <typename Functions>
-class GroupedCommunicator final : public Communicator {
+class GroupedCommunicator : public Communicator {
  public:
   GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id, Team& team)
       : api_(api),
@@ -112,8 +118,8 @@ class GroupedCommunicator final : public Communicator {
   ~GroupedCommunicator() override { api_.leave(comm_); }
 
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
-    int dtype = api_.dtype(op.dtype);
-    int reduction = info(op.collective).reduces ? api_.reduction(op.reduction) : 0;
+    int dtype = api_.dtype(op, device_);
+    int reduction = info(op.collective).reduces ? api_.reduction(op) : 0;
     if (api_.own_route(op.collective) != nullptr) {
       return api_.bind(op, dtype, Seat{device_, rank_, size_, comm_, stream});
     }
@@ -156,12 +162,12 @@ class GroupedCommunicator final : public Communicator {
     return grouped_route(api_, op.collective);
   }
 
-  void begin_group() override { api_.group_start(); }
-  void end_group() override { api_.group_end(); }
+  void begin_group() override { api_.group_start(comm_); }
+  void end_group() override { api_.group_end(comm_); }
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("buffers are not registered with " + std::string(Functions::kName) +
+      throw UnsupportedError("buffers are not registered with " + std::string(api_.name()) +
                              " here: --register none");
     }
     return device_.allocate(bytes);
@@ -171,27 +177,44 @@ class GroupedCommunicator final : public Communicator {
 
   void check() override { api_.check(comm_); }
 
+ protected:
+  const Functions& api_;
+  Device& device_;
+  const int rank_;
+  const int size_;
+  void* const comm_;
+
  private:
+  /// What goes to a peer and comes from it: elements, and where they begin in bytes.
+  struct Part {
+    int peer;
+    size_t sent, from, received, to;
+  };
+
   /// Any exchange as one group of sends and receives, as users of such libraries write it.
   std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
     op.matrix = matrix_of(op, size_);
-    return make_call([=, this, parts = UnevenParts(op, rank_, size_), width = size_bytes(op.dtype)](
-                         const void* s, void* d) {
-      auto from = static_cast<const std::byte*>(s);
+    UnevenParts all(op, rank_, size_);
+    size_t width = size_bytes(op.dtype);
+    std::vector<Part> parts;
+    for (size_t i = 0; i < static_cast<size_t>(size_); ++i) {
+      if (all.send_counts[i] == 0 && all.receive_counts[i] == 0) continue;
+      parts.push_back({static_cast<int>(i), all.send_counts[i], all.send_offsets[i] * width,
+                       all.receive_counts[i], all.receive_offsets[i] * width});
+    }
+    return make_call([=, this](const void* s, void* d) {
+      auto source = static_cast<const std::byte*>(s);
       auto to = static_cast<std::byte*>(d);
-      api_.group_start();
-      for (int peer = 0; peer < size_; ++peer) {
-        auto i = static_cast<size_t>(peer);
-        if (parts.send_counts[i] > 0) {
-          api_.send(from + parts.send_offsets[i] * width, parts.send_counts[i], dtype, peer, comm_,
-                    stream);
+      api_.group_start(comm_);
+      for (const Part& part : parts) {
+        if (part.sent > 0) {
+          api_.send(source + part.from, part.sent, dtype, part.peer, comm_, stream);
         }
-        if (parts.receive_counts[i] > 0) {
-          api_.recv(to + parts.receive_offsets[i] * width, parts.receive_counts[i], dtype, peer,
-                    comm_, stream);
+        if (part.received > 0) {
+          api_.recv(to + part.to, part.received, dtype, part.peer, comm_, stream);
         }
       }
-      api_.group_end();
+      api_.group_end(comm_);
     });
   }
 
@@ -207,29 +230,27 @@ class GroupedCommunicator final : public Communicator {
 
   std::unique_ptr<Call> bind_barrier(void* stream) {
     if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
-    int dtype = api_.dtype(Dtype::float32);
-    int sum = api_.reduction(Reduction::sum);
+    const Operation sum_of_floats;
+    int dtype = api_.dtype(sum_of_floats, device_);
+    int sum = api_.reduction(sum_of_floats);
     void* word = barrier_memory_.data();
     return make_call([=, this](const void*, void*) {
       api_.all_reduce(word, word, 1, dtype, sum, comm_, stream);
     });
   }
 
-  const Functions& api_;
-  Device& device_;
-  int rank_;
-  int size_;
-  void* comm_;
   Buffer barrier_memory_;
 };
 
-/// Besides what GroupedCommunicator wants of them, `Functions` have describe (version, sizes,
-/// types) and make_id.
-template <typename Functions>
+/// Besides what GroupedCommunicator wants of them, `Functions` have name, describe (version, sizes,
+/// types) and make_id. `Member` is a GroupedCommunicator of them, or what is made of one.
+template <typename Functions, typename Member = GroupedCommunicator<Functions>>
 class GroupedLibrary final : public Ccl {
  public:
-  explicit GroupedLibrary(const CclPlaces& places) : api_(places) {
-    info_.name = Functions::kName;
+  /// Takes what the functions are made of.
+  template <typename... Arguments>
+  explicit GroupedLibrary(const Arguments&... arguments) : api_(arguments...) {
+    info_.name = api_.name();
     api_.describe(info_);
     for (size_t i = 0; i < kCollectives.size(); ++i) {
       info_.routes.emplace_back(kCollectives[i], grouped_route(api_, static_cast<Collective>(i)));
@@ -243,7 +264,7 @@ class GroupedLibrary final : public Ccl {
                                      Team& team) override {
     require_one_runtime(device.info(), info_.path);
     if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
-    return std::make_unique<GroupedCommunicator<Functions>>(api_, device, id, team);
+    return std::make_unique<Member>(api_, device, id, team);
   }
 
  private:

@@ -234,22 +234,22 @@ class HcclCommunicator final : public Communicator {
           api_.check(api_.reduce(s, d, op.count, dtype, r, root, comm_, stream), "Reduce");
         });
       case Collective::alltoall:
-        if (api_.alltoall == nullptr) return bind_exchange(matrix_of(op), op, dtype, stream);
+        if (api_.alltoall == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.alltoall(s, op.count, dtype, d, op.count, dtype, comm_, stream),
                      "AlltoAll");
         });
       case Collective::alltoallv:
-        if (api_.alltoallv == nullptr) return bind_exchange(op.matrix, op, dtype, stream);
+        if (api_.alltoallv == nullptr) return bind_exchange(op, dtype, stream);
         return bind_alltoallv(op, dtype, stream);
       case Collective::scatter:
-        if (api_.scatter == nullptr) return bind_exchange(matrix_of(op), op, dtype, stream);
+        if (api_.scatter == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.scatter(s, d, op.count, dtype, root, comm_, stream), "Scatter");
         });
       case Collective::gather:
       case Collective::sendrecv:
-        return bind_exchange(matrix_of(op), op, dtype, stream);
+        return bind_exchange(op, dtype, stream);
       case Collective::ping_pong:
         return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
@@ -304,28 +304,8 @@ class HcclCommunicator final : public Communicator {
     return value;
   }
 
-  size_t cell(int from, int to) const {
-    return static_cast<size_t>(from) * static_cast<size_t>(size_) + static_cast<size_t>(to);
-  }
-
-  /// What each rank sends to each other, as of an alltoallv.
-  std::vector<size_t> matrix_of(const Operation& op) const {
-    std::vector<size_t> matrix(static_cast<size_t>(size_) * static_cast<size_t>(size_), 0);
-    for (int from = 0; from < size_; ++from) {
-      for (int to = 0; to < size_; ++to) {
-        bool moves = op.collective == Collective::alltoall ||
-                     (op.collective == Collective::gather && to == op.root) ||
-                     (op.collective == Collective::scatter && from == op.root) ||
-                     (op.collective == Collective::sendrecv && to == (from + 1) % size_);
-        if (moves) matrix[cell(from, to)] = op.count;
-      }
-    }
-    return matrix;
-  }
-
-  std::unique_ptr<Call> bind_exchange(std::vector<size_t> matrix, Operation op, int dtype,
-                                      void* stream) {
-    op.matrix = std::move(matrix);
+  std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
+    op.matrix = matrix_of(op, size_);
     return api_.batch_send_recv != nullptr ? bind_batch(op, dtype, stream)
                                            : bind_alltoallv(op, dtype, stream);
   }

@@ -1,14 +1,11 @@
 // Every library that speaks NCCL's interface: one table row each, one implementation for all.
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
-#include "ccl/call_of.hpp"
-#include "ccl/communicator.hpp"
-#include "ccl/one_runtime.hpp"
-#include "collective/table.hpp"
-#include "core/library.hpp"
+#include "ccl/grouped.hpp"
 
 namespace cclmark {
 namespace {
@@ -159,98 +156,236 @@ constexpr Family kFamilies[] = {
      0},
 };
 
-/// The library's functions. Those after `recv` are optional: absent symbols, absent abilities.
-class Api {
+/// A library of the family. Optional functions are those that `find` looks for.
+class Nccl {
  public:
-  Api(const Family& row, const CclPlaces& places)
-      : family(row),
-        library(Library::open(std::string(row.name), find(row, places),
-                              places.chosen.empty() ? row.variable : "")) {
+  Nccl(const Family& family, const CclPlaces& places)
+      : family_(family),
+        symbols_(std::string(family.name), places, family.variable, files_of(family),
+                 std::string(family.prefix)) {
     refuse_other_vendors();
-    resolve(get_version, "GetVersion");
-    resolve(get_unique_id, "GetUniqueId");
-    resolve(comm_init_rank, "CommInitRank");
-    resolve(comm_destroy, "CommDestroy");
-    resolve(comm_get_async_error, "CommGetAsyncError");
-    resolve(get_error_string, "GetErrorString");
-    resolve(group_start, "GroupStart");
-    resolve(group_end, "GroupEnd");
-    resolve(all_reduce, "AllReduce");
-    resolve(all_gather, "AllGather");
-    resolve(reduce_scatter, "ReduceScatter");
-    resolve(broadcast, "Broadcast");
-    resolve(reduce, "Reduce");
-    resolve(send, "Send");
-    resolve(recv, "Recv");
-    resolve_exchanges();
-    resolve_optional(gather, "Gather");
-    resolve_optional(scatter, "Scatter");
-    resolve_optional(get_last_error, "GetLastError");
-    resolve_optional(mem_alloc, "MemAlloc");
-    resolve_optional(mem_free, "MemFree");
-    resolve_optional(comm_register, "CommRegister");
-    resolve_optional(comm_deregister, "CommDeregister");
-    resolve_optional(window_register, "CommWindowRegister");
-    resolve_optional(window_deregister, "CommWindowDeregister");
-    check(get_version(&version), "GetVersion", nullptr);
-    if (version < family.oldest_version) {
-      throw MissingError(library.path() + " is version " + version_text() + "; " +
-                         std::to_string(family.oldest_version / 10000) + "." +
-                         std::to_string(family.oldest_version / 100 % 100) +
+    symbols_.require(get_version_, "GetVersion");
+    symbols_.require(get_unique_id_, "GetUniqueId");
+    symbols_.require(comm_init_rank_, "CommInitRank");
+    symbols_.require(comm_destroy_, "CommDestroy");
+    symbols_.require(comm_get_async_error_, "CommGetAsyncError");
+    symbols_.require(get_error_string_, "GetErrorString");
+    symbols_.require(group_start_, "GroupStart");
+    symbols_.require(group_end_, "GroupEnd");
+    symbols_.require(all_reduce_, "AllReduce");
+    symbols_.require(all_gather_, "AllGather");
+    symbols_.require(reduce_scatter_, "ReduceScatter");
+    symbols_.require(broadcast_, "Broadcast");
+    symbols_.require(reduce_, "Reduce");
+    symbols_.require(send_, "Send");
+    symbols_.require(recv_, "Recv");
+    find_exchanges();
+    symbols_.find(gather_, "Gather");
+    symbols_.find(scatter_, "Scatter");
+    symbols_.find(get_last_error_, "GetLastError");
+    symbols_.find(mem_alloc_, "MemAlloc");
+    symbols_.find(mem_free_, "MemFree");
+    symbols_.find(comm_register_, "CommRegister");
+    symbols_.find(comm_deregister_, "CommDeregister");
+    symbols_.find(window_register_, "CommWindowRegister");
+    symbols_.find(window_deregister_, "CommWindowDeregister");
+    require(get_version_(&version_), "GetVersion", nullptr);
+    if (version_ < family_.oldest_version) {
+      throw MissingError(symbols_.path() + " is version " + text_of(version_) + "; " +
+                         std::to_string(family_.oldest_version / 10000) + "." +
+                         std::to_string(family_.oldest_version / 100 % 100) +
                          " or newer is needed: choose another with --ccl-path");
     }
   }
 
-  std::string version_text() const {
+  std::string_view name() const { return family_.name; }
+
+  void describe(CclInfo& info) const {
+    info.version = text_of(version_);
+    symbols_.describe(info);
+    info.id_bytes = sizeof(UniqueId);
+    for (size_t i = 0; i < kDtypes.size(); ++i) {
+      bool recent = version_ >= family_.fp8_version || size_t(Dtype::fp8e4m3) > i;
+      if (family_.dtypes[i] != kUnavailable && recent) info.dtypes.emplace_back(kDtypes[i].name);
+    }
+    info.reduced_dtypes = info.dtypes;
+    for (size_t i = 0; i < kReductions.size(); ++i) {
+      if (family_.reductions[i] != kUnavailable) info.reductions.emplace_back(kReductions[i]);
+    }
+  }
+
+  std::vector<uint8_t> make_id() const {
+    UniqueId id;
+    require(get_unique_id_(&id), "GetUniqueId", nullptr);
+    auto bytes = reinterpret_cast<const uint8_t*>(&id);
+    return {bytes, bytes + sizeof(id)};
+  }
+
+  Comm join(Device&, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    UniqueId id;
+    std::memcpy(&id, bytes.data(), sizeof(id));
+    Comm comm = nullptr;
+    require(comm_init_rank_(&comm, ranks, id, rank), "CommInitRank", nullptr);
+    return comm;
+  }
+  void leave(Comm comm) const noexcept { comm_destroy_(comm); }
+  void check(Comm comm) const {
+    Result state = kSuccess;
+    require(comm_get_async_error_(comm, &state), "CommGetAsyncError", comm);
+    if (state != kInProgress) require(state, "CommGetAsyncError", comm);
+  }
+
+  int dtype(const Operation& op, const Device& device) const {
+    int value = family_.dtypes[static_cast<size_t>(op.dtype)];
+    if (value == kUnavailable) {
+      throw UnsupportedError(itself() + " has no " + std::string(cclmark::name(op.dtype)));
+    }
+    if (op.dtype == Dtype::fp8e4m3 || op.dtype == Dtype::fp8e5m2) require_fp8(op, device.info());
+    return value;
+  }
+  int reduction(const Operation& op) const {
+    int value = family_.reductions[static_cast<size_t>(op.reduction)];
+    if (value == kUnavailable) {
+      throw UnsupportedError(std::string(family_.name) + " has no reduction " +
+                             std::string(cclmark::name(op.reduction)));
+    }
+    return value;
+  }
+
+  void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                  void* stream) const {
+    require(all_reduce_(from, to, count, dtype, op, comm, stream), "AllReduce", comm);
+  }
+  void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
+                  void* stream) const {
+    require(all_gather_(from, to, count, dtype, comm, stream), "AllGather", comm);
+  }
+  void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                      void* stream) const {
+    require(reduce_scatter_(from, to, count, dtype, op, comm, stream), "ReduceScatter", comm);
+  }
+  void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
+                 void* stream) const {
+    require(broadcast_(from, to, count, dtype, root, comm, stream), "Broadcast", comm);
+  }
+  void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
+              void* stream) const {
+    require(reduce_(from, to, count, dtype, op, root, comm, stream), "Reduce", comm);
+  }
+  void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(send_(from, count, dtype, peer, comm, stream), "Send", comm);
+  }
+  void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    require(recv_(to, count, dtype, peer, comm, stream), "Recv", comm);
+  }
+  void group_start(Comm comm) const { require(group_start_(), "GroupStart", comm); }
+  void group_end(Comm comm) const { require(group_end_(), "GroupEnd", comm); }
+
+  const char* own_route(Collective collective) const {
+    bool native = (collective == Collective::alltoall &&
+                   (alltoall_ != nullptr || alltoall_twice_ != nullptr)) ||
+                  (collective == Collective::alltoallv &&
+                   (alltoallv_ != nullptr || alltoallv_twice_ != nullptr)) ||
+                  (collective == Collective::gather && gather_ != nullptr) ||
+                  (collective == Collective::scatter && scatter_ != nullptr);
+    return native ? "native" : nullptr;
+  }
+
+  std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
+    Comm comm = seat.comm;
+    void* stream = seat.stream;
+    switch (op.collective) {
+      case Collective::gather:
+        return make_call([=, this](const void* s, void* d) {
+          require(gather_(s, d, op.count, dtype, op.root, comm, stream), "Gather", comm);
+        });
+      case Collective::scatter:
+        return make_call([=, this](const void* s, void* d) {
+          require(scatter_(s, d, op.count, dtype, op.root, comm, stream), "Scatter", comm);
+        });
+      case Collective::alltoall:
+        return make_call([=, this](const void* s, void* d) {
+          require(alltoall(s, d, op.count, dtype, comm, stream), family_.exchanges.alltoall, comm);
+        });
+      default:
+        return make_call([=, this, parts = UnevenParts(op, seat.rank, seat.ranks)](const void* s,
+                                                                                   void* d) {
+          require(alltoallv(s, d, parts, dtype, comm, stream), family_.exchanges.alltoallv, comm);
+        });
+    }
+  }
+
+  /// Memory that the library takes for its own way of registering. Raises OutOfMemoryError,
+  /// UnsupportedError.
+  void* allocate(size_t bytes, Registration registration, Comm comm) const {
+    require_registration(registration);
+    void* memory = nullptr;
+    try {
+      require(mem_alloc_(&memory, bytes), "MemAlloc", comm);
+    } catch (const Error& error) {
+      throw OutOfMemoryError(error.what());
+    }
+    return memory;
+  }
+
+  /// Returns what it is known by from then on.
+  void* enroll(void* memory, size_t bytes, Registration registration, Comm comm) const {
+    void* handle = nullptr;
+    if (registration == Registration::local) {
+      require(comm_register_(comm, memory, bytes, &handle), "CommRegister", comm);
+    } else {
+      require(window_register_(comm, memory, bytes, &handle, kSymmetricWindow),
+              "CommWindowRegister", comm);
+    }
+    if (handle == nullptr) {
+      throw UnsupportedError(
+          "the library did not register the buffers: it accepts the call, but "
+          "lacks what registration needs here (see its own log)");
+    }
+    return handle;
+  }
+
+  void dismiss(void* handle, Registration registration, Comm comm) const noexcept {
+    if (registration == Registration::local) {
+      comm_deregister_(comm, handle);
+    } else {
+      window_deregister_(comm, handle);
+    }
+  }
+  void release(void* memory) const noexcept { mem_free_(memory); }
+
+ private:
+  static std::vector<std::string> files_of(const Family& family) {
+    std::vector<std::string> files;
+    for (const char* soname : family.sonames) {
+      if (soname != nullptr) files.emplace_back(soname);
+    }
+    return files;
+  }
+
+  static std::string text_of(int version) {
     return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
            std::to_string(version % 100);
   }
+  std::string itself() const { return std::string(family_.name) + " " + text_of(version_); }
 
-  void check(Result code, const char* call, Comm comm) const {
-    if (code == kSuccess) [[likely]]
+  void find_exchanges() {
+    const Exchanges& names = family_.exchanges;
+    if (names.typed_twice) {
+      symbols_.find(alltoall_twice_, names.alltoall);
+      symbols_.find(alltoallv_twice_, names.alltoallv);
       return;
-    fail(code, call, comm);
+    }
+    symbols_.find(alltoall_, names.alltoall);
+    if (names.alltoallv != nullptr) symbols_.find(alltoallv_, names.alltoallv);
   }
 
-  const Family& family;
-  Library library;
-  int version = 0;
-
-  Result (*get_version)(int*);
-  Result (*get_unique_id)(UniqueId*);
-  Result (*comm_init_rank)(Comm*, int, UniqueId, int);
-  Result (*comm_destroy)(Comm);
-  Result (*comm_get_async_error)(Comm, Result*);
-  const char* (*get_error_string)(Result);
-  Result (*group_start)();
-  Result (*group_end)();
-  Result (*all_reduce)(const void*, void*, size_t, int, int, Comm, void*);
-  Result (*all_gather)(const void*, void*, size_t, int, Comm, void*);
-  Result (*reduce_scatter)(const void*, void*, size_t, int, int, Comm, void*);
-  Result (*broadcast)(const void*, void*, size_t, int, int, Comm, void*);
-  Result (*reduce)(const void*, void*, size_t, int, int, int, Comm, void*);
-  Result (*send)(const void*, size_t, int, int, Comm, void*);
-  Result (*recv)(void*, size_t, int, int, Comm, void*);
-  Result (*gather)(const void*, void*, size_t, int, int, Comm, void*);
-  Result (*scatter)(const void*, void*, size_t, int, int, Comm, void*);
-  const char* (*get_last_error)(Comm);
-  Result (*mem_alloc)(void**, size_t);
-  Result (*mem_free)(void*);
-  Result (*comm_register)(Comm, void*, size_t, void**);
-  Result (*comm_deregister)(Comm, void*);
-  Result (*window_register)(Comm, void*, size_t, Window*, int);
-  Result (*window_deregister)(Comm, Window);
-
-  std::vector<std::string> present, absent;
-
-  bool exchanges_evenly() const { return alltoall_ != nullptr || alltoall_twice_ != nullptr; }
   Result alltoall(const void* from, void* to, size_t count, int dtype, Comm comm,
                   void* stream) const {
     if (alltoall_ != nullptr) return alltoall_(from, to, count, dtype, comm, stream);
     return alltoall_twice_(from, count, dtype, to, count, dtype, comm, stream);
   }
 
-  bool exchanges_unevenly() const { return alltoallv_ != nullptr || alltoallv_twice_ != nullptr; }
   Result alltoallv(const void* from, void* to, const UnevenParts& parts, int dtype, Comm comm,
                    void* stream) const {
     const size_t *sent = parts.send_counts.data(), *sent_at = parts.send_offsets.data();
@@ -261,7 +396,102 @@ class Api {
     return alltoallv_twice_(from, sent, sent_at, dtype, to, got, got_at, dtype, comm, stream);
   }
 
- private:
+  void require_fp8(const Operation& op, const DeviceInfo& device) const {
+    if (version_ < family_.fp8_version) {
+      throw UnsupportedError(itself() + " has no 8-bit floats (2.24 or newer has)");
+    }
+    if (!info(op.collective).reduces || device.architecture >= family_.fp8_architecture) return;
+    throw UnsupportedError(
+        itself() + " reduces 8-bit floats from compute capability 9.0 on; this is " +
+        std::to_string(device.architecture / 10) + "." + std::to_string(device.architecture % 10));
+  }
+
+  void require_registration(Registration registration) const {
+    bool local = registration == Registration::local;
+    bool possible = mem_alloc_ != nullptr && mem_free_ != nullptr &&
+                    (local ? comm_register_ != nullptr && comm_deregister_ != nullptr
+                           : window_register_ != nullptr && window_deregister_ != nullptr);
+    if (possible) return;
+    throw UnsupportedError(itself() + (local ? " has no CommRegister (NCCL: 2.19 or newer)"
+                                             : " has no symmetric windows (NCCL: 2.27 or newer)"));
+  }
+
+  bool has(const Family& other) const {
+    return symbols_.have(std::string(other.prefix) + other.mark);
+  }
+
+  /// Several vendors ship libraries of one name whose functions have the same names and take
+  /// handles of different runtimes.
+  void refuse_other_vendors() const {
+    if (family_.mark == nullptr) return refuse_marked_ones();
+    if (has(family_)) return;
+    std::string own = std::string(family_.prefix) + family_.mark;
+    std::string what = " is not " + std::string(family_.vendor) + ": it has no " + own;
+    std::string_view known_as;
+    for (const Family& other : kFamilies) {
+      if (&other == &family_ || other.prefix != family_.prefix) continue;
+      if (other.mark == nullptr && known_as.empty()) {
+        what += "; it may be " + std::string(other.vendor);
+        known_as = other.name;
+      } else if (other.mark != nullptr && has(other)) {
+        what = " is " + std::string(other.vendor) + ", not " + family_.vendor + ": it has " +
+               std::string(other.prefix) + other.mark + " and no " + own;
+        known_as = other.name;
+        break;
+      }
+    }
+    throw MissingError(symbols_.path() + what + ". Choose another with --ccl-path or " +
+                       family_.variable +
+                       (known_as.empty() ? "" : ", or --ccl " + std::string(known_as)));
+  }
+
+  /// For a vendor whose library has no function of its own to be known by.
+  void refuse_marked_ones() const {
+    for (const Family& other : kFamilies) {
+      if (other.prefix != family_.prefix || other.mark == nullptr || !has(other)) continue;
+      throw MissingError(symbols_.path() + " is " + std::string(other.vendor) + ", not " +
+                         family_.vendor + ": it has " + std::string(other.prefix) + other.mark +
+                         ". Choose another with --ccl-path or " + family_.variable + ", or --ccl " +
+                         std::string(other.name));
+    }
+  }
+
+  void require(Result code, const char* call, Comm comm) const {
+    if (code == kSuccess) [[likely]]
+      return;
+    std::string text = get_error_string_(code);
+    const char* last = get_last_error_ != nullptr ? get_last_error_(comm) : nullptr;
+    if (last != nullptr && *last != '\0') text += ": " + std::string(last);
+    throw Error(Error::describe(symbols_.prefix() + call, code, text));
+  }
+
+  const Family& family_;
+  Symbols symbols_;
+  int version_ = 0;
+  Result (*get_version_)(int*);
+  Result (*get_unique_id_)(UniqueId*);
+  Result (*comm_init_rank_)(Comm*, int, UniqueId, int);
+  Result (*comm_destroy_)(Comm);
+  Result (*comm_get_async_error_)(Comm, Result*);
+  const char* (*get_error_string_)(Result);
+  Result (*group_start_)();
+  Result (*group_end_)();
+  Result (*all_reduce_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*all_gather_)(const void*, void*, size_t, int, Comm, void*);
+  Result (*reduce_scatter_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*broadcast_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*reduce_)(const void*, void*, size_t, int, int, int, Comm, void*);
+  Result (*send_)(const void*, size_t, int, int, Comm, void*);
+  Result (*recv_)(void*, size_t, int, int, Comm, void*);
+  Result (*gather_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*scatter_)(const void*, void*, size_t, int, int, Comm, void*);
+  const char* (*get_last_error_)(Comm) = nullptr;
+  Result (*mem_alloc_)(void**, size_t);
+  Result (*mem_free_)(void*);
+  Result (*comm_register_)(Comm, void*, size_t, void**);
+  Result (*comm_deregister_)(Comm, void*);
+  Result (*window_register_)(Comm, void*, size_t, Window*, int);
+  Result (*window_deregister_)(Comm, Window);
   // One of each two, see Exchanges.
   Result (*alltoall_)(const void*, void*, size_t, int, Comm, void*) = nullptr;
   Result (*alltoall_twice_)(const void*, size_t, int, void*, size_t, int, Comm, void*) = nullptr;
@@ -269,409 +499,44 @@ class Api {
                        const size_t*, int, Comm, void*) = nullptr;
   Result (*alltoallv_twice_)(const void*, const size_t*, const size_t*, int, void*, const size_t*,
                              const size_t*, int, Comm, void*) = nullptr;
-
-  void resolve_exchanges() {
-    const Exchanges& names = family.exchanges;
-    if (names.typed_twice) {
-      resolve_optional(alltoall_twice_, names.alltoall);
-      resolve_optional(alltoallv_twice_, names.alltoallv);
-      return;
-    }
-    resolve_optional(alltoall_, names.alltoall);
-    if (names.alltoallv != nullptr) resolve_optional(alltoallv_, names.alltoallv);
-  }
-
-  bool has(const Family& other) const {
-    return library.optional<void>((std::string(other.prefix) + other.mark).c_str()) != nullptr;
-  }
-
-  /// Several vendors ship libraries of one name whose functions have the same names and take
-  /// handles of different runtimes.
-  void refuse_other_vendors() const {
-    if (family.mark == nullptr) return refuse_marked_ones();
-    if (has(family)) return;
-    std::string own = std::string(family.prefix) + family.mark;
-    std::string what = " is not " + std::string(family.vendor) + ": it has no " + own;
-    std::string_view known_as;
-    for (const Family& other : kFamilies) {
-      if (&other == &family || other.prefix != family.prefix) continue;
-      if (other.mark == nullptr && known_as.empty()) {
-        what += "; it may be " + std::string(other.vendor);
-        known_as = other.name;
-      } else if (other.mark != nullptr && has(other)) {
-        what = " is " + std::string(other.vendor) + ", not " + family.vendor + ": it has " +
-               std::string(other.prefix) + other.mark + " and no " + own;
-        known_as = other.name;
-        break;
-      }
-    }
-    throw MissingError(library.path() + what + ". Choose another with --ccl-path or " +
-                       family.variable +
-                       (known_as.empty() ? "" : ", or --ccl " + std::string(known_as)));
-  }
-
-  /// For a vendor whose library has no function of its own to be known by.
-  void refuse_marked_ones() const {
-    for (const Family& other : kFamilies) {
-      if (other.prefix != family.prefix || other.mark == nullptr || !has(other)) continue;
-      throw MissingError(library.path() + " is " + std::string(other.vendor) + ", not " +
-                         family.vendor + ": it has " + std::string(other.prefix) + other.mark +
-                         ". Choose another with --ccl-path or " + family.variable + ", or --ccl " +
-                         std::string(other.name));
-    }
-  }
-
-  static std::vector<std::string> find(const Family& family, const CclPlaces& places) {
-    if (!places.chosen.empty()) return {places.chosen};
-    if (const char* variable = std::getenv(family.variable)) return {variable};
-    std::vector<std::string> candidates = places.wheels;
-    for (const char* soname : family.sonames) {
-      if (soname != nullptr) candidates.emplace_back(soname);
-    }
-    return candidates;
-  }
-
-  template <typename R, typename... Arguments>
-  void resolve(R (*&function)(Arguments...), const char* symbol) {
-    function = library.require<R(Arguments...)>((std::string(family.prefix) + symbol).c_str());
-  }
-
-  template <typename R, typename... Arguments>
-  void resolve_optional(R (*&function)(Arguments...), const char* symbol) {
-    function = library.optional<R(Arguments...)>((std::string(family.prefix) + symbol).c_str());
-    (function != nullptr ? present : absent).emplace_back(symbol);
-  }
-
-  [[noreturn]] void fail(Result code, const char* call, Comm comm) const {
-    std::string text = get_error_string(code);
-    const char* last = get_last_error != nullptr ? get_last_error(comm) : nullptr;
-    if (last != nullptr && *last != '\0') text += ": " + std::string(last);
-    throw Error(Error::describe(std::string(family.prefix) + call, code, text));
-  }
 };
 
-/// How an operation is done with the functions that the library has.
-std::string route_of(const Api& api, Collective collective) {
-  switch (collective) {
-    case Collective::alltoall:
-      return api.exchanges_evenly() ? "native" : "grouped send/recv";
-    case Collective::gather:
-      return api.gather != nullptr ? "native" : "grouped send/recv";
-    case Collective::scatter:
-      return api.scatter != nullptr ? "native" : "grouped send/recv";
-    case Collective::alltoallv:
-      return api.exchanges_unevenly() ? "native" : "grouped send/recv";
-    case Collective::sendrecv:
-      return "grouped send/recv";
-    case Collective::ping_pong:
-      return "send and recv in turn";
-    case Collective::barrier:
-      return "all_reduce of 4 bytes";
-    default:
-      return "native";
-  }
-}
-
-class NcclCommunicator final : public Communicator {
+/// With buffers that the library knows.
+class NcclCommunicator final : public GroupedCommunicator<Nccl> {
  public:
-  NcclCommunicator(const Api& api, Device& device, std::span<const uint8_t> id, Team& team)
-      : api_(api), device_(device), rank_(team.rank()), size_(team.size()) {
-    UniqueId unique_id;
-    if (id.size() != sizeof(unique_id)) throw Error("the communicator id has the wrong size");
-    std::memcpy(&unique_id, id.data(), sizeof(unique_id));
-    api_.check(api_.comm_init_rank(&comm_, size_, unique_id, rank_), "CommInitRank", nullptr);
-  }
-
-  ~NcclCommunicator() override {
-    if (comm_ != nullptr) api_.comm_destroy(comm_);
-  }
-
-  std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
-    int dtype = dtype_value(op);
-    switch (op.collective) {
-      case Collective::all_reduce:
-        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
-          api_.check(api_.all_reduce(s, d, op.count, dtype, r, comm_, stream), "AllReduce", comm_);
-        });
-      case Collective::all_gather:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.all_gather(s, d, op.count, dtype, comm_, stream), "AllGather", comm_);
-        });
-      case Collective::reduce_scatter:
-        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
-          api_.check(api_.reduce_scatter(s, d, op.count, dtype, r, comm_, stream), "ReduceScatter",
-                     comm_);
-        });
-      case Collective::broadcast:
-        return make_call([=, this](const void* s, void* d) {
-          api_.check(api_.broadcast(s, d, op.count, dtype, op.root, comm_, stream), "Broadcast",
-                     comm_);
-        });
-      case Collective::reduce:
-        return make_call([=, this, r = reduction_value(op)](const void* s, void* d) {
-          api_.check(api_.reduce(s, d, op.count, dtype, r, op.root, comm_, stream), "Reduce",
-                     comm_);
-        });
-      case Collective::alltoall:
-        if (api_.exchanges_evenly()) {
-          return make_call([=, this](const void* s, void* d) {
-            api_.check(api_.alltoall(s, d, op.count, dtype, comm_, stream),
-                       api_.family.exchanges.alltoall, comm_);
-          });
-        }
-        return bind_exchange(op, dtype, stream);
-      case Collective::alltoallv:
-        if (api_.exchanges_unevenly()) {
-          return make_call(
-              [=, this, parts = UnevenParts(op, rank_, size_)](const void* s, void* d) {
-                api_.check(api_.alltoallv(s, d, parts, dtype, comm_, stream),
-                           api_.family.exchanges.alltoallv, comm_);
-              });
-        }
-        return bind_exchange(op, dtype, stream);
-      case Collective::gather:
-        if (api_.gather != nullptr) {
-          return make_call([=, this](const void* s, void* d) {
-            api_.check(api_.gather(s, d, op.count, dtype, op.root, comm_, stream), "Gather", comm_);
-          });
-        }
-        return bind_exchange(op, dtype, stream);
-      case Collective::scatter:
-        if (api_.scatter != nullptr) {
-          return make_call([=, this](const void* s, void* d) {
-            api_.check(api_.scatter(s, d, op.count, dtype, op.root, comm_, stream), "Scatter",
-                       comm_);
-          });
-        }
-        return bind_exchange(op, dtype, stream);
-      case Collective::sendrecv:
-        return bind_ring_shift(op, dtype, stream);
-      case Collective::ping_pong:
-        return bind_ping_pong(op, dtype, stream);
-      case Collective::barrier:
-        return bind_barrier(stream);
-    }
-    throw Error("unknown collective");
-  }
-
-  std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
-
-  void begin_group() override { api_.check(api_.group_start(), "GroupStart", comm_); }
-  void end_group() override { api_.check(api_.group_end(), "GroupEnd", comm_); }
+  using GroupedCommunicator::GroupedCommunicator;
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration == Registration::none) return device_.allocate(bytes);
-    require_registration(registration);
-    void* memory = nullptr;
-    try {
-      api_.check(api_.mem_alloc(&memory, bytes), "MemAlloc", comm_);
-    } catch (const Error& error) {
-      throw OutOfMemoryError(error.what());
-    }
-    return memory;
+    return api_.allocate(bytes, registration, comm_);
   }
 
   void enroll(void* memory, size_t bytes, Registration registration) override {
     if (registration == Registration::none) return;
-    void* handle = nullptr;
-    if (registration == Registration::local) {
-      api_.check(api_.comm_register(comm_, memory, bytes, &handle), "CommRegister", comm_);
-    } else {
-      api_.check(api_.window_register(comm_, memory, bytes, &handle, kSymmetricWindow),
-                 "CommWindowRegister", comm_);
-    }
-    if (handle == nullptr) {
-      throw UnsupportedError(
-          "the library did not register the buffers: it accepts the call, but "
-          "lacks what registration needs here (see its own log)");
-    }
-    registered_.emplace_back(memory, handle);
+    enrolled_.emplace_back(memory, api_.enroll(memory, bytes, registration, comm_));
   }
 
   void release(void* memory, Registration registration) noexcept override {
     if (registration == Registration::none) return device_.release(memory);
-    for (auto entry = registered_.begin(); entry != registered_.end(); ++entry) {
-      if (entry->first != memory) continue;
-      if (registration == Registration::local) {
-        api_.comm_deregister(comm_, entry->second);
-      } else {
-        api_.window_deregister(comm_, entry->second);
-      }
-      registered_.erase(entry);
-      break;
+    auto of_it = [memory](const auto& pair) { return pair.first == memory; };
+    if (auto found = std::ranges::find_if(enrolled_, of_it); found != enrolled_.end()) {
+      api_.dismiss(found->second, registration, comm_);
+      enrolled_.erase(found);
     }
-    api_.mem_free(memory);
-  }
-
-  void check() override {
-    Result state = kSuccess;
-    api_.check(api_.comm_get_async_error(comm_, &state), "CommGetAsyncError", comm_);
-    if (state != kInProgress) api_.check(state, "CommGetAsyncError", comm_);
+    api_.release(memory);
   }
 
  private:
-  int dtype_value(const Operation& op) const {
-    int value = api_.family.dtypes[static_cast<size_t>(op.dtype)];
-    std::string what = std::string(api_.family.name) + " " + api_.version_text();
-    if (value == kUnavailable) {
-      throw UnsupportedError(what + " has no " + std::string(name(op.dtype)));
-    }
-    if (op.dtype == Dtype::fp8e4m3 || op.dtype == Dtype::fp8e5m2) {
-      if (api_.version < api_.family.fp8_version) {
-        throw UnsupportedError(what + " has no 8-bit floats (2.24 or newer has)");
-      }
-      if (info(op.collective).reduces &&
-          device_.info().architecture < api_.family.fp8_architecture) {
-        throw UnsupportedError(what +
-                               " reduces 8-bit floats from compute capability 9.0 on; this is " +
-                               std::to_string(device_.info().architecture / 10) + "." +
-                               std::to_string(device_.info().architecture % 10));
-      }
-    }
-    return value;
-  }
-
-  int reduction_value(const Operation& op) const {
-    int value = api_.family.reductions[static_cast<size_t>(op.reduction)];
-    if (value == kUnavailable) {
-      throw UnsupportedError(std::string(api_.family.name) + " has no reduction " +
-                             std::string(name(op.reduction)));
-    }
-    return value;
-  }
-
-  /// Any exchange as one group of sends and receives, as users of the library write it.
-  std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
-    op.matrix = matrix_of(op, size_);
-    UnevenParts parts(op, rank_, size_);
-    size_t width = size_bytes(op.dtype);
-    return make_call([=, this](const void* s, void* d) {
-      auto from = static_cast<const std::byte*>(s);
-      auto to = static_cast<std::byte*>(d);
-      api_.check(api_.group_start(), "GroupStart", comm_);
-      for (int peer = 0; peer < size_; ++peer) {
-        auto i = static_cast<size_t>(peer);
-        if (parts.send_counts[i] > 0) {
-          api_.check(api_.send(from + parts.send_offsets[i] * width, parts.send_counts[i], dtype,
-                               peer, comm_, stream),
-                     "Send", comm_);
-        }
-        if (parts.receive_counts[i] > 0) {
-          api_.check(api_.recv(to + parts.receive_offsets[i] * width, parts.receive_counts[i],
-                               dtype, peer, comm_, stream),
-                     "Recv", comm_);
-        }
-      }
-      api_.check(api_.group_end(), "GroupEnd", comm_);
-    });
-  }
-
-  std::unique_ptr<Call> bind_ring_shift(const Operation& op, int dtype, void* stream) {
-    int right = (rank_ + 1) % size_;
-    int left = (rank_ + size_ - 1) % size_;
-    return make_call([=, this, count = op.count](const void* s, void* d) {
-      api_.check(api_.group_start(), "GroupStart", comm_);
-      api_.check(api_.send(s, count, dtype, right, comm_, stream), "Send", comm_);
-      api_.check(api_.recv(d, count, dtype, left, comm_, stream), "Recv", comm_);
-      api_.check(api_.group_end(), "GroupEnd", comm_);
-    });
-  }
-
-  /// There and back: each rank's second call waits on its stream for the first.
-  std::unique_ptr<Call> bind_ping_pong(const Operation& op, int dtype, void* stream) {
-    require_two_ranks(size_);
-    int peer = 1 - rank_;
-    auto give = [=, this, count = op.count](const void* s) {
-      api_.check(api_.send(s, count, dtype, peer, comm_, stream), "Send", comm_);
-    };
-    auto take = [=, this, count = op.count](void* d) {
-      api_.check(api_.recv(d, count, dtype, peer, comm_, stream), "Recv", comm_);
-    };
-    return make_call([give, take, first = rank_ == 0](const void* s, void* d) {
-      if (first) give(s);
-      take(d);
-      if (!first) give(s);
-    });
-  }
-
-  std::unique_ptr<Call> bind_barrier(void* stream) {
-    if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
-    int dtype = api_.family.dtypes[static_cast<size_t>(Dtype::float32)];
-    int sum = api_.family.reductions[static_cast<size_t>(Reduction::sum)];
-    void* word = barrier_memory_.data();
-    return make_call([=, this](const void*, void*) {
-      api_.check(api_.all_reduce(word, word, 1, dtype, sum, comm_, stream), "AllReduce", comm_);
-    });
-  }
-
-  void require_registration(Registration registration) const {
-    bool possible = api_.mem_alloc != nullptr && api_.mem_free != nullptr &&
-                    (registration == Registration::local
-                         ? api_.comm_register != nullptr && api_.comm_deregister != nullptr
-                         : api_.window_register != nullptr && api_.window_deregister != nullptr);
-    if (possible) return;
-    throw UnsupportedError(std::string(api_.family.name) + " " + api_.version_text() +
-                           (registration == Registration::local
-                                ? " has no CommRegister (NCCL: 2.19 or newer)"
-                                : " has no symmetric windows (NCCL: 2.27 or newer)"));
-  }
-
-  const Api& api_;
-  Device& device_;
-  int rank_;
-  int size_;
-  Comm comm_ = nullptr;
-  Buffer barrier_memory_;
-  std::vector<std::pair<void*, void*>> registered_;
-};
-
-class NcclLibrary final : public Ccl {
- public:
-  NcclLibrary(const Family& family, const CclPlaces& places) : api_(family, places) {
-    info_.name = family.name;
-    info_.version = api_.version_text();
-    info_.path = api_.library.path();
-    info_.capabilities = api_.present;
-    info_.missing = api_.absent;
-    info_.id_bytes = sizeof(UniqueId);
-    for (size_t i = 0; i < kDtypes.size(); ++i) {
-      bool recent = api_.version >= family.fp8_version || size_t(Dtype::fp8e4m3) > i;
-      if (family.dtypes[i] != kUnavailable && recent) info_.dtypes.emplace_back(kDtypes[i].name);
-    }
-    info_.reduced_dtypes = info_.dtypes;
-    for (size_t i = 0; i < kReductions.size(); ++i) {
-      if (family.reductions[i] != kUnavailable) info_.reductions.emplace_back(kReductions[i]);
-    }
-    for (size_t i = 0; i < kCollectives.size(); ++i) {
-      info_.routes.emplace_back(kCollectives[i], route_of(api_, static_cast<Collective>(i)));
-    }
-  }
-
-  const CclInfo& info() const override { return info_; }
-
-  std::vector<uint8_t> make_id(int) override {
-    UniqueId id;
-    api_.check(api_.get_unique_id(&id), "GetUniqueId", nullptr);
-    auto bytes = reinterpret_cast<const uint8_t*>(&id);
-    return {bytes, bytes + sizeof(id)};
-  }
-
-  std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
-                                     Team& team) override {
-    require_one_runtime(device.info(), info_.path);
-    return std::make_unique<NcclCommunicator>(api_, device, id, team);
-  }
-
- private:
-  Api api_;
-  CclInfo info_;
+  std::vector<std::pair<void*, void*>> enrolled_;  // memory, and what the library knows it by
 };
 
 }  // namespace
 
 std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places) {
   for (const Family& family : kFamilies) {
-    if (family.name == name) return std::make_unique<NcclLibrary>(family, places);
+    if (family.name == name) {
+      return std::make_unique<GroupedLibrary<Nccl, NcclCommunicator>>(family, places);
+    }
   }
   throw Error(std::string(name) + " is not in the table of NCCL-shaped libraries");
 }

@@ -32,7 +32,7 @@ constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 2, 3, kUnavai
 
 class OneCcl {
  public:
-  static constexpr const char* kName = "oneccl";
+  const char* name() const { return "oneccl"; }
 
   explicit OneCcl(const CclPlaces& places)
       : symbols_("Intel's oneCCL", places, kVariable,
@@ -88,15 +88,16 @@ class OneCcl {
   void leave(Comm comm) const noexcept { comm_destroy_(comm); }
   void check(Comm) const {}
 
-  int dtype(Dtype dtype) const {
-    int value = kTypes[static_cast<size_t>(dtype)];
-    if (value == kUnavailable) throw UnsupportedError("oneCCL has no " + std::string(name(dtype)));
+  int dtype(const Operation& op, const Device&) const {
+    int value = kTypes[static_cast<size_t>(op.dtype)];
+    if (value == kUnavailable)
+      throw UnsupportedError("oneCCL has no " + std::string(cclmark::name(op.dtype)));
     return value;
   }
-  int reduction(Reduction reduction) const {
-    int value = kOperations[static_cast<size_t>(reduction)];
+  int reduction(const Operation& op) const {
+    int value = kOperations[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) {
-      throw UnsupportedError("oneCCL has no reduction " + std::string(name(reduction)) +
+      throw UnsupportedError("oneCCL has no reduction " + std::string(cclmark::name(op.reduction)) +
                              " in memory of the host");
     }
     return value;
@@ -128,8 +129,8 @@ class OneCcl {
   void recv(void* to, size_t count, int dtype, int peer, Comm comm, void*) const {
     require(recv_(to, count, dtype, peer, comm, kNoStream), "Recv", comm);
   }
-  void group_start() const { require(group_start_(), "GroupStart", nullptr); }
-  void group_end() const { require(group_end_(), "GroupEnd", nullptr); }
+  void group_start(Comm comm) const { require(group_start_(), "GroupStart", comm); }
+  void group_end(Comm comm) const { require(group_end_(), "GroupEnd", comm); }
 
   /// Exchanges are not grouped: for each send and receive in a group the library writes errors into
   /// its log, though it does them, and that would be part of the time.
