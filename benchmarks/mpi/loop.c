@@ -8,14 +8,11 @@
 // too, and taken once for all sizes: pages shared by others and from the heap lie elsewhere, which
 // decides more than a call costs. Prints a line per operation and size: bytes, as nccl-tests counts
 // them, and microseconds per operation in the middle batch.
-#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { kBatches = 40, kOperations = 20 };
 
@@ -26,12 +23,9 @@ static double now_us(void) {
 }
 
 static char* allocate(size_t bytes) {
-  int file = memfd_create("loop", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, (off_t)bytes) != 0) abort();
-  char* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) abort();
-  madvise(memory, bytes, MADV_HUGEPAGE);
-  close(file);
+  char* memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (memory == NULL) abort();
+  memset(memory, 1, bytes);
   return memory;
 }
 
@@ -95,8 +89,6 @@ int main(int argc, char** argv) {
   long taken = most > spare ? most : spare;
   char* send = allocate((size_t)taken);
   char* receive = allocate((size_t)taken);
-  memset(send, 1, (size_t)taken);
-  memset(receive, 1, (size_t)taken);
   for (char* name = strtok(argv[1], ","); name != NULL; name = strtok(NULL, ",")) {
     for (int i = 3; i < argc; ++i) {
       long stride = aligned(atol(argv[i]));

@@ -4,7 +4,8 @@
 
 ``--bench`` is ml-engineering's program (network/benchmarks of stas00/ml-engineering). It times each
 all_reduce between two CUDA events after torch's barrier, and averages the bandwidth over ranks and
-iterations. ``--timing blocking --barrier library --clock device`` does the same in cclmark; its
+iterations; what counts here is the geometric mean over rounds, in which who comes first changes.
+``--timing blocking --barrier library --clock device`` does the same in cclmark; its
 samples are averaged alike. With ``--own`` cclmark measures as it does without the last two options:
 by the host's clock, after a barrier in shared memory. The program always goes from 32 KiB to
 16 GiB: a copy with other limits is run.
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, geometric_mean
 
 from cclmark.analysis.compare import ratio_interval
 
@@ -86,19 +87,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         program = Path(directory) / args.bench.name
         program.write_text(source)
-        rounds = [
-            (
-                of_cclmark(args.ranks, args.smallest, args.largest, own=args.own),
-                of_bench(program, args.ranks),
-            )
-            for _ in range(args.rounds)
-        ]
+        rounds = []
+        for number in range(args.rounds):
+            theirs = of_bench(program, args.ranks) if number % 2 else None
+            ours = of_cclmark(args.ranks, args.smallest, args.largest, own=args.own)
+            rounds.append((ours, theirs or of_bench(program, args.ranks)))
     entries = []
     for power in range(args.smallest, args.largest + 1):
         size = 1 << power
         own, bench = zip(*[(ours[size], theirs[size]) for ours, theirs in rounds], strict=True)
-        ratio = median(bench) / median(own)
         found = ratio_interval(*([(1 / rate, None) for rate in rates] for rates in (bench, own)))
+        ratio = geometric_mean(bench) / geometric_mean(own) if found is None else found[0]
         interval = None if found is None else found[1:3]
         entries.append(
             {
@@ -111,7 +110,8 @@ def main() -> None:
         )
         ends = "" if interval is None else f" ({interval[0]:.3f} - {interval[1]:.3f})"
         print(
-            f"{size:>11} B  {median(own):8.2f} {median(bench):8.2f} GB/s  time ratio {ratio:.3f}"
+            f"{size:>11} B  {geometric_mean(own):8.2f} {geometric_mean(bench):8.2f} GB/s  "
+            f"time ratio {ratio:.3f}"
             f"{ends}",
             flush=True,
         )
