@@ -71,10 +71,15 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
-# Hundreds of real processes on a machine that may be busy with other things: what fails once is tried
-# once more, and told.
+# Of these tests each starts many processes, kills some, and waits for deadlines: one at a time.
+ONE_BY_ONE := tests/multirank tests/launchers
+SIDE_BY_SIDE := $(filter-out $(ONE_BY_ONE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+
+# Hundreds of real processes on a machine that may be busy with other things: what fails is tried again,
+# and told.
 python-test: $(VENV)/tools engine-test $(MPIS)
-	$(BIN)/pytest --reruns 1 -rR
+	$(BIN)/pytest --reruns 2 -rR -n logical --maxprocesses 4 $(SIDE_BY_SIDE)
+	$(BIN)/pytest --reruns 1 -rR $(ONE_BY_ONE)
 
 clean:
 	rm -rf build $(VENV)

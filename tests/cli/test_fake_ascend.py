@@ -94,7 +94,8 @@ def test_devices_libraries_and_the_missing_compiler_are_told(everything, ascend)
     [library] = header.libraries
     assert (library.name, library.version) == ("hccl", "8.2.RC1")
     assert library.path == str((ascend.directory / "libhccl.so").resolve())
-    assert "checked on the host: nothing here compiles kernels" in run.err
+    # In the head, or by itself where that was out already.
+    assert "checked on the host: nothing here compiles kernels" in run.out + run.err
     times = [result.samples.device_s for result in run.journal.results]
     assert all(time_s is not None for rows in times for row in rows for time_s in row)
 

@@ -226,10 +226,12 @@ def test_a_text_with_faults_is_read_or_refused_and_nothing_is_made_up(text, form
         rounded = any("rounds this size up" in one for one in journal.header.notices)
         assert rounded or size_in(text, result.case.size_bytes)
         assert result.summary.time_s > 0
-        assert result.summary.busbw_bytes_per_s == pytest.approx(
-            result.summary.algbw_bytes_per_s
-            * OPERATIONS[result.case.operation].bus_factor(result.case.ranks)
+        even = result.summary.algbw_bytes_per_s * OPERATIONS[result.case.operation].bus_factor(
+            result.case.ranks
         )
+        uneven = any("parts are uneven" in one for one in journal.header.notices)
+        if not (uneven and result.case.operation == "alltoallv"):
+            assert result.summary.busbw_bytes_per_s == pytest.approx(even)
     # What was read can be written.
     msgspec.json.encode(journal.header)
 
