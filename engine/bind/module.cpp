@@ -290,8 +290,8 @@ NB_MODULE(_engine, m) {
             return session.run({timing, iterations, group, graph_launches, delay_s, warm,
                                 library_barrier, events});
           },
-          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a, "warm"_a,
-          "library_barrier"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
+          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a, nb::kw_only(),
+          "warm"_a, "library_barrier"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("checked_on_host", &Session::checked_on_host);
 

@@ -64,7 +64,8 @@ class Bkcl {
     return id;
   }
 
-  Comm join(Device&, std::span<const uint8_t> bytes, int rank, int ranks) const {
+  Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    symbols_.require_runtime_of(device);
     std::vector<uint8_t> id(bytes.begin(), bytes.end());
     Comm comm = nullptr;
     require(init_rank_(&comm, rank, ranks, id.data()), "init_rank");

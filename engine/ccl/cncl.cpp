@@ -78,6 +78,7 @@ class Cncl {
   }
 
   Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    symbols_.require_runtime_of(device);
     CliqueId id;
     std::memcpy(&id, bytes.data(), sizeof(id));
     Comm comm = nullptr;

@@ -124,6 +124,7 @@ class Flagcx {
     DeviceHandle* handle = nullptr;
     require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
     require_same_vendor(*handle, device.info());
+    symbols_.require_runtime_of(device);
     device.activate();
     require(handle->set_device(device.info().index), "DeviceHandle.setDevice", nullptr);
     Comm comm = nullptr;
@@ -269,9 +270,14 @@ class Flagcx {
   Result (*recv_)(void*, size_t, int, int, Comm, WrappedStream*);
 };
 
+/// Streams as the library takes them, which it may look at until its communicator has ended.
+struct WrappedStreams {
+  std::map<void*, WrappedStream> streams;  // by what they wrap; each stays where it is
+};
+
 /// With streams wrapped, and with what is different between clusters of mixed vendors: calls block
-/// and not all is reduced.
-class FlagcxCommunicator final : public GroupedCommunicator<Flagcx> {
+/// and not all is reduced. The streams come first, so that they go last.
+class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunicator<Flagcx> {
  public:
   FlagcxCommunicator(const Flagcx& api, Device& device, std::span<const uint8_t> id, Team& team)
       : GroupedCommunicator(api, device, id, team), mixed_(api.mixed(comm_)) {}
@@ -282,7 +288,7 @@ class FlagcxCommunicator final : public GroupedCommunicator<Flagcx> {
       throw UnsupportedError("flagcx has no " + std::string(name(op.reduction)) +
                              " between clusters");
     }
-    return GroupedCommunicator::bind(op, &streams_.try_emplace(stream, stream).first->second);
+    return GroupedCommunicator::bind(op, &streams.try_emplace(stream, stream).first->second);
   }
 
   std::string route(const Operation& op) const override {
@@ -307,7 +313,6 @@ class FlagcxCommunicator final : public GroupedCommunicator<Flagcx> {
 
  private:
   bool mixed_;
-  std::map<void*, WrappedStream> streams_;  // by what they wrap; each stays where it is
 };
 
 }  // namespace

@@ -43,6 +43,10 @@ class Symbols {
 
   const std::string& prefix() const { return prefix_; }
   const std::string& path() const { return library_.path(); }
+  /// Raises MissingError where the file brings another copy of the device's runtime.
+  void require_runtime_of(const Device& device) const {
+    require_one_runtime(device.info(), library_.path());
+  }
   /// Whether the file has a function of this whole name.
   bool have(const std::string& name) const {
     return library_.optional<void>(name.c_str()) != nullptr;
@@ -103,8 +107,8 @@ const char* grouped_route(const Functions& api, Collective collective) {
 ///   group_start, group_end: of a communicator, where the library wants to know;
 ///   dtype, reduction: its numbers for those of an operation on a device, or UnsupportedError;
 ///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
-///   and the call that does it; join, leave, check: a communicator's beginning, end and failures
-///   behind our back.
+///   and the call that does it; join, leave, check: a communicator's beginning (where the library
+///   is of these devices), end and failures behind our back.
 template <typename Functions>
 class GroupedCommunicator : public Communicator {
  public:
@@ -148,8 +152,9 @@ class GroupedCommunicator : public Communicator {
       case Collective::alltoallv:
       case Collective::gather:
       case Collective::scatter:
-      case Collective::sendrecv:
         return bind_exchange(op, dtype, stream);
+      case Collective::sendrecv:
+        return bind_ring_shift(op, dtype, stream);
       case Collective::ping_pong:
         return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
@@ -218,6 +223,18 @@ class GroupedCommunicator : public Communicator {
     });
   }
 
+  /// To the right, from the left: the send comes first on every rank, as programs have it.
+  std::unique_ptr<Call> bind_ring_shift(const Operation& op, int dtype, void* stream) {
+    int right = (rank_ + 1) % size_;
+    int left = (rank_ + size_ - 1) % size_;
+    return make_call([=, this, count = op.count](const void* s, void* d) {
+      api_.group_start(comm_);
+      api_.send(s, count, dtype, right, comm_, stream);
+      api_.recv(d, count, dtype, left, comm_, stream);
+      api_.group_end(comm_);
+    });
+  }
+
   /// There and back: each rank's second call waits on its stream for the first.
   std::unique_ptr<Call> bind_ping_pong(const Operation& op, int dtype, void* stream) {
     require_two_ranks(size_);
@@ -262,7 +279,6 @@ class GroupedLibrary final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      Team& team) override {
-    require_one_runtime(device.info(), info_.path);
     if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
     return std::make_unique<Member>(api_, device, id, team);
   }

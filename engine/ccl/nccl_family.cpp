@@ -221,7 +221,8 @@ class Nccl {
     return {bytes, bytes + sizeof(id)};
   }
 
-  Comm join(Device&, std::span<const uint8_t> bytes, int rank, int ranks) const {
+  Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
+    symbols_.require_runtime_of(device);
     UniqueId id;
     std::memcpy(&id, bytes.data(), sizeof(id));
     Comm comm = nullptr;

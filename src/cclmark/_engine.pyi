@@ -165,6 +165,7 @@ class Session:
         group: int,
         graph_launches: int,
         delay_s: float,
+        *,
         warm: bool,
         library_barrier: bool,
         events: bool,

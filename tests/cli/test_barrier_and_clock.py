@@ -33,7 +33,7 @@ def test_ranks_of_a_host_meet_in_each_librarys_barrier(cclmark, library, request
             assert all(0 < inner <= outer for inner, outer in zip(device_s, host_s, strict=True))
     settings = run.journal.header.settings
     assert (settings.barrier, settings.clock) == ("library", "device")
-    assert "checked, after the library's barrier, the device's clock\n" in run.out
+    assert "checked, after the library's barrier, the device's clock where it has one\n" in run.out
 
 
 @pytest.mark.parametrize("ccl", ["nccl", "flagcx"])
@@ -50,14 +50,21 @@ def test_devices_meet_in_their_librarys_barrier(cclmark, fake_cuda, ccl):
         assert all(time is None for row in one.samples.device_s for time in row)
 
 
-def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, fake_cuda):
+@pytest.mark.parametrize("timing", ["throughput", "blocking", "graph", "per-op"])
+@pytest.mark.parametrize("ccl", ["nccl", "flagcx"])
+def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, fake_cuda, ccl, timing):
     # The fake's barrier is its all-reduce; the operation itself is another.
-    env = {**fake_cuda.env(), "CCLMARK_FAKE_NCCL_FAIL": "1:AllReduce"}
-    arguments = ("all_gather", "-g", "3", "-b", "480", "-e", "480", "-n", "2", "-w", "1")
+    env = {
+        **fake_cuda.env(),
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+        "CCLMARK_FAKE_NCCL_FAIL": "1:AllReduce",
+    }
+    arguments = ("all_gather", "--ccl", ccl, "-g", "3", "-b", "480", "-e", "480", "-n", "2")
+    arguments = (*arguments, "-w", "1", "--timing", timing)
     run = cclmark(*arguments, env=env)
     assert {one.status for one in run.journal.results} == {"ok"}
     run = cclmark(*arguments, "--barrier", "library", env=env, code=4)
-    assert "ncclAllReduce" in run.err
+    assert f"{ccl}AllReduce" in run.err
 
 
 def test_the_hosts_clock_where_it_is_asked_for(cclmark, fake_cuda):
@@ -76,6 +83,38 @@ def test_runs_that_met_elsewhere_are_not_of_one_kind(cclmark, tmp_path):
     assert re.search(r"--barrier.*own.*library", run.out + run.err)
     resumed = cclmark(*SWEEP, *HOSTS, "--barrier", "library", "--resume", journals[0], code=2)
     assert "--barrier: own there, library here" in resumed.err
+
+
+def test_what_is_usual_anyway_is_no_other_method(cclmark, tmp_path):
+    journal = tmp_path / "usual.jsonl"
+    cclmark(*SWEEP, *HOSTS, "--clock", "device", "--journal", journal)
+    cclmark(*SWEEP, *HOSTS, "--resume", journal)
+    resumed = cclmark(*SWEEP, *HOSTS, "--clock", "host", "--resume", journal, code=2)
+    assert "--clock: auto there, host here" in resumed.err
+
+
+def test_figures_that_are_the_hosts_although_the_devices_were_asked_for_are_named(
+    cclmark, fake_cuda
+):
+    env = {
+        **fake_cuda.env(),
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+        "FLAGCX_CLUSTER_SPLIT_LIST": "2",
+    }
+    run = cclmark(*SWEEP, "--ccl", "nccl,flagcx", "-g", "4", *ALONE, env=env)
+    words = "    by the host's clock: there are no times of the device"
+    lines = run.out.splitlines()
+    assert lines.count(words) == 1
+    assert "all_reduce · flagcx: peak" in lines[lines.index(words) - 1]
+
+
+def test_exported_series_tell_where_ranks_met(cclmark, tmp_path):
+    journal = tmp_path / "run.jsonl"
+    cclmark(*SWEEP, *HOSTS, *ALONE, "--journal", journal)
+    run = cclmark("export", journal, "--format", "prometheus")
+    series = [line for line in run.out.splitlines() if line.startswith("cclmark_time_seconds")]
+    assert series
+    assert all('barrier="library"' in line and 'clock="device"' in line for line in series)
 
 
 def test_pairs_take_both(cclmark):

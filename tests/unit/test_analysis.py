@@ -166,6 +166,12 @@ def test_a_rank_that_comes_late_is_named_by_its_short_device_time():
     assert summary.slowest_rank is None
 
 
+def test_of_ranks_that_leave_the_librarys_barrier_none_is_late():
+    device = [[50e-3, 50e-3, 1e-3]] * 6
+    met = usual_settings(timing="blocking", barrier="library", clock="device")
+    assert summarise(CASE, samples([[50e-3] * 3] * 6, device), met).late_rank is None
+
+
 def test_the_clock_is_the_hosts_without_events_and_when_blocking():
     rows = [[1.0, 1.0, 1.0]] * 6
     none = [[None, None, None]] * 6

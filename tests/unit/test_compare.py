@@ -180,6 +180,8 @@ def test_the_noise_of_what_is_timed_one_by_one_and_of_torch_is_its_own():
     assert deviation(case, "throughput", 40e-6) == pytest.approx(0.006)
     assert deviation(of_torch, "throughput", 40e-6) == pytest.approx(0.2)
     assert deviation(exchange, "throughput", 40e-6) == pytest.approx(0.025)
+    apart = run_noise(of_torch, "blocking", "library").variance(40e-6)
+    assert math.sqrt(apart) == pytest.approx(0.25, rel=0.01)
     assert deviation(case, "blocking", 20e-6) == pytest.approx(math.hypot(0.05, 0.02))
     assert deviation(of_torch, "blocking", 50e-6) == pytest.approx(math.hypot(0.1, 0.02))
 

@@ -635,6 +635,7 @@ class TestMlEngineering:
         assert largest.summary.busbw_bytes_per_s == pytest.approx(91.69e9, rel=2e-4)
         assert largest.case.ccl == "torch:nccl"
         assert journal.header.devices == []
+        assert journal.header.settings.barrier == "library"  # torch's, before each operation
 
     def test_the_names_of_the_newest_version(self):
         text = """\

@@ -236,7 +236,8 @@ def on_host(run: Journal) -> bool:
 
 
 def _noise(run: Journal, thing: Case | Transfer) -> RunNoise | None:
-    return None if on_host(run) else run_noise(thing, run.header.settings.timing)
+    settings = run.header.settings
+    return None if on_host(run) else run_noise(thing, settings.timing, settings.barrier)
 
 
 def _problem(result: CaseResult | TransferResult) -> str:

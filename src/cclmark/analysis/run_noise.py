@@ -24,6 +24,7 @@ SHARE_OF_COPIES = 0.003  # seen were below 0.05 %
 # Where each operation is launched by itself and waited for, launches are part of every time.
 LAUNCH_S = 1e-6
 TORCH_LAUNCH_S = 5e-6
+TORCH_BARRIER_S = 10e-6  # by how much ranks leave torch's barrier apart
 SHARE_ONE_BY_ONE = 0.02
 
 _OF_SENDS = frozenset(("alltoall", "alltoallv", "gather", "scatter", "sendrecv", "ping_pong"))
@@ -50,14 +51,15 @@ class RunNoise:
         return self.share**2 + (self.launch_s / time_s) ** 2
 
 
-def run_noise(thing: Case | Transfer, timing: str) -> RunNoise:
-    """That of ``thing`` measured on accelerators; ``timing`` is the method's name."""
+def run_noise(thing: Case | Transfer, timing: str, barrier: str = "own") -> RunNoise:
+    """That of ``thing`` measured on accelerators, with that timing, after that barrier."""
     if isinstance(thing, Transfer):
         return RunNoise(SHARE_OF_LATENCIES if thing.measure == "latency" else SHARE_OF_COPIES)
     of_torch = thing.ccl.startswith("torch:")
     if timing in _ONE_BY_ONE:
         share = max(SHARE_ONE_BY_ONE, SHARE_OF_SENDS if thing.operation in _OF_SENDS else 0.0)
-        return RunNoise(share, launch_s=TORCH_LAUNCH_S if of_torch else LAUNCH_S)
+        torch_s = TORCH_BARRIER_S if barrier == "library" else TORCH_LAUNCH_S
+        return RunNoise(share, launch_s=torch_s if of_torch else LAUNCH_S)
     return RunNoise(
         SHARE_OF_SENDS if thing.operation in _OF_SENDS else SHARE,
         launch_share=LAUNCH_SHARE,

@@ -97,7 +97,8 @@ def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
         busbw_bytes_per_s=algorithm * bus_factor(case),
         half_width=median_half_width(times_s),
         slowest_rank=_slowest_rank(case, rows),
-        late_rank=_late_rank(case, samples),
+        # Out of the library's barrier one rank is always the last.
+        late_rank=_late_rank(case, samples) if settings.barrier != "library" else None,
     )
 
 

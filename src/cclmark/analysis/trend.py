@@ -39,7 +39,8 @@ def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
         for own in merged
     ]
     noises = [
-        None if series.on_host else run_noise(series.thing, series.timing) for series in all_series
+        None if series.on_host else run_noise(series.thing, series.timing, series.barrier)
+        for series in all_series
     ]
     return [
         Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))

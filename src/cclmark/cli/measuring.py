@@ -417,11 +417,15 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         registration=registration,
         cache=flags.cache,
         barrier=flags.barrier,
-        clock=flags.clock,
+        clock="auto" if flags.clock == _CLOCKS[timing] else flags.clock,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
+
+
+# Whose times are reported unless it is said.
+_CLOCKS = {"throughput": "device", "blocking": "host", "graph": "device", "per-op": "device"}
 
 
 def _duration(flag: str, text: str) -> float:

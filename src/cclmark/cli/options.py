@@ -335,8 +335,8 @@ class Flags(LibraryFlags):
         "--barrier",
         default="own",
         type=click.Choice(["own", "library"]),
-        help="Where ranks meet before what is timed: own, in shared memory; library, in the "
-        "library's barrier, as programs that call it do [own].",
+        help="Where ranks meet before what is timed: own, cclmark's barrier; library, the "
+        "library's, as in programs that call it [own].",
     )
     clock: str = option(
         METHOD,

@@ -12,6 +12,7 @@ from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Se
 _MOST_HOSTS = 4
 _MOST_LINES = 8
 _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
+_CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
 
 
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
@@ -130,8 +131,7 @@ def method_of(header: Header) -> str:
 def _met_and_clocked(settings: Settings) -> str:
     """How it differs from what is usual, where the ranks met and whose the times are."""
     barrier = ", after the library's barrier" if settings.barrier == "library" else ""
-    clock = f", the {plain(settings.clock)}'s clock" if settings.clock != "auto" else ""
-    return barrier + clock
+    return barrier + _CLOCKS.get(settings.clock, "")
 
 
 def _method_of_another(settings: Settings) -> str:

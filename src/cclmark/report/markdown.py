@@ -141,10 +141,9 @@ def _machine(header: Header) -> str:
 
 
 def _method(header: Header) -> list[str]:
-    if header.imported is not None:
-        return [f"imported {origin_of(header.imported)}", method_of(header)]
-    settings = header.settings
-    return [f"timing {settings.timing}, {settings.across_ranks} across ranks"]
+    imported = header.imported
+    origin = [] if imported is None else [f"imported {origin_of(imported)}"]
+    return [*origin, method_of(header)]
 
 
 def _outcomes(results: list[CaseResult], planned: int) -> str:

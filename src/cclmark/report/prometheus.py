@@ -130,6 +130,9 @@ def _run(series: _Series, journal: Journal) -> None:
     method = [
         ("timing", settings.timing),
         ("across_ranks", "" if ranks == "max" else ranks),
+        ("cache", "" if settings.cache == "cold" else settings.cache),
+        ("barrier", "" if settings.barrier == "own" else settings.barrier),
+        ("clock", "" if settings.clock == "auto" else settings.clock),
     ]
     for case in journal.results:
         _case(series, case, [*method, *where], names)

@@ -236,6 +236,9 @@ class TableExporter:
             f"{format_size(latency.case.size_bytes)}"
         ]
         lines += self._verdict(peak)
+        asked = self._header.settings.clock if self._header is not None else "auto"
+        if asked == "device" and peak.summary.clock == "host":
+            lines.append("    by the host's clock: there are no times of the device")
         if found.late_rank is not None:
             lines.append(
                 self._paint(

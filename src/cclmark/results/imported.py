@@ -7,7 +7,7 @@ from collections import Counter
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 
-_TOLD = ("timing", "iterations", "warmup", "group", "graph_launches")
+_TOLD = ("timing", "iterations", "warmup", "group", "graph_launches", "barrier")
 
 
 def differences_told(there: Header, here: Header) -> list[str]:
@@ -17,7 +17,9 @@ def differences_told(there: Header, here: Header) -> list[str]:
         for place, header in (("first", there), ("second", here))
         if header.imported is not None
     ]
-    found += differing_settings(there.settings, here.settings, _TOLD)
+    sides = (there.settings, here.settings)
+    told = [name for name in _TOLD if all(getattr(side, name) != "" for side in sides)]
+    found += differing_settings(*sides, told)
     pairs = [
         ("host", there.machine.hostname, here.machine.hostname),
         ("devices", _devices(there), _devices(here)),

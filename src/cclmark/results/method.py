@@ -1,6 +1,7 @@
 """What of the settings shapes a time: runs that differ in it are not of one kind.
 
-How long and how often is measured is none of it, nor whether outputs are checked.
+How long and how often is measured is none of it, nor whether outputs are checked. Nor is the clock
+that was asked for: every figure names its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ _WORDS = {
     "across_ranks": "{} over ranks",
     "cache": "cache {}",
     "barrier": "barrier of the {}",
-    "clock": "by the {}'s clock",
     "registration": "registration {}",
     "group": "groups of {}",
     "graph_launches": "{} graph launches",
@@ -28,7 +28,6 @@ _USUAL = {
     "across_ranks": "max",
     "cache": "cold",
     "barrier": "own",
-    "clock": "auto",
     "registration": "none",
     "group": 1,
     "graph_launches": 1,
@@ -36,6 +35,7 @@ _USUAL = {
     "one_by_one": False,
     "inject": [],
 }
+LIBRARY_BARRIER = _WORDS["barrier"].format("library")
 _ISLANDS = "islands {}"
 _PATTERNS = [
     re.compile(re.escape(text).replace(r"\{\}", ".+")) for text in (*_WORDS.values(), _ISLANDS)

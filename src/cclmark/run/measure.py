@@ -108,9 +108,9 @@ class CaseRunner:
             settings.group,
             settings.graph_launches,
             self._delay_s,
-            settings.cache == "warm",
-            settings.barrier == "library",
-            settings.timing == "blocking" and settings.clock == "device",
+            warm=settings.cache == "warm",
+            library_barrier=settings.barrier == "library",
+            events=settings.timing == "blocking" and settings.clock == "device",
         )
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1

@@ -151,7 +151,7 @@ def _settings(facts: Facts, results: Sequence[CaseResult]) -> Settings:
         timing=facts.timing,
         across_ranks=facts.across_ranks,
         barrier=facts.barrier,
-        clock=facts.clock,
+        clock="",
         precision=0.0,
         max_time_s=0.0,
         timeout_s=0.0,

@@ -55,7 +55,7 @@ class _Reader:
             "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
             "device",
             "torch:nccl",
-            facts=Facts(timing="blocking", across_ranks="mean", barrier="library", clock="device"),
+            facts=Facts(timing="blocking", across_ranks="mean", barrier="library"),
         )
         self._within = False
         self._ranks: int | None = None

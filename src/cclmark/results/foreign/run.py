@@ -66,8 +66,7 @@ class Facts:
     check: int | None = None
     timing: str = "throughput"
     across_ranks: str = ""
-    barrier: str = "own"
-    clock: str = "auto"
+    barrier: str = ""
 
 
 @dataclass

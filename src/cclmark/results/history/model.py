@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.results.method import LIBRARY_BARRIER
 
 Thing = Case | Transfer
 
@@ -105,6 +106,11 @@ class StoredSeries:
     def timing(self) -> str:
         """The way of timing, which the method begins with."""
         return self.method.partition(",")[0]
+
+    @property
+    def barrier(self) -> str:
+        """Where ranks met, as settings have it."""
+        return "library" if LIBRARY_BARRIER in self.method.split(", ") else "own"
 
 
 @dataclass(frozen=True)
