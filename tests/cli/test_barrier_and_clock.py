@@ -21,7 +21,7 @@ HOSTS = ("--devices", "host:4")
     ],
     ids=lambda words: words[1],
 )
-def test_ranks_of_a_host_meet_in_each_librarys_barrier(cclmark, library, request):
+def test_each_library_is_measured_right_behind_its_barrier(cclmark, library, request):
     if "torch" in library[1]:
         request.getfixturevalue("torch")
     run = cclmark(*SWEEP, *HOSTS, *library, *ALONE)
@@ -37,7 +37,7 @@ def test_ranks_of_a_host_meet_in_each_librarys_barrier(cclmark, library, request
 
 
 @pytest.mark.parametrize("ccl", ["nccl", "flagcx"])
-def test_devices_meet_in_their_librarys_barrier(cclmark, fake_cuda, ccl):
+def test_devices_are_measured_right_behind_their_librarys_barrier(cclmark, fake_cuda, ccl):
     env = {
         **fake_cuda.env(),
         "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),

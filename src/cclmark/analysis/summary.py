@@ -51,13 +51,19 @@ def bus_factor(case: Case) -> float:
     return max(sent, received) / heaviest if heaviest else 0.0
 
 
-def clock_of(samples: Samples, settings: Settings) -> str:
-    """Which clock the figures come from.
+def usual_clock(timing: str) -> str:
+    """Whose times are wanted unless it is said: the device's, or the host's if its wait counts."""
+    return "host" if timing == "blocking" else "device"
 
-    Unless one was chosen it is the device's, but the host's where its wait is the point. It is the
-    host's, too, where a rank has no times of the device.
-    """
-    if settings.clock == "host" or (settings.clock == "auto" and settings.timing == "blocking"):
+
+def wanted_clock(settings: Settings) -> str:
+    """Whose times are wanted."""
+    return usual_clock(settings.timing) if settings.clock == "auto" else settings.clock
+
+
+def clock_of(samples: Samples, settings: Settings) -> str:
+    """Which clock the figures are of: the wanted one, or the host's where a rank has no other."""
+    if wanted_clock(settings) == "host":
         return "host"
     measured = all(time is not None for row in samples.device_s for time in row)
     return "device" if measured else "host"

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from cclmark.analysis.summary import usual_clock
 from cclmark.cli.joining import joined
 from cclmark.cli.options import Flags
 from cclmark.cli.output import Output
@@ -417,15 +418,11 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         registration=registration,
         cache=flags.cache,
         barrier=flags.barrier,
-        clock="auto" if flags.clock == _CLOCKS[timing] else flags.clock,
+        clock="auto" if flags.clock == usual_clock(timing) else flags.clock,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,
     )
-
-
-# Whose times are reported unless it is said.
-_CLOCKS = {"throughput": "device", "blocking": "host", "graph": "device", "per-op": "device"}
 
 
 def _duration(flag: str, text: str) -> float:

@@ -8,6 +8,7 @@ import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
+from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
@@ -236,8 +237,7 @@ class TableExporter:
             f"{format_size(latency.case.size_bytes)}"
         ]
         lines += self._verdict(peak)
-        asked = self._header.settings.clock if self._header is not None else "auto"
-        if asked == "device" and peak.summary.clock == "host":
+        if peak.summary.clock == "host" and self._wants_device_times():
             lines.append("    by the host's clock: there are no times of the device")
         if found.late_rank is not None:
             lines.append(
@@ -258,6 +258,12 @@ class TableExporter:
         match = self._references.match(peak, self._header)
         text = verdict_text(match)
         return [self._if_bad(f"    {text}", verdict_of(match) == "low", "yellow")] if text else []
+
+    def _wants_device_times(self) -> bool:
+        header = self._header
+        if header is None or header.imported is not None:
+            return False
+        return wanted_clock(header.settings) == "device"
 
     def _share(self, summary: Summary) -> str:
         header = self._header
