@@ -7,6 +7,7 @@ its own; without them these tests are skipped.
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -171,6 +172,25 @@ class TestEveryMpi:
         run.wait_for_ranks(1)
         run.signal(run.process.pid, signal.SIGINT)
         assert run.finish(SOON_S).code == 130
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("name", ["openmpi", "mpich", "system"])
+def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
+    """Without numpy torch keeps an error of its import, and with it everything that was alive then.
+    Open MPI 4, which is none of the wheels, tells of ranks that have not ended MPI.
+    """
+    missing = "raise ModuleNotFoundError('there is none here', name='numpy')"
+    (tmp_path / "numpy.py").write_text(missing)
+    if name == "system" and shutil.which("mpirun") is None:
+        pytest.skip("there is no mpirun on PATH")
+    run = cclmark(
+        *("all_gather", "--ccl", "mpi,torch:gloo", "--devices", "host:2", "-b", "4K", "-e", "4K"),
+        *SHORT,
+        env={"PYTHONPATH": str(tmp_path)} | ({} if name == "system" else environment(name)),
+    )
+    assert {result.status for result in run.journal.results} == {"ok"}
+    assert "mpirun said" not in run.err
 
 
 def test_ranks_die_with_a_killed_launcher(background):

@@ -418,7 +418,8 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         registration=registration,
         cache=flags.cache,
         barrier=flags.barrier,
-        clock="auto" if flags.clock == usual_clock(timing) else flags.clock,
+        # The host has one clock.
+        clock="auto" if runtime == "host" or flags.clock == usual_clock(timing) else flags.clock,
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,

@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,18 +76,27 @@ class Worker:
         libraries = {name: opened[name] for name in names}
         used = [it for library in libraries.values() for it in library.descriptions]
         self._introduce(devices, list({it.name: it for it in used}.values()))
+        self._measure_all(libraries, device)
+        self.rank.case_index = -1
+        self.rank.enter("finished")
+        # An MPI ends with its library, and has to. Errors that torch keeps from its own import hold
+        # this frame, and what it names, for good.
+        opened.clear()
+        libraries.clear()
+
+    def _measure_all(self, libraries: Mapping[str, Library], device: engine.Device) -> None:
         for name, library in libraries.items():
-            threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(job.hosts))
+            threads = torch_backend_of(name) is not None or (
+                name == BRIDGE and bool(self.job.hosts)
+            )
             self._share_processors(alone=not threads)
-            if job.in_pairs:
+            if self.job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
                 assert isinstance(library, NativeLibrary)
                 PairsRunner(self.rank, library.ccl, device).run()
             else:
                 self._measure_with(name, library, device)
-        self.rank.case_index = -1
-        self.rank.enter("finished")
 
     def _share_processors(self, *, alone: bool) -> None:
         """A rank of the host keeps to a processor of its own, ``alone``: a library that starts

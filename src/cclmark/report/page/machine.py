@@ -91,6 +91,8 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
         rows += [
             ("timing", plain(settings.timing)),
             ("across ranks", plain(settings.across_ranks)),
+            ("barrier", plain(settings.barrier)),
+            ("clock", plain(settings.clock)),
             (
                 "precision",
                 f"±{settings.precision * 100:.3g} % of the median, "
