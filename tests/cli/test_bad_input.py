@@ -153,6 +153,19 @@ def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, comma
     assert flag[0].split("=")[0][:2] in error
 
 
+@pytest.mark.parametrize(
+    ("ccl", "words"),
+    [
+        ("hccl", "the ACL runtime (libascendcl) was not found"),
+        ("rccl", "AMD's runtime (libamdhip64) was not found"),
+    ],
+)
+def test_a_library_whose_devices_nobody_named_says_what_is_missing(cclmark, ccl, words):
+    assert words in refused(cclmark, "all_reduce", "--ccl", ccl, code=MISSING)
+    named = refused(cclmark, "all_reduce", "--ccl", ccl, *HOST)
+    assert "devices, not on host: see --devices" in named
+
+
 def test_refuses_an_unknown_command(cclmark):
     error = refused(cclmark, "hypercube", *HOST)
     assert "'hypercube'" in error

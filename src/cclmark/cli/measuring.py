@@ -230,7 +230,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
         return [_native_ccl(flags, runtime)]
-    from cclmark.run.probe import known_ccls, runtimes_of
+    from cclmark.run.probe import count_devices, known_ccls, runtimes_of
 
     typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
     names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
@@ -247,6 +247,8 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         if backend is not None:
             require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
+            if not flags.devices:
+                count_devices(needed[0])  # where nobody chose, what is missing is the answer
             raise UsageError(
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
             )

@@ -40,8 +40,7 @@ def _lines(report: CclReport) -> list[str]:
         lines.append(f"  reductions  {' '.join(report.reductions)}{of_types}")
     else:
         lines.append("  types       those that it takes; others are left out with its reason")
-    if report.id_bytes:
-        lines.append(f"  id          {report.id_bytes} bytes")
+    lines.append(f"  id          {f'{report.id_bytes} bytes' if report.id_bytes else 'none'}")
     for label, names in (("has", report.has), ("lacks", report.lacks)):
         if names:
             lines.append(f"  {label:10}  {', '.join(map(plain, names))}")
