@@ -65,9 +65,9 @@ def test_long_stacks_are_cut_to_what_is_innermost():
     python = "".join(f'  File "/a/b/c.py", line {n} in g{n}\n' for n in range(40))
     lines = render(answer(*deep).replace(PYTHON, python))
     assert lines[0] == "f1+0x1 (libx.so)"
-    assert lines[8] == "... 41 more"
-    assert lines[9] == "python: g0 (b/c.py:0)"
-    assert lines[14] == "python: ... 35 more"
+    assert lines[7] == "... 42 more"
+    assert lines[8] == "python: g0 (b/c.py:0)"
+    assert lines[14] == "python: ... 34 more"
     assert len(lines) == 15
 
 

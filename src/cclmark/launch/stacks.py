@@ -20,8 +20,8 @@ from cclmark.signals import STACK_SIGNAL
 
 _POLL_S = 0.005
 _MOST_BYTES = 1 << 16
-_MOST_NATIVE = 8
-_MOST_PYTHON = 5
+_MOST_NATIVE = 7
+_MOST_PYTHON = 6
 _MOST_KERNEL = 5
 _LONGEST = 100
 _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
