@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 import os
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cclmark.errors import MissingError, UsageError
@@ -62,6 +64,22 @@ def test_several_journals_come_into_one_table():
     assert {row["run_id"] for row in rows} == {journal.header.run_id for _, journal in runs}
     assert {row["host"] for row in rows} == {"h200-host", "node1.cluster"}
     assert rows[0]["device"] == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("table", ["cases", "samples"])
+def test_rows_tell_by_what_method_they_were_measured(table):
+    (name, journal), *_ = named(GOLDEN / "sample.jsonl")
+    settings = msgspec.structs.replace(
+        journal.header.settings, timing="blocking", barrier="library", through_host=True
+    )
+    header = msgspec.structs.replace(journal.header, settings=settings)
+    other = name, dataclasses.replace(journal, header=header)
+    usual, *_ = rows_of(EXPORTS["csv"]([(name, journal)], table))
+    unusual, *_ = rows_of(EXPORTS["csv"]([other], table))
+    assert usual["method"] == ""
+    # The way between islands shapes no other library's times.
+    assert unusual["ccl"] == "nccl"
+    assert unusual["method"] == "timed by blocking; barrier of the library"
 
 
 def test_parquet_is_typed_and_says_the_same_as_csv():

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
-from cclmark.results.schema import CaseResult, Footer, Header, Summary
+from cclmark.results.method import unusual_method
+from cclmark.results.schema import CaseResult, Footer, Header, Settings, Summary
 
 _CASE_COLUMNS = (
     "operation",
@@ -39,7 +40,7 @@ _FIGURE_COLUMNS = (
     "late_rank",
     "clock",
 )
-_OTHER_COLUMNS = ("wrong", "route", "cycle", "converged")
+_OTHER_COLUMNS = ("wrong", "route", "cycle", "converged", "method")
 COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _OTHER_COLUMNS
 
 Cell = str | int | float | None
@@ -52,23 +53,25 @@ class CsvExporter:
     """Times in microseconds, bandwidths (``gbps``) in GB/s: 10^9 bytes per second.
 
     ``cv`` and ``half_width`` are shares of the mean and of the median. A cell is empty where there
-    is no such value: a skipped case has no figures, an unchecked one no ``wrong``.
+    is no such value: a skipped case has no figures, an unchecked one no ``wrong``, the usual method
+    no ``method``.
     """
 
     def begin(self, header: Header) -> str:
         """The line with the names of the columns."""
+        self._settings = header.settings
         return csv_line(COLUMNS)
 
     def add(self, result: CaseResult) -> str:
         """The line of one case."""
-        return csv_line(case_cells(result))
+        return csv_line(case_cells(result, self._settings))
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""
         return ""
 
 
-def case_cells(result: CaseResult) -> list[Cell]:
+def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
     """A cell for each of COLUMNS."""
     return [
         *what_cells(result.case),
@@ -76,6 +79,7 @@ def case_cells(result: CaseResult) -> list[Cell]:
         result.reason,
         *_figure_cells(result.summary),
         *_other_cells(result),
+        method_cell(result.case, settings),
     ]
 
 
@@ -92,6 +96,11 @@ def what_cells(case: Case) -> list[Cell]:
         case.size_bytes,
         case.count,
     ]
+
+
+def method_cell(case: Case, settings: Settings) -> str:
+    """What of the method is not as it is without options; empty where nothing is."""
+    return "; ".join(unusual_method(settings, case.ccl))
 
 
 def _figure_cells(summary: Summary | None) -> list[Cell]:

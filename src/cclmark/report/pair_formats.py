@@ -23,13 +23,15 @@ class PairCsv:
     def begin(self, header: Header) -> str:
         """The line with the names of the columns."""
         self._names = labels(header.devices)
+        self._settings = header.settings
         return csv_line(["first", "second", *COLUMNS, "beside", "at_once_ratio"])
 
     def add(self, result: CaseResult) -> str:
         """The line of one case."""
         assert result.case.pair is not None
         devices = [self._names[number] for number in result.case.pair]
-        return csv_line([*devices, *case_cells(result), result.beside, result.at_once_ratio])
+        cells = case_cells(result, self._settings)
+        return csv_line([*devices, *cells, result.beside, result.at_once_ratio])
 
     def end(self, footer: Footer | None) -> str:
         """Nothing."""

@@ -14,7 +14,7 @@ from cclmark.results.schema import CaseResult, Header
 
 _CASE = columns(
     (*COLUMNS, "first", "second", "beside", "at_once_ratio"),
-    texts="operation ccl dtype reduction placement status reason clock route first second",
+    texts="operation ccl dtype reduction placement status reason clock route method first second",
     whole="ranks root size_bytes count samples slowest_rank late_rank wrong cycle beside",
     flags="converged",
 )
@@ -61,7 +61,12 @@ def _case_rows(journals: Sequence[Journal]) -> Iterator[Row]:
             beside: list[Cell] = [None, None]
             if not alone:
                 beside = [result.beside, result.at_once_ratio]
-            yield [*run, *case_cells(result), *pair_cells(result, names), *beside]
+            yield [
+                *run,
+                *case_cells(result, journal.header.settings),
+                *pair_cells(result, names),
+                *beside,
+            ]
 
 
 def _transfer_rows(journals: Sequence[Journal]) -> Iterator[Row]:

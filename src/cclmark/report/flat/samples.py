@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.report.csv_format import Cell, what_cells
+from cclmark.report.csv_format import Cell, method_cell, what_cells
 from cclmark.report.flat.cases import device_labels, pair_cells
 from cclmark.report.flat.table import RUN_COLUMNS, Row, Table, columns, run_cells
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.schema import CaseResult, Settings, TransferResult
 
 _CASE = columns(
     (
         "index cycle operation ccl ranks dtype reduction root placement size_bytes count "
-        "first second sample rank operations_per_sample host_s device_s enqueue_s"
+        "method first second sample rank operations_per_sample host_s device_s enqueue_s"
     ),
-    texts="operation ccl dtype reduction placement first second",
+    texts="operation ccl dtype reduction placement method first second",
     whole="index cycle ranks root size_bytes count sample rank operations_per_sample",
 )
 _TRANSFER = columns(
@@ -42,11 +42,13 @@ def _of_cases(journals: Sequence[Journal]) -> Iterator[Row]:
     for journal in journals:
         run, names = run_cells(journal.header), device_labels(journal.header)
         for result in journal.results:
-            for cells in _case_samples(result, names):
+            for cells in _case_samples(result, names, journal.header.settings):
                 yield [*run, *cells]
 
 
-def _case_samples(result: CaseResult, names: Sequence[str]) -> Iterator[list[Cell]]:
+def _case_samples(
+    result: CaseResult, names: Sequence[str], settings: Settings
+) -> Iterator[list[Cell]]:
     case, samples = result.case, result.samples
     if samples is None:
         return
@@ -54,6 +56,7 @@ def _case_samples(result: CaseResult, names: Sequence[str]) -> Iterator[list[Cel
         result.index,
         result.cycle,
         *what_cells(case),
+        method_cell(case, settings),
         *pair_cells(result, names),
     ]
     clocks: tuple[Sequence[Sequence[float | None]], ...]

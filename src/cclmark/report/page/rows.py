@@ -26,7 +26,7 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
     for run in runs:
         first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
         for result in run.journal.results:
-            cells = dict(zip(COLUMNS, case_cells(result), strict=True))
+            cells = dict(zip(COLUMNS, case_cells(result, run.journal.header.settings), strict=True))
             cells |= _shares(run, result)
             if result.case.pair is not None:
                 cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"
