@@ -1,4 +1,7 @@
+import dataclasses
 from pathlib import Path
+
+import msgspec
 
 from cclmark.analysis.compare import Side, compare
 from cclmark.report.repeat import repeat_lines
@@ -34,7 +37,34 @@ def test_of_many_only_those_that_differ_are_shown():
     assert all(line.endswith(("slower", "faster")) for line in lines[1:-1])
 
 
+def test_of_several_libraries_each_line_names_its_own():
+    run = read_journal(RUNS.parent / "libraries.jsonl")
+    lines = repeat_lines(compare(Side("then", [run]), Side("now", [run])), "a.jsonl")
+    (one,) = [line for line in lines if " in both" in line]
+    assert "81 in both" in one
+    assert not lines[1].startswith("    ")  # more than are shown, and none of them differs
+    few = dataclasses.replace(run, results=[it for it in run.results if it.case.size_bytes == 8])
+    lines = repeat_lines(compare(Side("then", [few]), Side("now", [few])), "a.jsonl")
+    named = [line.split("  ")[2].rpartition(", ")[2] for line in lines[1:-1]]
+    assert named == [it.case.ccl for it in few.results]
+    assert set(named) == {"nccl", "torch:nccl", "flagcx", "mpi", "bridge"}
+
+
 def test_without_anything_in_common_that_is_said():
     assert repeat_lines([], "a\x1b.jsonl") == [
-        "  nothing that was measured now has figures in a\\x1b.jsonl"
+        "  nothing that was measured now can be compared with a\\x1b.jsonl"
+    ]
+
+
+def test_why_nothing_can_be_compared_is_said():
+    run = read_journal(RUNS / "default-1.jsonl")
+    by_host = [
+        msgspec.structs.replace(it, summary=msgspec.structs.replace(it.summary, clock="host"))
+        for it in run.results
+    ]
+    other = dataclasses.replace(run, results=by_host)
+    lines = repeat_lines(compare(Side("then", [run]), Side("now", [other])), "a.jsonl")
+    assert lines == [
+        "  nothing that was measured now can be compared with a.jsonl",
+        "    26: the device's clock in the first, the host's in the second",
     ]

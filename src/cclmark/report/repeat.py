@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from cclmark.analysis.compare import Compared
 from cclmark.analysis.statistics import median
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
 from cclmark.report.text import plain
 
 _MOST_LINES = 40  # more than these are shown only where they differ
@@ -16,11 +18,13 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     """What took longer or shorter than in the journal ``name``, and how much."""
     found = [(one, one.ratio) for one in compared if one.ratio is not None]
     if not found:
-        return [f"  nothing that was measured now has figures in {plain(name)}"]
+        first = f"  nothing that was measured now can be compared with {plain(name)}"
+        return [first, *_why_not(compared)]
     verdicts = Counter(one.verdict for one, _ in found)
     differing = [(one, ratio) for one, ratio in found if one.verdict in ("slower", "faster")]
     shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
-    labels = [plain(one.thing.describe()) for one, _ in shown]
+    several = len({one.thing.ccl for one, _ in found if isinstance(one.thing, Case)}) > 1
+    labels = [plain(_label(one.thing, several=several)) for one, _ in shown]
     width = max(map(len, labels), default=0)
     lines = [f"  time now over time in {plain(name)}:"]
     lines += [
@@ -33,3 +37,15 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     reasons = Counter(one.reason for one, _ in found if not one.judged)
     unknown = [f", {count} not judged: {plain(reason)}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]
+
+
+def _why_not(compared: Sequence[Compared]) -> list[str]:
+    reasons = Counter(one.reason for one in compared if one.reason)
+    return [f"    {count}: {plain(reason)}" for reason, count in reasons.items()]
+
+
+def _label(thing: Case | Transfer, *, several: bool) -> str:
+    """``several``: whether its library has to be named."""
+    if several and isinstance(thing, Case):
+        return f"{thing.describe()}, {thing.ccl}"
+    return thing.describe()
