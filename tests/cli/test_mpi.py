@@ -45,6 +45,16 @@ class TestWithoutMpi:
         assert f"CCLMARK_MPIRUN={tmp_path}/mpirun: there is no such program" in run.err
         assert run.written() == []
 
+    @pytest.mark.parametrize("name", ["README", ""])
+    def test_what_cannot_be_started_is_no_mpirun(self, cclmark, tmp_path, name):
+        (tmp_path / "README").write_text("not a program")
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
+            env={"CCLMARK_MPIRUN": str(tmp_path / name)},
+            code=3,
+        )
+        assert f"CCLMARK_MPIRUN={tmp_path / name}: that is no program" in run.err
+
     def test_an_mpirun_that_fails_is_quoted(self, cclmark, tmp_path):
         program = tmp_path / "mpirun"
         program.write_text("#!/bin/sh\necho no slots for you >&2\nexit 7\n")
@@ -54,7 +64,7 @@ class TestWithoutMpi:
             env={"CCLMARK_MPIRUN": str(program)},
             code=4,
         )
-        assert "exited with status 7 during start-up" in run.err
+        assert f"{program} ended with status 7 before any rank had begun" in run.err
         assert "mpirun: no slots for you" in run.err
 
     def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):

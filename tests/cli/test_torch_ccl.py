@@ -185,6 +185,16 @@ class TestGloo:
         )
         assert "has no backend nope here, only gloo" in run.err
 
+    def test_info_tells_of_backends_that_this_torch_lacks(self, cclmark):
+        document = json.loads(cclmark("info", "--ccls", "--json").out)
+        ccls = {entry["name"]: entry for entry in document["ccls"]}
+        assert ccls["torch:gloo"]["reason"] == ""
+        assert ccls["torch:gloo"]["routes"]["sendrecv"] == "batch_isend_irecv"
+        assert "was built without its backend nccl; it has gloo" in ccls["torch:nccl"]["reason"]
+        assert "4 × H200" in ccls["torch:nccl"]["verified"]
+        assert "torch_npu, which brings backend hccl, cannot" in ccls["torch:hccl"]["reason"]
+        assert ccls["torch:nccl"]["routes"] == {}
+
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestBrokenBackend:

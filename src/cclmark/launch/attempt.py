@@ -512,6 +512,7 @@ class Attempt:
         """Lets the surviving ranks say where they were, then ends them all."""
         crew = self._crew
         self._look(closely=True)
+        began_nothing = crew.own.mpi.began_nothing() if crew.own.mpi is not None else ""
         stopped = {look.rank for look in self._looks.values() if look.stopped}
         for member in crew.members:
             member.abort()
@@ -524,7 +525,7 @@ class Attempt:
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        message = diagnose(states, self._request.things) + self._said_by_ras()
+        message = began_nothing or diagnose(states, self._request.things) + self._said_by_ras()
         if lost:
             message = f"{lost}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)

@@ -82,6 +82,7 @@ class MpiRanks:
 
     def __init__(self, jobs: list[Job], mpirun: str) -> None:
         """Starts them with the program ``mpirun``."""
+        self._program = mpirun
         self._output = os.memfd_create("cclmark-mpirun")
         self._jobs = os.memfd_create("cclmark-jobs")
         with os.fdopen(os.dup(self._jobs), "wb") as file:
@@ -115,6 +116,17 @@ class MpiRanks:
         begin = max(0, end - _MOST_TEXT)
         text = os.pread(self._output, end - begin, begin).decode(errors="replace")
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+    def began_nothing(self) -> str:
+        """How the mpirun ended before any rank had begun; empty where one has, or it still runs."""
+        code = self._process.poll()
+        if code is None or any(rank.number for rank in self.ranks):
+            return ""
+        how = f"status {code}" if code >= 0 else f"signal {-code}"
+        return (
+            f"{self._program} ended with {how} before any rank had begun "
+            "(CCLMARK_MPIRUN=FILE names another mpirun)"
+        )
 
     def watch(self) -> None:
         """Notes from now on, in a thread, which rank is the first to be gone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
 from cclmark.plan.libraries import BRIDGE, in_place_only, usual_runtime, verified
@@ -11,7 +12,10 @@ from cclmark.run.probe import open_found
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
-    """Every library of the table, then torch's backends. ``ccl_path``: a file of NCCL's kind."""
+    """Every library of the table, then torch's backends, those too that this torch has not.
+
+    ``ccl_path``: a file of NCCL's kind.
+    """
     reports = [_native(name, runtimes, ccl_path) for name, runtimes in engine.known_ccls()]
     return [*reports, _bridge(), *_torch()]
 
@@ -21,6 +25,7 @@ def _bridge() -> CclReport:
         name=BRIDGE,
         runtimes=["any"],
         verified=verified(BRIDGE),
+        version=__version__,
         path="built in",
         routes=dict.fromkeys(COLLECTIVES, "by island and between islands"),
     )
@@ -43,26 +48,27 @@ def _native(name: str, runtimes: list[str], ccl_path: str) -> CclReport:
 
 
 def _torch() -> list[CclReport]:
-    from cclmark.run.torch_backend import backends_of, describe_backend, load_torch
-    from cclmark.run.torch_ccl import route_of
+    from cclmark.run.torch_backend import PLUG_INS, built_in_names, load_torch
 
     try:
         torch = load_torch("", [])
     except engine.MissingError as error:
         return [CclReport("torch:BACKEND", ["cuda", "host"], "", str(error))]
-    reports = []
-    for backend in backends_of(torch):
-        name = f"torch:{backend}"
-        description = describe_backend(torch, backend)
-        reports.append(
-            CclReport(
-                name=name,
-                runtimes=[usual_runtime(backend) or "any"],
-                verified=verified(name),
-                version=description.version,
-                path=description.path,
-                routes={operation: route_of(operation) for operation in COLLECTIVES},
-                in_place_only=[one for one in COLLECTIVES if in_place_only(name, one)],
-            )
-        )
-    return reports
+    return [_of_torch(backend) for backend in sorted(built_in_names(torch) | set(PLUG_INS))]
+
+
+def _of_torch(backend: str) -> CclReport:
+    from cclmark.run.torch_backend import describe_backend, load_torch
+    from cclmark.run.torch_ccl import route_of
+
+    name = f"torch:{backend}"
+    report = CclReport(name, [usual_runtime(backend) or "any"], verified(name))
+    try:
+        description = describe_backend(load_torch(backend, []), backend)
+    except engine.MissingError as error:
+        report.reason = str(error)
+        return report
+    report.version, report.path = description.version, description.path
+    report.routes = {operation: route_of(operation) for operation in COLLECTIVES}
+    report.in_place_only = [one for one in COLLECTIVES if in_place_only(name, one)]
+    return report

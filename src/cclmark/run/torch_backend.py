@@ -18,7 +18,7 @@ from cclmark.rendezvous.interfaces import interface_towards
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.rank import Rank
 
-_PLUG_INS = {
+PLUG_INS = {
     # Importing the module registers the backend.
     "flagcx": "flagcx",
     "hccl": "torch_npu",
@@ -53,7 +53,7 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
         ) from None
     if not dist.is_available():
         raise engine.MissingError(f"torch {torch.__version__} was built without torch.distributed")
-    for module in [*modules, *([_PLUG_INS[backend]] if backend in _PLUG_INS else [])]:
+    for module in [*modules, *([PLUG_INS[backend]] if backend in PLUG_INS else [])]:
         try:
             importlib.import_module(module)
         except Exception as error:  # a plug-in may fail in any way while it is imported
@@ -63,6 +63,10 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
             ) from None
     if backend and not dist.is_backend_available(backend):
         known = ", ".join(backends_of(torch))
+        if backend in built_in_names(torch):
+            raise engine.MissingError(
+                f"torch {torch.__version__} was built without its backend {backend}; it has {known}"
+            )
         raise engine.MissingError(
             f"torch {torch.__version__} has no backend {backend} here, only {known}: the module of "
             "a plug-in that brings it is named with --import MODULE"
@@ -73,8 +77,12 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
 def backends_of(torch: Any) -> list[str]:
     """The names of the backends that this torch has."""
     dist = torch.distributed
-    names = {name for name in dist.Backend.backend_list if dist.is_backend_available(name)}
-    return sorted(names - {"undefined", "fake"})
+    return sorted(name for name in built_in_names(torch) if dist.is_backend_available(name))
+
+
+def built_in_names(torch: Any) -> set[str]:
+    """The names that this torch knows, whether it was built with what they stand for or not."""
+    return {*torch.distributed.Backend.backend_list} - {"undefined", "fake"}
 
 
 def describe_backend(torch: Any, backend: str) -> LibraryDescription:
