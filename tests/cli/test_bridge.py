@@ -184,6 +184,8 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
         (("--islands", "0-1=,2-3"), "cannot read the island '0-1='"),
         (("--islands", "0-1,2-3=nccl"), "on host devices choose from shm"),
         (("--islands", "host"), "all ranks are on one"),
+        (("--islands", "0-1,,2-3"), "cannot read the island ''"),
+        (("--islands", "0-1,2-3,"), "cannot read the island ''"),
         (("--islands", "host,0-1"), "cannot read the island 'host'"),
         (("--islands", "host=shm,shm"), "one library for all"),
         (("--islands", "0-1,2-3", "--ccl", "shm"), "--islands is for --ccl bridge"),

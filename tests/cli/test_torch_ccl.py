@@ -22,6 +22,8 @@ class TestWithoutTorch:
         ("arguments", "message"),
         [
             (("--ccl", "torch:"), "torch:BACKEND (torch:gloo"),
+            (("--ccl", "shm,,mpi"), "--ccl 'shm,,mpi': a name is empty"),
+            (("--ccl", ","), "--ccl ',': a name is empty"),
             (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
             (("--ccl", "torch:nccl"), "torch:nccl works on cuda devices"),
             (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),

@@ -232,7 +232,9 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         return [_native_ccl(flags, runtime)]
     from cclmark.run.probe import count_devices, known_ccls, runtimes_of
 
-    typed = [name.strip() for name in flags.ccl.split(",") if name.strip()]
+    typed = [name.strip() for name in flags.ccl.split(",")]
+    if not all(typed):
+        raise UsageError(f"--ccl {flags.ccl!r}: a name is empty; write nccl,torch:nccl")
     names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
     for name in names:
         if name == BRIDGE:

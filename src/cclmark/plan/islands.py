@@ -47,7 +47,7 @@ def parse_islands(
     if by_host == "host":
         parts = [span + equals + ccl for span in _by_host(hosts, ccl)]
     else:
-        parts = [part.strip() for part in text.split(",") if part.strip()]
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
     parts = parts or _stretches(list(zip(hosts, runtimes, strict=True)))
     islands: list[Island] = []
     for part in parts:

@@ -15,7 +15,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
-from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, format_time_us, plain
 from cclmark.results.schema import CaseResult, Summary
 
 _MOST_RANK_ROWS = 48
@@ -302,7 +302,10 @@ class _Draft:
         if self._group.root is not None or self._group.operation in ("gather", "scatter"):
             notes.append("ranks do not do the same work here: the root's is another")
         late = Counter(one.late_rank for one in summaries if one.late_rank is not None)
-        notes += [f"rank {rank} comes late in {count} cases" for rank, count in late.most_common(3)]
+        notes += [
+            f"rank {rank} comes late in {counted(count, 'case')}"
+            for rank, count in late.most_common(3)
+        ]
         return notes
 
     def _limit(self, number: int) -> float | None:

@@ -17,7 +17,7 @@ from cclmark.report.comparison import Comparison, noise_said, tally
 from cclmark.report.insights import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 
 _COLUMNS = (
     *("comparison", "case", "ccl", "size_bytes", "before_us", "after_us"),
@@ -99,7 +99,10 @@ def _insights(comparison: Comparison) -> list[Insight]:
             found.append(Insight(kind, f"{text}: {far.ratio:.3f} times as long."))
     wrong = [one for one in comparison.found if "wrong data" in one.reason]
     if wrong:
-        found.insert(0, Insight("bad", f"Wrong data in {len(wrong)} cases: see the reasons below."))
+        found.insert(
+            0,
+            Insight("bad", f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below."),
+        )
     if not any(one.verdict != "not comparable" for one in comparison.found):
         found.append(
             Insight("look", "Nothing could be judged: no case has times of both to be sure of.")
