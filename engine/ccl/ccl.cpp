@@ -1,11 +1,9 @@
-#include <array>
-
 #include "ccl/communicator.hpp"
 
 namespace cclmark {
 namespace {
 
-const std::array<CclEntry, 16> kCcls = {{
+const CclEntry kCcls[] = {
     {"nccl", {"cuda"}, open_nccl_family},
     {"rccl", {"hip"}, open_nccl_family},
     {"maca-mccl", {"maca"}, open_nccl_family},
@@ -24,7 +22,7 @@ const std::array<CclEntry, 16> kCcls = {{
     {"shm", {"host"}, open_shm},
     {"mpi", {"host", "cuda", "hip"}, open_mpi},
     {"oneccl", {"host"}, open_oneccl},
-}};
+};
 
 }  // namespace
 
