@@ -284,6 +284,8 @@ void Bridge::choose_way(bool through_host) {
       blocks_.reserve(kSlots * kDirectSlotBytes);
     } catch (const UnsupportedError&) {
       opened = false;
+    } catch (const OutOfMemoryError&) {
+      opened = false;  // the host's memory has less of them
     }
     for (int peer = 0; peer < map_.ranks() && opened; ++peer) {
       if (peer != rank_ && !abroad(peer)) continue;
@@ -607,22 +609,8 @@ class BridgeCall final : public Call {
   bool apart_;
 };
 
-/// What one island's library cannot do is left out by all.
 std::unique_ptr<Call> Bridge::bind(const Operation& operation, void* stream) {
-  std::unique_ptr<Call> call;
-  std::string reason;
-  try {
-    call = std::make_unique<BridgeCall>(*this, operation, stream);
-  } catch (const UnsupportedError& error) {
-    reason = error.what();
-  }
-  std::vector<double> bound = team_.gather(std::array<double, 1>{call != nullptr ? 1.0 : 0.0});
-  auto refused = std::ranges::find(bound, 0.0);
-  if (refused == bound.end()) return call;
-  if (reason.empty()) {
-    reason = "the library of rank " + std::to_string(refused - bound.begin()) + " cannot do it";
-  }
-  throw UnsupportedError(reason);
+  return std::make_unique<BridgeCall>(*this, operation, stream);
 }
 
 }  // namespace

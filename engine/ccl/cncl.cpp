@@ -151,6 +151,9 @@ class Cncl {
  private:
   /// The library takes an address, a count of 32 bits and a type for each part.
   std::unique_ptr<Call> bind_alltoallv(const Operation& op, int dtype, const Seat& seat) const {
+    // Ranks' counts differ: what one cannot do, none is to begin.
+    for (int rank = 0; rank < seat.ranks; ++rank)
+      narrow(UnevenParts(op, rank, seat.ranks).send_counts);
     UnevenParts parts(op, seat.rank, seat.ranks);
     size_t ranks = parts.send_counts.size();
     return make_call([=, this, sent = narrow(parts.send_counts), got = narrow(parts.receive_counts),

@@ -80,6 +80,24 @@ class Communicator {
   virtual void check() {}
 };
 
+/// Calls `body` between `begin` and `end`. A call that is refused in it ends the group as well:
+/// what comes later would join it, and never be launched.
+template <typename Begin, typename Body, typename End>
+void in_group(const Begin& begin, const Body& body, const End& end) {
+  begin();
+  try {
+    body();
+  } catch (...) {
+    try {
+      end();
+    } catch (const Error&) {
+      // What was refused tells more than what became of its group.
+    }
+    throw;
+  }
+  end();
+}
+
 /// Raises UnsupportedError for a ping-pong among more or fewer than two ranks.
 inline void require_two_ranks(int ranks) {
   if (ranks != 2) throw UnsupportedError("a ping-pong takes two ranks");

@@ -31,10 +31,13 @@ struct DeviceHandle {
 
 constexpr Result kSuccess = 0;
 constexpr Result kInProgress = 7;
+constexpr Result kNotSupported = 9;
 constexpr int kUnavailable = -1;
 constexpr size_t kVendorBytes = 128;
 constexpr const char* kVariable = "CCLMARK_FLAGCX_LIBRARY";
-constexpr std::string_view kNoText = "Not implemented.";
+/// What its adaptors answer that have nothing to say of their last error.
+constexpr std::array<std::string_view, 3> kNoTexts = {"Not implemented.", "Not Implemented",
+                                                      "flagcxNotSupported"};
 
 constexpr std::array<int, kDtypes.size()> kDtypeValues = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, kUnavailable, kUnavailable};
@@ -135,7 +138,10 @@ class Flagcx {
   void leave(Comm comm) const noexcept { comm_destroy_(comm); }
   void check(Comm comm) const {
     Result state = kSuccess;
-    require(comm_get_async_error_(comm, &state), "CommGetAsyncError", comm);
+    Result asked = comm_get_async_error_(comm, &state);
+    // Several of its adaptors do not tell, nor does it of clusters of mixed vendors.
+    if (asked == kNotSupported) return;
+    require(asked, "CommGetAsyncError", comm);
     if (state != kInProgress) require(state, "CommGetAsyncError", comm);
   }
 
@@ -241,8 +247,12 @@ class Flagcx {
     bool known = code >= 0 && static_cast<size_t>(code) < kResults.size();
     std::string text = known ? kResults[static_cast<size_t>(code)] : "unknown result";
     const char* last = comm != nullptr ? get_last_error_(comm) : nullptr;
-    if (last != nullptr && *last != '\0' && last != kNoText) text += ": " + std::string(last);
-    throw Error(Error::describe(symbols_.prefix() + call, code, text));
+    bool tells = last != nullptr && *last != '\0' && std::ranges::count(kNoTexts, last) == 0;
+    if (tells) text += ": " + std::string(last);
+    std::string message = Error::describe(symbols_.prefix() + call, code, text);
+    // What the adaptor of a vendor does not have.
+    if (code == kNotSupported) throw UnsupportedError(message);
+    throw Error(message);
   }
 
   Symbols symbols_;
@@ -305,11 +315,6 @@ class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunica
   }
 
   bool blocking() const override { return mixed_; }
-
-  void check() override {
-    // Between clusters it answers that it does not know.
-    if (!mixed_) GroupedCommunicator::check();
-  }
 
  private:
   bool mixed_;

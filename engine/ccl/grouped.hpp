@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,7 +61,7 @@ class Symbols {
   static std::vector<std::string> candidates(const CclPlaces& places, const char* variable,
                                              std::vector<std::string> files) {
     if (!places.chosen.empty()) return {places.chosen};
-    if (const char* chosen = std::getenv(variable)) return {chosen};
+    if (const char* chosen = setting(variable)) return {chosen};
     files.insert(files.begin(), places.wheels.begin(), places.wheels.end());
     return files;
   }
@@ -196,6 +195,11 @@ class GroupedCommunicator : public Communicator {
     size_t sent, from, received, to;
   };
 
+  template <typename Body>
+  void grouped(const Body& body) const {
+    in_group([this] { api_.group_start(comm_); }, body, [this] { api_.group_end(comm_); });
+  }
+
   /// Any exchange as one group of sends and receives, as users of such libraries write it.
   std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
     op.matrix = matrix_of(op, size_);
@@ -210,16 +214,16 @@ class GroupedCommunicator : public Communicator {
     return make_call([=, this](const void* s, void* d) {
       auto source = static_cast<const std::byte*>(s);
       auto to = static_cast<std::byte*>(d);
-      api_.group_start(comm_);
-      for (const Part& part : parts) {
-        if (part.sent > 0) {
-          api_.send(source + part.from, part.sent, dtype, part.peer, comm_, stream);
+      grouped([&] {
+        for (const Part& part : parts) {
+          if (part.sent > 0) {
+            api_.send(source + part.from, part.sent, dtype, part.peer, comm_, stream);
+          }
+          if (part.received > 0) {
+            api_.recv(to + part.to, part.received, dtype, part.peer, comm_, stream);
+          }
         }
-        if (part.received > 0) {
-          api_.recv(to + part.to, part.received, dtype, part.peer, comm_, stream);
-        }
-      }
-      api_.group_end(comm_);
+      });
     });
   }
 
@@ -228,10 +232,10 @@ class GroupedCommunicator : public Communicator {
     int right = (rank_ + 1) % size_;
     int left = (rank_ + size_ - 1) % size_;
     return make_call([=, this, count = op.count](const void* s, void* d) {
-      api_.group_start(comm_);
-      api_.send(s, count, dtype, right, comm_, stream);
-      api_.recv(d, count, dtype, left, comm_, stream);
-      api_.group_end(comm_);
+      grouped([&] {
+        api_.send(s, count, dtype, right, comm_, stream);
+        api_.recv(d, count, dtype, left, comm_, stream);
+      });
     });
   }
 

@@ -2,7 +2,6 @@
 // types, counts in 64 bits, ranks in 32, and neither groups nor gather nor averages.
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -101,7 +100,7 @@ class Api {
  private:
   static Library open(const CclPlaces& places) {
     std::vector<std::string> files = cann_files("libhccl.so");
-    if (const char* chosen = std::getenv(kVariable)) files = {chosen};
+    if (const char* chosen = setting(kVariable)) files = {chosen};
     if (!places.chosen.empty()) files = {places.chosen};
     try {
       return Library::open("HCCL (libhccl)", files, places.chosen.empty() ? kVariable : "");

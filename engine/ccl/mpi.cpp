@@ -456,12 +456,20 @@ class MpiCommunicator final : public Communicator {
   size_t ranks() const { return static_cast<size_t>(size_); }
 
   std::unique_ptr<Call> bind_uneven(const Operation& op) {
-    UnevenParts parts(op, rank_, size_);
     auto whole = [](const std::vector<size_t>& sizes) {
       std::vector<int> result;
       for (size_t size : sizes) result.push_back(counted(size));
       return result;
     };
+    // Ranks' counts differ: what one cannot do, none is to begin.
+    for (int rank = 0; rank < size_; ++rank) {
+      UnevenParts each(op, rank, size_);
+      for (const auto* sizes :
+           {&each.send_counts, &each.send_offsets, &each.receive_counts, &each.receive_offsets}) {
+        whole(*sizes);
+      }
+    }
+    UnevenParts parts(op, rank_, size_);
     return make_call([=, this, t = constants_.widths[order(size_bytes(op.dtype))],
                       sent = whole(parts.send_counts), from = whole(parts.send_offsets),
                       received = whole(parts.receive_counts),
@@ -555,7 +563,7 @@ class MpiCcl final : public Ccl {
 
   static std::vector<std::string> candidates(const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
-    if (const char* chosen = std::getenv(kVariable)) return {chosen};
+    if (const char* chosen = setting(kVariable)) return {chosen};
     if (!places.wheels.empty()) return places.wheels;
     return {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"};
   }

@@ -3,8 +3,9 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <stdlib.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +59,20 @@ std::string flaw_of(const std::string& path) {
   return "";
 }
 
+/// Whether one of them is a file that is there, wherever the loader would look for the others.
+bool any_there(const std::vector<std::string>& candidates) {
+  std::error_code unknown;
+  return std::ranges::any_of(candidates, [&](const std::string& path) {
+    return path.find('/') != std::string::npos && std::filesystem::exists(path, unknown);
+  });
+}
+
 }  // namespace
+
+const char* setting(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? text : nullptr;
+}
 
 Library Library::open(const std::string& what, const std::vector<std::string>& candidates,
                       const std::string& variable, Symbols symbols) {
@@ -77,9 +91,9 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
     std::string& names = tried[reason];
     names += (names.empty() ? "" : ", ") + candidate;
   }
-  std::string message = what + " was not found.";
+  std::string message = what + (any_there(candidates) ? " cannot be loaded." : " was not found.");
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
-  if (!variable.empty()) {
+  if (!variable.empty() && setting(variable.c_str()) == nullptr) {
     message += "\n  Set " + variable + " to the path of the library if it lies elsewhere.";
   }
   throw MissingError(message);

@@ -7,6 +7,9 @@
 
 namespace cclmark {
 
+/// What an environment variable says; nullptr where it is not set, or empty.
+const char* setting(const char* variable);
+
 /// A vendor's shared library, loaded once and never unloaded: vendors keep threads and exit
 /// handlers inside, and unmapping their code under them crashes at exit.
 class Library {

@@ -5,7 +5,6 @@
 #include "device/acl.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -24,7 +23,7 @@ const char* const kCannAdvice =
 std::vector<std::string> cann_files(const std::string& name) {
   std::vector<std::string> files{name};
   for (const char* variable : {"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}) {
-    const char* home = std::getenv(variable);
+    const char* home = setting(variable);
     if (home != nullptr) files.push_back(std::string(home) + "/lib64/" + name);
   }
   files.push_back("/usr/local/Ascend/ascend-toolkit/latest/lib64/" + name);
@@ -173,7 +172,7 @@ struct Functions {
  private:
   static Library open() {
     constexpr const char* kVariable = "CCLMARK_ASCENDCL_LIBRARY";
-    const char* chosen = std::getenv(kVariable);
+    const char* chosen = setting(kVariable);
     try {
       return Library::open(
           "the ACL runtime (libascendcl)",

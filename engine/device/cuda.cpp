@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -185,7 +184,7 @@ struct Driver {
   static constexpr const char* kVariable = "CCLMARK_CUDA_LIBRARY";
 
   static std::vector<std::string> candidates() {
-    if (const char* chosen = std::getenv(kVariable)) return {chosen};
+    if (const char* chosen = setting(kVariable)) return {chosen};
     return {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1",
             "/usr/lib/wsl/lib/libcuda.so.1"};
   }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -39,10 +38,10 @@ struct Nvrtc {
   static constexpr const char* kVariable = "CCLMARK_NVRTC_LIBRARY";
 
   static std::vector<std::string> candidates() {
-    if (const char* chosen = std::getenv(kVariable)) return {chosen};
+    if (const char* chosen = setting(kVariable)) return {chosen};
     std::vector<std::string> found;
     // Where the Python side saw wheels that carry it, then the loader's path, then the toolkit.
-    if (const char* wheels = std::getenv("CCLMARK_NVRTC_WHEELS")) {
+    if (const char* wheels = setting("CCLMARK_NVRTC_WHEELS")) {
       std::string list = wheels;
       for (size_t start = 0; start < list.size();) {
         size_t end = std::min(list.find(':', start), list.size());
@@ -104,9 +103,9 @@ std::string compile(const Nvrtc& compiler, std::string_view source, int architec
 }
 
 fs::path cache_directory() {
-  if (const char* chosen = std::getenv("CCLMARK_CACHE_DIR")) return chosen;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME")) return fs::path(cache) / "cclmark";
-  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".cache" / "cclmark";
+  if (const char* chosen = setting("CCLMARK_CACHE_DIR")) return chosen;
+  if (const char* cache = setting("XDG_CACHE_HOME")) return fs::path(cache) / "cclmark";
+  if (const char* home = setting("HOME")) return fs::path(home) / ".cache" / "cclmark";
   return {};
 }
 

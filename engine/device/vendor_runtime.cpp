@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -305,7 +304,7 @@ struct Vendor {
     return {symbol, library.optional<Status(Arguments...)>(symbol.c_str())};
   }
   static std::vector<std::string> candidates(const Row& row) {
-    if (const char* chosen = std::getenv(row.variable)) return {chosen};
+    if (const char* chosen = setting(row.variable)) return {chosen};
     return {row.sonames.begin(), row.sonames.end()};
   }
 };

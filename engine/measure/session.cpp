@@ -194,9 +194,11 @@ void Session::issue_all(const Batch& batch) {
       issue_next();
       continue;
     }
-    communicator_.begin_group();
-    for (size_t k = 0; k < batch.group; ++k) issue_next();
-    communicator_.end_group();
+    in_group([this] { communicator_.begin_group(); },
+             [&] {
+               for (size_t k = 0; k < batch.group; ++k) issue_next();
+             },
+             [this] { communicator_.end_group(); });
   }
 }
 

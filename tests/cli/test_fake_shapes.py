@@ -84,6 +84,23 @@ def measure(cclmark, shape: Shape, *arguments: str, env: dict[str, str], code: i
     )
 
 
+@pytest.mark.parametrize("operation", ["all_reduce", "sendrecv"])
+def test_what_is_refused_inside_a_group_ends_it(cclmark, operation) -> None:
+    """CNCL says it when it is called. What comes later must not join the group and never start."""
+    group = ("-m", "2") if operation == "all_reduce" else ()
+    maximum = ("-o", "max") if operation == "all_reduce" else ()
+    run = measure(
+        cclmark,
+        CNCL,
+        *(operation, "-d", "int8,float16", "-b", "1K", "-e", "1K", *group, *maximum),
+        env=CNCL.env(CCLMARK_FAKE_MISREAD="dtype"),
+    )
+    assert {(it.case.dtype, it.status) for it in run.journal.results} == {
+        ("int8", "skipped"),
+        ("float16", "ok"),
+    }
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=by_name)
 class TestEveryShape:
     """What all of them do, on three ranks."""

@@ -57,6 +57,23 @@ def test_wrong_data_is_seen(cclmark, env):
         assert [it.rank for it in result.verification.findings if it.wrong] == [1]
 
 
+def test_an_adaptor_that_tells_of_no_errors_is_measured(cclmark, env):
+    env["CCLMARK_FAKE_FLAGCX_LACKS"] = "CommGetAsyncError"
+    run = cclmark("all_reduce", *FLAGCX, "-b", "1K", "-e", "1K", *SHORT, env=env)
+    assert {it.status for it in run.journal.results} == {"ok"}
+
+
+def test_what_an_adaptor_does_not_have_is_skipped_and_the_rest_measured(cclmark, env):
+    env["CCLMARK_FAKE_FLAGCX_LACKS"] = "Gather,GetLastError"
+    only = ("collectives", "--only", "gather,all_reduce")
+    run = cclmark(*only, *FLAGCX, "-b", "1K", "-e", "1K", *SHORT, env=env)
+    found = {(it.case.operation, it.status, it.reason) for it in run.journal.results}
+    assert found == {
+        ("gather", "skipped", "flagcxGather failed: not supported (code 9)"),
+        ("all_reduce", "ok", ""),
+    }
+
+
 def test_calls_between_clusters_are_timed_by_the_host(cclmark, env):
     env["FLAGCX_CLUSTER_SPLIT_LIST"] = "2"
     run = cclmark(

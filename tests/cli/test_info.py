@@ -75,6 +75,13 @@ class TestInfo:
         text = cclmark("info", "--ccls", env=missing).out
         assert text.index("shm, for") < text.index("nccl, for devices of cuda: not found")
 
+    def test_an_empty_variable_names_no_file(self, cclmark):
+        names = ("NCCL", "MPI", "ONECCL", "CUDA", "HIP", "HCCL", "ASCENDCL", "NVRTC")
+        empty = {f"CCLMARK_{name}_LIBRARY": "" for name in names} | {"CCLMARK_MPIRUN": ""}
+        usual, found = (json.loads(cclmark("info", "--json", env=env).out) for env in ({}, empty))
+        assert found["unavailable"] == usual["unavailable"]
+        assert not [text for text in found["unavailable"].values() if "has no symbol" in text]
+
     def test_without_nvrtc(self, cclmark, fake_cuda):
         env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent"}
         document = json.loads(cclmark("info", "--json", env=env).out)

@@ -91,7 +91,7 @@ class TestWithoutMpi:
             env=environment("openmpi"),
             code=3,
         )
-        assert "MPI (libmpi) was not found" in run.err
+        assert "MPI (libmpi) cannot be loaded." in run.err
 
 
 @pytest.mark.usefixtures("no_leaks")

@@ -187,6 +187,28 @@ class TestGloo:
         )
         assert "has no backend nope here, only gloo" in run.err
 
+    def test_averages_of_integers_are_skipped(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "64", "-e", "64"),
+            *("-o", "avg", "-d", "int32,float32", "-n", "1", "-w", "1"),
+        )
+        assert {(it.case.dtype, it.status) for it in run.journal.results} == {
+            ("int32", "skipped"),
+            ("float32", "ok"),
+        }
+
+    def test_two_backends_in_a_run_do_not_meet_in_one_place(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:gloo,torch:second", "--import", "second_backend"),
+            *("--devices", "host:3", "-b", "8", "-e", "8", "-n", "1", "-w", "1", "-T", "20"),
+            *("--format", "json"),
+            env={"PYTHONPATH": str(FAKES)},
+        )
+        assert {it.case.ccl for it in run.journal.results} == {"torch:gloo", "torch:second"}
+        # Standard output is for results, whatever a library writes there.
+        assert len(json.loads(run.out)["cases"]) == 2
+        assert run.err.count("{ the backend says hello") == 3
+
     def test_info_tells_of_backends_that_this_torch_lacks(self, cclmark):
         document = json.loads(cclmark("info", "--ccls", "--json").out)
         ccls = {entry["name"]: entry for entry in document["ccls"]}
@@ -201,6 +223,18 @@ class TestGloo:
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestBrokenBackend:
     """Torch with a plug-in that has known faults: see tests/fakes/broken_backend.py."""
+
+    def test_what_one_rank_alone_refuses_is_its_failure(self, cclmark):
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:odd", "--import", "odd_backend"),
+            *("--devices", "host:2", "-b", "1K", "-e", "2K", "-f", "2", "-T", "5", *SHORT),
+            env={"PYTHONPATH": str(FAKES)},
+            code=4,
+        )
+        first, reason, *_ = run.err.splitlines()
+        assert first.startswith("cclmark: rank 1 (host:1")
+        assert "all_reduce 1 KiB" in first
+        assert "ibv_reg_mr failed: Operation not supported" in reason
 
     def run(self, cclmark, operation, code):
         return cclmark(

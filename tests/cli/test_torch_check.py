@@ -170,6 +170,18 @@ class TestBroken:
 
 
 @pytest.mark.usefixtures("torch")
+def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark):
+    """With 8 ranks as with 3: numbers that repeat by a small prime would hide it."""
+    run = cclmark(
+        *("torch", "check", "--backend", "copying", "--import", "copying_backend"),
+        *("--devices", "host:8", "--only", "all_to_all,all_to_all_single,reduce_scatter"),
+        env={"PYTHONPATH": str(FAKES)},
+        code=1,
+    )
+    assert set(verdicts(run).values()) == {"failed"}
+
+
+@pytest.mark.usefixtures("torch")
 def test_a_rank_that_hangs_in_an_operation_is_named(cclmark):
     run = cclmark(
         *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "8"),

@@ -26,6 +26,7 @@ from cclmark.plan.libraries import (
     ASSUMED,
     BRIDGE,
     meant_by,
+    owners_of,
     require_torch_devices,
     torch_backend_of,
     usual_runtime,
@@ -69,9 +70,23 @@ def measure(operations: list[str], flags: Flags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(flags.devices, device_count(flags), flags.timeout_s, mixed=True) as crew:
+    text = devices_text(flags)
+    with joined(text, device_count(flags), flags.timeout_s, mixed=True) as crew:
         crew.exit_code = _measure(operations, flags, crew, began_s)
         return crew.exit_code
+
+
+def devices_text(flags: Flags) -> str:
+    """``--devices``, or where it says nothing the accelerators that a named library needs."""
+    if flags.devices or not flags.ccl:
+        return flags.devices
+    from cclmark.run.probe import runtimes_of
+
+    for name in flags.ccl.split(","):
+        runtimes = runtimes_of(name.strip())
+        if len(runtimes) == 1 and runtimes != ["host"]:
+            return runtimes[0]
+    return ""
 
 
 def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) -> int:
@@ -230,7 +245,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
         return [_native_ccl(flags, runtime)]
-    from cclmark.run.probe import count_devices, known_ccls, runtimes_of
+    from cclmark.run.probe import count_devices, runtimes_of
 
     typed = [name.strip() for name in flags.ccl.split(",")]
     if not all(typed):
@@ -242,10 +257,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         backend = torch_backend_of(name)
         needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
         if not needed or backend == "":
-            known = ", ".join(
-                [*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"]
-            )
-            raise UsageError(f"unknown library {name!r}: choose from {known}")
+            raise _unknown(name, runtime)
         if backend is not None:
             require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
@@ -265,6 +277,17 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
             "theirs by CCLMARK_NCCL_LIBRARY and the like"
         )
     return names
+
+
+def _unknown(name: str, runtime: str) -> UsageError:
+    """What to say of a name that is no library's on such devices."""
+    from cclmark.run.probe import known_ccls
+
+    if owners := owners_of(name):
+        meant = " and ".join(f"{one} on {kind}" for kind, one in owners.items())
+        return UsageError(f"{name} is {meant} devices, not on {runtime}: see --devices")
+    known = ", ".join([*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
+    return UsageError(f"unknown library {name!r}: choose from {known}")
 
 
 def _ccl_between_hosts(crew: Crew) -> str:

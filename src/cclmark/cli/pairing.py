@@ -12,6 +12,7 @@ from cclmark.cli.measuring import (
     check_faults,
     check_limits,
     device_count,
+    devices_text,
     libraries_of,
     settings_of,
     sweep_of,
@@ -44,7 +45,7 @@ def measure_pairs(flags: PairFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(flags.devices, device_count(flags), flags.timeout_s) as crew:
+    with joined(devices_text(flags), device_count(flags), flags.timeout_s) as crew:
         crew.exit_code = _measure(flags, crew, began_s)
         return crew.exit_code
 

@@ -147,7 +147,8 @@ def _furthest_behind(states: Sequence[RankState]) -> RankState:
 
 
 def _name(state: RankState) -> str:
-    return f"rank {state.rank} ({state.device}, pid {state.pid})"
+    pid = f", pid {state.pid}" if state.pid else ""  # an mpirun's is known once it has said hello
+    return f"rank {state.rank} ({state.device}{pid})"
 
 
 def _what_happened(state: RankState) -> str:

@@ -67,11 +67,21 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
+            stdout=_standard_error(),
             pass_fds=(*_of_job(job), *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
         )
     ranks.append(RankProcess(job.rank, process))
+
+
+def _standard_error() -> int:
+    """Where what libraries print goes: standard output is for results alone."""
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
 
 
 def _of_job(job: Job) -> list[int]:
@@ -92,10 +102,7 @@ def _of_launcher(job: Job) -> list[int]:
 
 
 def environment() -> dict[str, str]:
-    """For ranks: this process's environment, but for the secret by which processes met.
-
-    What libraries print must not mix with the table.
-    """
+    """For ranks: this process's environment, but for the secret by which processes met."""
     kept = {name: text for name, text in os.environ.items() if name != "CCLMARK_SECRET"}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 

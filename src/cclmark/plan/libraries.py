@@ -9,12 +9,12 @@ _TORCH = "torch:"
 _THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
-    "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; others through a fake",
-    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13; others through a fake",
+    "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; 2.18 through a fake",
+    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13; other vendors' builds not",
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; "
-    "2 and 4 × H200 with Open MPI 4.1 built for CUDA",
+    "2 and 4 × H200 with Open MPI 4.1 built for CUDA; other MPIs not",
     "rccl": _THROUGH_FAKE,
     "maca-mccl": _THROUGH_FAKE,
     "musa-mccl": _THROUGH_FAKE,
@@ -24,8 +24,8 @@ VERIFIED = {
     "pccl": _THROUGH_FAKE,
     "cncl": _THROUGH_FAKE,
     "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
-    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other, several hosts; "
-    "others through a fake",
+    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other, two sets of "
+    "namespaces; mixed vendors through a fake",
     "torch:gloo": "measured on hardware: hosts with torch 2.13",
     "torch:nccl": "measured on hardware: 4 × H200 with torch 2.11",
 }
@@ -57,6 +57,11 @@ def torch_backend_of(name: str) -> str | None:
 def meant_by(name: str, runtime: str) -> str:
     """The library that ``name`` means on devices of ``runtime``: vendors share some names."""
     return _SHARED_NAMES.get(name, {}).get(runtime, name)
+
+
+def owners_of(name: str) -> dict[str, str]:
+    """The libraries that go by a name which several vendors gave theirs, by runtime."""
+    return _SHARED_NAMES.get(name, {})
 
 
 def usual_runtime(backend: str) -> str | None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import shutil
+import site
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,8 +26,6 @@ _MPI_LIBRARIES = {
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
 _WHEEL_FILES = {
     "nccl": ("nvidia/nccl/lib/libnccl.so.2",),
-    # Its wheel is laid out for the environment, not for a package.
-    "oneccl": ("../../libccl.so.2",),
     "nvrtc": (
         "nvidia/cu13/lib/libnvrtc.so.13",
         "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
@@ -35,14 +34,23 @@ _WHEEL_FILES = {
 }
 
 
+# Below the environment itself, for which some wheels are laid out.
+_ENVIRONMENT_FILES = {"oneccl": ("lib/libccl.so.2",)}
+
+
 def wheel_files(library: str) -> list[str]:
     """Files of ``library`` in the packages of this Python, best first."""
-    return [
-        str(path)
+    candidates = [
+        directory / name
         for directory in _site_directories()
         for name in _WHEEL_FILES.get(library, ())
-        if (path := directory / name).is_file()
     ]
+    candidates += [
+        Path(prefix) / name
+        for prefix in dict.fromkeys((sys.prefix, site.getuserbase()))
+        for name in _ENVIRONMENT_FILES.get(library, ())
+    ]
+    return [str(path) for path in candidates if path.is_file()]
 
 
 @dataclass(frozen=True)

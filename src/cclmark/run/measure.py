@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
@@ -21,6 +22,9 @@ _TIMINGS = {
 }
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a sample of its own
 _MOST_SINGLE_OPERATIONS = 50
+_MOST_TOLD = 400  # bytes of a rank's reason that the others are told
+
+T = TypeVar("T")
 
 
 class CaseRunner:
@@ -32,11 +36,15 @@ class CaseRunner:
     def __init__(
         self,
         session: engine.Session,
+        team: engine.Team,
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
     ) -> None:
+        """``team``: the ranks of ``session``."""
         self._session = session
+        self._team = team
+        self._tried = False  # whether all ranks have done an operation of this case
         self._settings = settings
         self._enter = enter
         delays_ms = [entry.value for entry in injections if entry.kind == "delay"]
@@ -61,16 +69,8 @@ class CaseRunner:
         started_at_s = time.time()
         self._enter("preparing", 0)
         try:
-            self._session.prepare(
-                case.operation,
-                case.dtype,
-                case.reduction or "sum",
-                case.root or 0,
-                case.count,
-                list(case.matrix),
-                case.in_place,
-                self._settings.seed,
-            )
+            self._in_step(lambda: self._prepare(case))
+            self._tried = False
             iterations, warmup_batches = self._warm_up()
             if index in self._hangs:
                 self._hang()
@@ -94,6 +94,48 @@ class CaseRunner:
             verification=verification,
         )
 
+    def _prepare(self, case: Case) -> None:
+        self._session.prepare(
+            case.operation,
+            case.dtype,
+            case.reduction or "sum",
+            case.root or 0,
+            case.count,
+            list(case.matrix),
+            case.in_place,
+            self._settings.seed,
+        )
+
+    def _in_step(self, step: Callable[[], T]) -> T:
+        """What ``step`` gives, where it does so on every rank: what one rank cannot do, all leave.
+
+        Raises UnsupportedError with the first such rank's reason on all ranks, or EngineError with
+        this one's own where it cannot and others wait for it.
+        """
+        reason = ""
+        try:
+            result = step()
+        except engine.UnsupportedError as error:
+            reason = str(error) or "not supported"
+        try:
+            if not any(self._team.gather([float(bool(reason))])):
+                return result
+            reasons = self._told(reason)
+        except (engine.AbortedError, engine.DeadlineError):
+            if not reason:
+                raise
+            raise engine.EngineError(reason) from None
+        raise engine.UnsupportedError(next(filter(None, reasons)))
+
+    def _told(self, text: str) -> list[str]:
+        """The ``text`` of every rank. The ranks share numbers: here one for each of its bytes."""
+        own = text.encode()[:_MOST_TOLD].ljust(_MOST_TOLD, b"\0")
+        told = bytes(map(int, self._team.gather([float(byte) for byte in own])))
+        return [
+            told[begin : begin + _MOST_TOLD].rstrip(b"\0").decode(errors="replace")
+            for begin in range(0, len(told), _MOST_TOLD)
+        ]
+
     def _hang(self) -> None:
         """Never returns: whoever supervises this rank has to notice."""
         self._enter("timing", 0)
@@ -101,6 +143,13 @@ class CaseRunner:
             time.sleep(self._settings.timeout_s)
 
     def _batch(self, iterations: int) -> Samples:
+        if not self._tried:
+            samples = self._in_step(lambda: self._run(iterations))
+            self._tried = True
+            return samples
+        return self._run(iterations)
+
+    def _run(self, iterations: int) -> Samples:
         settings = self._settings
         measured = self._session.run(
             _TIMINGS[settings.timing],

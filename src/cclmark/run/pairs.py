@@ -135,7 +135,7 @@ class PairsRunner:
             left_out = reserve_for(cases, session, rank.group, registration, self._free_bytes)
         except engine.OutOfMemoryError as error:
             left_out = dict.fromkeys(cases, str(error))
-        runner = CaseRunner(session, job.settings, self._injections(pair), rank.enter)
+        runner = CaseRunner(session, rank.group, job.settings, self._injections(pair), rank.enter)
         too_large = {
             place: left_out[case]
             for place, case in zip(self._places, cases, strict=True)

@@ -31,7 +31,7 @@ PLUG_INS = {
 _CANNOT = (
     *("not support", "unsupported", "not implemented", "only implemented", "cannot use"),
     *("only available", "only support", "not available", "not yet", "no backend type"),
-    *("must be contiguous", "invalid tensor size", "invalid scalar type"),
+    *("must be contiguous", "invalid tensor size", "invalid scalar type", "can't be cast"),
 )
 _LONGEST = 300
 
@@ -187,7 +187,7 @@ class ProcessGroup:
 
         Torch knows no secrets: between hosts, whoever can reach that port can disturb the run.
         """
-        job, key = self._rank.job, "port of torch's store"
+        job, key = self._rank.job, f"port of torch's store for {self._backend}"
         address = _host_of(job.access.endpoint)
         if job.rank == 0:
             # A socket of ours, for torch would listen on every interface.

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 _COUNT = 1000
+# Of a hash of 32 bits: odd numbers without a pattern.
+_SPREAD, _APART, _STIR, _WORD = 0x9E3779B1, 0x85EBCA6B, 0x2C1B3C6D, 0xFFFFFFFF
+_MOST_VALUE = 13  # whole numbers up to 16 are exact in 8-bit floats
 _LARGE = 16 << 20  # elements of 4 bytes
 _FACTOR = 3.0
 _LATE_S = 0.2
@@ -41,11 +44,15 @@ class World:
         self.device = device
         self._corrupt = corrupt
 
-    def values(self, rank: int, count: int = _COUNT, dtype: Any = None) -> Any:
-        """Small whole numbers that differ by rank and place: every reduction of them is exact."""
+    def values(self, number: int, count: int = _COUNT, dtype: Any = None) -> Any:
+        """Small whole numbers, of which every reduction is exact, one after another of ``number``:
+        those of two numbers are neither alike nor shifted.
+        """
         torch = self.torch
-        numbers = torch.arange(count, dtype=torch.int64)
-        return ((numbers + 1) * (rank + 2) % 7 + 1).to(dtype or torch.float32).to(self.device)
+        mixed = torch.arange(count, dtype=torch.int64) * _SPREAD + (number + 1) * _APART
+        mixed = (mixed & _WORD) ^ ((mixed & _WORD) >> 15)
+        mixed = (mixed * _STIR & _WORD) >> 16
+        return (mixed % _MOST_VALUE + 1).to(dtype or torch.float32).to(self.device)
 
     def empty(self, count: int = _COUNT, dtype: Any = None) -> Any:
         """Room for an output, filled with what no output is."""
@@ -330,48 +337,55 @@ def _gather(w: World) -> None:
 def _scatter(w: World) -> None:
     for root in range(w.size):
         x = w.empty()
-        parts = [w.values(root + rank) for rank in range(w.size)] if w.rank == root else None
-        w.dist.scatter(x, parts, root)
-        w.expect(x, w.values(root + w.rank), f"output from root {root}")
+        parts = [w.values(root * w.size + rank) for rank in range(w.size)]
+        w.dist.scatter(x, parts if w.rank == root else None, root)
+        w.expect(x, w.values(root * w.size + w.rank), f"output from root {root}")
 
 
 def _reduce_scatter(w: World) -> None:
     x = w.empty()
-    w.dist.reduce_scatter(x, [w.values(w.rank + part) for part in range(w.size)])
-    w.expect(x, _sum_of(w, [rank + w.rank for rank in range(w.size)], _COUNT))
+    w.dist.reduce_scatter(x, _parts_of(w))
+    w.expect(x, _sum_of(w, _own_parts(w), _COUNT))
 
 
 def _reduce_scatter_uneven(w: World) -> None:
     x = w.empty(10 + w.rank)
-    w.dist.reduce_scatter(x, [w.values(w.rank + part, 10 + part) for part in range(w.size)])
-    w.expect(x, _sum_of(w, [rank + w.rank for rank in range(w.size)], 10 + w.rank))
+    parts = [w.values(w.rank * w.size + part, 10 + part) for part in range(w.size)]
+    w.dist.reduce_scatter(x, parts)
+    w.expect(x, _sum_of(w, _own_parts(w), 10 + w.rank))
 
 
 def _reduce_scatter_tensor(w: World) -> None:
     x = w.empty()
-    parts = [w.values(w.rank + part) for part in range(w.size)]
-    w.dist.reduce_scatter_tensor(x, w.torch.cat(parts))
-    w.expect(x, _sum_of(w, [rank + w.rank for rank in range(w.size)], _COUNT))
+    w.dist.reduce_scatter_tensor(x, w.torch.cat(_parts_of(w)))
+    w.expect(x, _sum_of(w, _own_parts(w), _COUNT))
 
 
-def _sum_of(w: World, ranks: list[int], count: int) -> Any:
-    return w.torch.stack([w.values(rank, count) for rank in ranks]).sum(0)
+def _parts_of(w: World) -> list[Any]:
+    """What this rank has for each."""
+    return [w.values(w.rank * w.size + to) for to in range(w.size)]
+
+
+def _own_parts(w: World) -> list[int]:
+    """The numbers of what each rank has for this one."""
+    return [rank * w.size + w.rank for rank in range(w.size)]
+
+
+def _sum_of(w: World, numbers: list[int], count: int) -> Any:
+    return w.torch.stack([w.values(number, count) for number in numbers]).sum(0)
 
 
 def _all_to_all(w: World) -> None:
     got = [w.empty() for _ in range(w.size)]
-    w.dist.all_to_all(got, [w.values(w.rank * w.size + to) for to in range(w.size)])
-    for rank, x in enumerate(got):
-        w.expect(x, w.values(rank * w.size + w.rank), f"part of rank {rank}")
+    w.dist.all_to_all(got, _parts_of(w))
+    for rank, (x, number) in enumerate(zip(got, _own_parts(w), strict=True)):
+        w.expect(x, w.values(number), f"part of rank {rank}")
 
 
 def _all_to_all_single(w: World) -> None:
     got = w.empty(_COUNT * w.size)
-    w.dist.all_to_all_single(
-        got, w.torch.cat([w.values(w.rank * w.size + to) for to in range(w.size)])
-    )
-    wanted = [w.values(rank * w.size + w.rank) for rank in range(w.size)]
-    w.expect(got, w.torch.cat(wanted))
+    w.dist.all_to_all_single(got, w.torch.cat(_parts_of(w)))
+    w.expect(got, w.torch.cat([w.values(number) for number in _own_parts(w)]))
 
 
 def _all_to_all_uneven(w: World) -> None:

@@ -229,7 +229,9 @@ class Worker:
         cases = [job.cases[index] for index in indices]
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
         too_large = reserve_for(cases, session, self.rank.team, registration, free_bytes)
-        runner = CaseRunner(session, job.settings, self._injections(), self.rank.enter)
+        runner = CaseRunner(
+            session, self.rank.team, job.settings, self._injections(), self.rank.enter
+        )
         gc.collect()
         gc.disable()
         soak = self._soak_on(device)

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
+#include <string>
+#include <string_view>
 
 #include "common/export.hpp"
 #include "nccl/communicator.hpp"
@@ -44,6 +46,13 @@ std::array<char, 128> rest_of(const UniqueId& control) {
 
 bool mixed() {
   return std::getenv("FLAGCX_CLUSTER_SPLIT_LIST") != nullptr;
+}
+
+/// As adaptors of some vendors: CCLMARK_FAKE_FLAGCX_LACKS=call,call are answered so.
+bool lacks(std::string_view call) {
+  const char* names = std::getenv("CCLMARK_FAKE_FLAGCX_LACKS");
+  std::string listed = "," + std::string(names != nullptr ? names : "") + ",";
+  return listed.find("," + std::string(call) + ",") != std::string::npos;
 }
 
 void wait_for(void* stream) {
@@ -119,6 +128,7 @@ FAKE_API const char* flagcxGetErrorString(int) {
 
 FAKE_API const char* flagcxGetLastError(void* comm) {
   if (comm == nullptr) return "Undefined: flagcxComm is not fully initialized.";
+  if (lacks("GetLastError")) return "flagcxNotSupported";
   return mixed() ? "Not implemented." : last_error();
 }
 
@@ -152,7 +162,7 @@ FAKE_API int flagcxCommFinalize(void*) {
 }
 
 FAKE_API int flagcxCommGetAsyncError(void* comm, int* code) {
-  if (mixed()) return kNotSupported;
+  if (mixed() || lacks("CommGetAsyncError")) return kNotSupported;
   return guarded([&] { *code = communicator_behind(comm)->async_error(); });
 }
 
@@ -204,6 +214,7 @@ FAKE_API int flagcxBroadcast(const void* send, void* receive, size_t count, int 
 
 FAKE_API int flagcxGather(const void* send, void* receive, size_t count, int dtype, int root,
                           void* comm, FlagcxStream* stream) {
+  if (lacks("Gather")) return kNotSupported;
   return run(comm, stream, make(Kind::gather, send, receive, count, dtype, 0, root));
 }
 
