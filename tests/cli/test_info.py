@@ -75,6 +75,14 @@ class TestInfo:
         text = cclmark("info", "--ccls", env=missing).out
         assert text.index("shm, for") < text.index("nccl, for devices of cuda: not found")
 
+    def test_what_libraries_print_is_not_mixed_in(self, cclmark, tmp_path):
+        (tmp_path / "torch.py").write_text(
+            "import os; os.write(1, b'hello from a library'); raise ImportError('no more')"
+        )
+        run = cclmark("info", "--ccls", "--json", env={"PYTHONPATH": str(tmp_path)})
+        assert {"name", "reason"} <= set(json.loads(run.out)["ccls"][0])
+        assert run.err == "hello from a library"
+
     def test_an_empty_variable_names_no_file(self, cclmark):
         names = ("NCCL", "MPI", "ONECCL", "CUDA", "HIP", "HCCL", "ASCENDCL", "NVRTC")
         empty = {f"CCLMARK_{name}_LIBRARY": "" for name in names} | {"CCLMARK_MPIRUN": ""}

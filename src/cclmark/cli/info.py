@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
@@ -51,6 +54,23 @@ def _leave_it_to_the_first() -> None:
     )
 
 
+@contextmanager
+def _libraries_on_standard_error() -> Iterator[None]:
+    """What libraries write when they are loaded does not mix with what is printed here."""
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:
+        yield  # one of the two is closed
+        return
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what they have in C's buffers
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _info(flags: InfoFlags) -> None:
     _leave_it_to_the_first()
     if flags.ccls:
@@ -58,7 +78,8 @@ def _info(flags: InfoFlags) -> None:
         from cclmark.report.inventory import json_of
         from cclmark.run.ccls import report_ccls
 
-        reports = report_ccls(flags.ccl_path)
+        with _libraries_on_standard_error():
+            reports = report_ccls(flags.ccl_path)
         say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
         return
     from cclmark.report.inventory import inventory_json, inventory_text
@@ -66,8 +87,9 @@ def _info(flags: InfoFlags) -> None:
     from cclmark.run.probe import take_inventory
 
     machine = describe_machine()
-    found = take_inventory(flags.ccl_path)
-    links, notices = complete_from_nvml(found.devices, machine)
+    with _libraries_on_standard_error():
+        found = take_inventory(flags.ccl_path)
+        links, notices = complete_from_nvml(found.devices, machine)
     render = inventory_json if flags.json else inventory_text
     say(
         render(
