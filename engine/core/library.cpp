@@ -93,7 +93,9 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
   }
   std::string message = what + (any_there(candidates) ? " cannot be loaded." : " was not found.");
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
-  if (!variable.empty() && setting(variable.c_str()) == nullptr) {
+  if (!variable.empty() && setting(variable.c_str()) != nullptr) {
+    message += "\n  " + variable + " says where it is.";
+  } else if (!variable.empty()) {
     message += "\n  Set " + variable + " to the path of the library if it lies elsewhere.";
   }
   throw MissingError(message);

@@ -67,6 +67,17 @@ class TestWithoutMpi:
         assert f"{program} ended with status 7 before any rank had begun" in run.err
         assert "mpirun: no slots for you" in run.err
 
+    def test_an_mpirun_that_begins_nothing_is_named(self, cclmark, tmp_path):
+        program = tmp_path / "mpirun"
+        program.write_text("#!/bin/sh\nexec sleep 100\n")
+        program.chmod(0o755)
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-T", "2"),
+            env={"CCLMARK_MPIRUN": str(program)},
+            code=4,
+        )
+        assert f"cclmark: {program} runs, and no rank has begun (CCLMARK_MPIRUN=" in run.err
+
     def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):
         program = tmp_path / "mpirun"
         program.write_text('#!/bin/sh\nshift 4\nexec "$@"\n')

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.cli.options import OUTPUT, LibraryFlags, command, option
+from cclmark.cli.options import OUTPUT, LibraryFlags, changed, command, option
 from cclmark.cli.output import say
 from cclmark.errors import EXIT_OK, Followed, UsageError
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
@@ -21,6 +21,10 @@ from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
 class InfoFlags(LibraryFlags):
     """What ``cclmark info`` can be told."""
 
+    ccl_path: str = changed(
+        LibraryFlags.__dataclass_fields__["ccl_path"],
+        help="NCCL's file; others' are named by CCLMARK_RCCL_LIBRARY and the like.",
+    )
     ccls: bool = option(
         OUTPUT,
         "--ccls",

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.analysis.summary import usual_clock
 from cclmark.cli.joining import joined
@@ -267,6 +267,12 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
             )
         _require_allowed(name, flags)
+    _check_files(flags, names)
+    return names
+
+
+def _check_files(flags: Flags, names: Sequence[str]) -> None:
+    """Raises UsageError for files and modules that none of these libraries takes."""
     built_in = ("shm", BRIDGE)
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
     if flags.ccl_path and not loaded and BRIDGE not in names:
@@ -274,9 +280,15 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
     if flags.ccl_path and len(loaded) > 1:
         raise UsageError(
             f"--ccl-path names one file, and {' and '.join(loaded)} are different libraries: name "
-            "theirs by CCLMARK_NCCL_LIBRARY and the like"
+            f"theirs by {_variables_of(loaded)}"
         )
-    return names
+    if flags.modules and not any(torch_backend_of(name) is not None for name in names):
+        raise UsageError("--import brings backends of torch: name one with --ccl torch:BACKEND")
+
+
+def _variables_of(ccls: Iterable[str]) -> str:
+    """The variables that name libraries' files."""
+    return " and ".join(f"CCLMARK_{ccl.upper().replace('-', '_')}_LIBRARY" for ccl in ccls)
 
 
 def _unknown(name: str, runtime: str) -> UsageError:
@@ -365,8 +377,10 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     if flags.ccl_path and len(files) > 1:
         raise UsageError(
             f"--ccl-path names one file, and {' and '.join(files)} are different libraries: name "
-            "theirs by CCLMARK_NCCL_LIBRARY and the like"
+            f"theirs by {_variables_of(files)}"
         )
+    if flags.ccl_path and not files:
+        raise UsageError("--ccl-path: shm is built in, and there is no other library")
     return islands
 
 

@@ -525,7 +525,9 @@ class Attempt:
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        message = began_nothing or diagnose(states, self._request.things) + self._said_by_ras()
+        message = diagnose(states, self._request.things) + self._said_by_ras()
+        if began_nothing and not self._failures:
+            message = began_nothing
         if lost:
             message = f"{lost}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)

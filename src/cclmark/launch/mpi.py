@@ -118,15 +118,16 @@ class MpiRanks:
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
     def began_nothing(self) -> str:
-        """How the mpirun ended before any rank had begun; empty where one has, or it still runs."""
-        code = self._process.poll()
-        if code is None or any(rank.number for rank in self.ranks):
+        """What the mpirun did instead, where no rank has begun; empty where one has."""
+        if any(rank.number for rank in self.ranks):
             return ""
-        how = f"status {code}" if code >= 0 else f"signal {-code}"
-        return (
-            f"{self._program} ended with {how} before any rank had begun "
-            "(CCLMARK_MPIRUN=FILE names another mpirun)"
-        )
+        code = self._process.poll()
+        if code is None:
+            found = "runs, and no rank has begun"
+        else:
+            how = f"status {code}" if code >= 0 else f"signal {-code}"
+            found = f"ended with {how} before any rank had begun"
+        return f"{self._program} {found} (CCLMARK_MPIRUN=FILE names another mpirun)"
 
     def watch(self) -> None:
         """Notes from now on, in a thread, which rank is the first to be gone.

@@ -84,10 +84,12 @@ def parse_islands(
             f"the islands leave out the ranks from {islands[-1].last + 1} on, up to "
             f"{len(runtimes) - 1}: every rank has to be in one"
         )
+    if len(runtimes) < 2:
+        raise UsageError("bridge takes two islands or more, and there is one rank: see -g")
     if len(islands) < 2:
         raise UsageError(
             "bridge takes two islands or more, and these ranks are one: see --islands, such as "
-            f"--islands 0-{max(0, len(runtimes) // 2 - 1)},{len(runtimes) // 2}-{len(runtimes) - 1}"
+            f"--islands 0-{len(runtimes) // 2 - 1},{len(runtimes) // 2}-{len(runtimes) - 1}"
         )
     return islands
 

@@ -87,4 +87,8 @@ def _libraries(
     if len(gone) == len(new) == 1:  # one in the place of the other
         (old,), (now,) = gone, new
         found.append(_changed("library", f"{old} {theirs.pop(old)}", f"{now} {ours.pop(now)}"))
-    return found + [_changed(name, theirs.get(name), ours.get(name)) for name in {**theirs, **ours}]
+    absent = "not measured"
+    return found + [
+        _changed(name, theirs.get(name, absent), ours.get(name, absent))
+        for name in {**theirs, **ours}
+    ]
