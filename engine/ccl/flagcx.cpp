@@ -236,9 +236,9 @@ class Flagcx {
     const std::string& runtime = device.runtime;
     auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
     if (row == kVendors.end() || (*row)[1] == runtime) return;
-    throw MissingError(symbols_.path() + " was built for " + std::string(vendor) +
-                       " devices, and these are " + runtime + " devices: name another with " +
-                       kVariable);
+    throw UnsupportedError(symbols_.path() + " was built for " + std::string(vendor) +
+                           " devices, and these are " + runtime + " devices: name another with " +
+                           kVariable);
   }
 
   void require(Result code, const char* call, Comm comm) const {

@@ -578,8 +578,8 @@ class MpiCcl final : public Ccl {
     return exports ? Abi::open_mpi : Abi::mpich;
   }
 
-  /// Raises MissingError unless the library says that it takes buffers on such devices: one that
-  /// does not would read them as the host's, and crash.
+  /// Raises UnsupportedError unless the library says that it takes buffers on such devices: one
+  /// that does not would read them as the host's, and crash.
   void require_aware_of(const Device& device) const {
     const std::string& runtime = device.info().runtime;
     std::string query = "MPIX_Query_" + runtime + "_support";
@@ -589,7 +589,7 @@ class MpiCcl final : public Ccl {
       ask = library_.optional<int()>(query.c_str());
     }
     if (ask != nullptr && ask() == 1) return;
-    throw MissingError(
+    throw UnsupportedError(
         library_.path() +
         (ask != nullptr ? " was built without support for " : " does not say that it supports ") +
         "buffers on " + runtime + " devices (" + query +

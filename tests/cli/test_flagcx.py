@@ -111,6 +111,19 @@ def test_a_build_for_another_vendor_is_named(cclmark, env):
     assert "was built for ASCEND devices, and these are cuda devices" in run.message
 
 
+def test_beside_others_one_for_other_devices_is_left_out(cclmark, env):
+    env["CCLMARK_FAKE_FLAGCX_VENDOR"] = "ASCEND"
+    both = ("--ccl", "flagcx,nccl", "-g", "2", "-N", "2")
+    run = cclmark("all_reduce", *both, "-b", "1K", "-e", "1K", *SHORT, env=env)
+    found = sorted((it.case.ccl, it.status, it.cycle) for it in run.journal.results)
+    assert found == [
+        *[("flagcx", "skipped", cycle) for cycle in (0, 0, 1, 1)],
+        *[("nccl", "ok", cycle) for cycle in (0, 0, 1, 1)],
+    ]
+    assert "was built for ASCEND devices" in run.journal.results[0].reason
+    assert "flagcx" in run.out.partition("was built for ASCEND")[0]
+
+
 def test_a_failing_call_is_told_in_words(cclmark, env):
     env["CCLMARK_FAKE_NCCL_FAIL"] = "1:AllReduce"
     run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", env=env, code=4)

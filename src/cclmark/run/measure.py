@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
@@ -13,6 +12,7 @@ from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.results.schema import CaseResult, Finding, Samples, Settings, Verification
+from cclmark.run.together import in_step
 
 _TIMINGS = {
     "throughput": engine.Timing.throughput,
@@ -22,9 +22,6 @@ _TIMINGS = {
 }
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a sample of its own
 _MOST_SINGLE_OPERATIONS = 50
-_MOST_TOLD = 400  # bytes of a rank's reason that the others are told
-
-T = TypeVar("T")
 
 
 class CaseRunner:
@@ -69,7 +66,7 @@ class CaseRunner:
         started_at_s = time.time()
         self._enter("preparing", 0)
         try:
-            self._in_step(lambda: self._prepare(case))
+            in_step(self._team, lambda: self._prepare(case))
             self._tried = False
             iterations, warmup_batches = self._warm_up()
             if index in self._hangs:
@@ -106,36 +103,6 @@ class CaseRunner:
             self._settings.seed,
         )
 
-    def _in_step(self, step: Callable[[], T]) -> T:
-        """What ``step`` gives, where it does so on every rank: what one rank cannot do, all leave.
-
-        Raises UnsupportedError with the first such rank's reason on all ranks, or EngineError with
-        this one's own where it cannot and others wait for it.
-        """
-        reason = ""
-        try:
-            result = step()
-        except engine.UnsupportedError as error:
-            reason = str(error) or "not supported"
-        try:
-            if not any(self._team.gather([float(bool(reason))])):
-                return result
-            reasons = self._told(reason)
-        except (engine.AbortedError, engine.DeadlineError):
-            if not reason:
-                raise
-            raise engine.EngineError(reason) from None
-        raise engine.UnsupportedError(next(filter(None, reasons)))
-
-    def _told(self, text: str) -> list[str]:
-        """The ``text`` of every rank. The ranks share numbers: here one for each of its bytes."""
-        own = text.encode()[:_MOST_TOLD].ljust(_MOST_TOLD, b"\0")
-        told = bytes(map(int, self._team.gather([float(byte) for byte in own])))
-        return [
-            told[begin : begin + _MOST_TOLD].rstrip(b"\0").decode(errors="replace")
-            for begin in range(0, len(told), _MOST_TOLD)
-        ]
-
     def _hang(self) -> None:
         """Never returns: whoever supervises this rank has to notice."""
         self._enter("timing", 0)
@@ -144,7 +111,7 @@ class CaseRunner:
 
     def _batch(self, iterations: int) -> Samples:
         if not self._tried:
-            samples = self._in_step(lambda: self._run(iterations))
+            samples = in_step(self._team, lambda: self._run(iterations))
             self._tried = True
             return samples
         return self._run(iterations)

@@ -37,6 +37,7 @@ from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import open_library
 from cclmark.run.rank import Rank
 from cclmark.run.soak import Soak
+from cclmark.run.together import in_step
 from cclmark.signals import STACK_SIGNAL
 
 _LINGERING_S = 10.0
@@ -198,10 +199,18 @@ class Worker:
         pending = {place for place in job.pending if job.cases[place % number].ccl == name}
         if job.pending and not pending:
             return
+        indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
+        if pending:
+            left = {place % number for place in pending}
+            indices = [index for index in indices if index in left]
         self.rank.enter("communicator creation")
-        communicator = library.join(self.rank, device)
         try:
-            self._measure_on(communicator, name, pending, device)
+            communicator = in_step(self.rank.team, lambda: library.join(self.rank, device))
+        except engine.UnsupportedError as error:
+            self._leave_out(name, indices, pending, str(error))
+            return
+        try:
+            self._measure_on(communicator, indices, pending, device)
         except engine.AbortedError:
             communicator.check()  # what made the others stop may be known here
             raise
@@ -211,20 +220,15 @@ class Worker:
     def _measure_on(
         self,
         communicator: engine.Communicator,
-        name: str,
+        indices: list[int],
         pending: set[int],
         device: engine.Device,
     ) -> None:
         job = self.job
-        number = len(job.cases)
         session = engine.Session(device, self.rank.team, communicator, self.rank.counter)
         if session.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
-        indices = [index for index, case in enumerate(job.cases) if case.ccl == name]
-        if pending:
-            left = {place % number for place in pending}
-            indices = [index for index in indices if index in left]
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
@@ -250,6 +254,22 @@ class Worker:
         self.rank.enter("shutdown")
         del runner, session
         communicator.leave()
+
+    def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:
+        """Skips the cases of a library that does not work with these devices.
+
+        Raises MissingError where no other is measured.
+        """
+        job = self.job
+        if all(case.ccl == name for case in job.cases):
+            raise engine.MissingError(reason)
+        if job.rank > 0:
+            return
+        for cycle in range(job.settings.cycles or 1):
+            for index in indices:
+                if not pending or index + cycle * len(job.cases) in pending:
+                    case = job.cases[index]
+                    self.rank.report(CaseResult(index, case, "skipped", reason, cycle=cycle))
 
     def _soak_on(self, device: engine.Device) -> Soak | None:
         """The soak of this run, with the time of one more library begun; None for other runs."""
@@ -307,7 +327,7 @@ def _kind(error: BaseException) -> str:
         return "aborted"
     if isinstance(error, engine.DeadlineError):
         return "timeout"
-    if isinstance(error, engine.MissingError):
+    if isinstance(error, (engine.MissingError, engine.UnsupportedError)):
         return "missing"
     return "error"
 
