@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import datetime
 import importlib
 import os
-import re
 import socket
 import warnings
 from collections.abc import Sequence
@@ -92,13 +91,27 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
         version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
     path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
     if backend == "nccl":
-        with contextlib.suppress(OSError):
-            mapped = re.search(
-                r"/\S*/libnccl\.so\S*",
-                Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"),
-            )
-            path = mapped[0] if mapped is not None else path
+        path = _file_behind("libnccl.so.2", "ncclGetVersion") or path
     return LibraryDescription(f"torch:{backend}", version, path)
+
+
+def _file_behind(name: str, symbol: str) -> str:
+    """The file that this process has loaded by this name, empty where it has none.
+
+    Others may call themselves so as well: the first of that name is who programs get.
+    """
+    try:
+        library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except (OSError, AttributeError):
+        return ""
+    for line in maps.splitlines():
+        words = line.split(maxsplit=5)
+        begin, end = (int(number, 16) for number in words[0].split("-"))
+        if begin <= address < end and len(words) == 6:
+            return words[5]
+    return ""
 
 
 def _host_of(endpoint: str) -> str:
