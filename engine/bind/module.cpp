@@ -162,7 +162,8 @@ NB_MODULE(_engine, m) {
       .def(nb::init<int, int, int, bool, std::vector<int>, Team::Courier>(), "fd"_a, "rank"_a,
            "size"_a, "oversubscribed"_a, "hosts"_a = std::vector<int>{},
            "courier"_a.none() = nb::none())
-      .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a)
+      .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a,
+           "courier"_a.none() = nb::none())
       .def("rest", &Team::rest, "resting"_a)
       .def("expect_within", &Team::expect_within, "seconds"_a, "doing"_a)
       .def("barrier", &Team::barrier, nb::call_guard<nb::gil_scoped_release>())

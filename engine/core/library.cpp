@@ -11,9 +11,13 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <string_view>
 
 namespace cclmark {
 namespace {
+
+/// What the loader says of a file that is not there; of one that lacks another, it names that one.
+constexpr std::string_view kNoFile = "cannot open shared object file: No such file or directory";
 
 std::string mapped_path(void* handle, const std::string& requested) {
   link_map* map = nullptr;
@@ -59,14 +63,6 @@ std::string flaw_of(const std::string& path) {
   return "";
 }
 
-/// Whether one of them is a file that is there, wherever the loader would look for the others.
-bool any_there(const std::vector<std::string>& candidates) {
-  std::error_code unknown;
-  return std::ranges::any_of(candidates, [&](const std::string& path) {
-    return path.find('/') != std::string::npos && std::filesystem::exists(path, unknown);
-  });
-}
-
 }  // namespace
 
 const char* setting(const char* variable) {
@@ -91,7 +87,8 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
     std::string& names = tried[reason];
     names += (names.empty() ? "" : ", ") + candidate;
   }
-  std::string message = what + (any_there(candidates) ? " cannot be loaded." : " was not found.");
+  bool found = std::ranges::any_of(tried, [](const auto& one) { return one.first != kNoFile; });
+  std::string message = what + (found ? " cannot be loaded." : " was not found.");
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
   if (!variable.empty() && setting(variable.c_str()) != nullptr) {
     message += "\n  " + variable + " says where it is.";

@@ -78,14 +78,14 @@ Team::~Team() {
   munmap(memory_, bytes_);
 }
 
-std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members,
-                                  size_t first_slot) const {
+std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members, size_t first_slot,
+                                  Courier courier) const {
   auto own = std::find(members.begin(), members.end(), numbers_[static_cast<size_t>(rank_)]);
   if (own == members.end()) throw Error("a rank can only join a group that it is in");
   auto place = static_cast<int>(own - members.begin());
   // make_unique cannot reach the constructor.
-  return std::unique_ptr<Team>(
-      new Team(fd, first_slot, members, place, oversubscribed_, hosts_, courier_));
+  return std::unique_ptr<Team>(new Team(fd, first_slot, members, place, oversubscribed_, hosts_,
+                                        courier != nullptr ? std::move(courier) : courier_));
 }
 
 Team::Slot& Team::slot(int rank) const {

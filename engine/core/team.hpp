@@ -44,8 +44,10 @@ class Team {
   /// Some of these ranks among themselves, in places of their own in the same memory: they meet
   /// without the others, and stop when the whole team does. `members` are the numbers of the ranks,
   /// this one's among them; messages go on calling them so. `first_slot`: slots of the memory that
-  /// are taken, by the team and by other groups at the same time.
-  std::unique_ptr<Team> group(int fd, const std::vector<int>& members, size_t first_slot) const;
+  /// are taken, by the team and by other groups at the same time. `courier`: its own way between
+  /// hosts, where another group of the same members is used at the same time.
+  std::unique_ptr<Team> group(int fd, const std::vector<int>& members, size_t first_slot,
+                              Courier courier = nullptr) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -103,7 +104,8 @@ std::string compile(const Nvrtc& compiler, std::string_view source, int architec
 }
 
 fs::path cache_directory() {
-  if (const char* chosen = setting("CCLMARK_CACHE_DIR")) return chosen;
+  // An empty one is no directory: nothing is kept then.
+  if (const char* chosen = std::getenv("CCLMARK_CACHE_DIR")) return chosen;
   if (const char* cache = setting("XDG_CACHE_HOME")) return fs::path(cache) / "cclmark";
   if (const char* home = setting("HOME")) return fs::path(home) / ".cache" / "cclmark";
   return {};

@@ -586,7 +586,12 @@ int count() {
   int devices = 0;
   Status code = api.device_count(&devices);
   if (api.no_device(code)) return 0;
-  api.check(code, "GetDeviceCount");
+  try {
+    api.check(code, "GetDeviceCount");
+  } catch (const Error& error) {
+    throw Error(error.what() + (" in " + api.library.path()) + " (" + api.row.variable +
+                " names another)");
+  }
   return devices;
 }
 

@@ -90,6 +90,17 @@ def test_what_one_island_cannot_do_is_left_out_by_all(cclmark, env):
     }
 
 
+@pytest.mark.parametrize("islands", ["0-1=nccl,2-3=flagcx", "0-1=flagcx,2-3=nccl"])
+def test_an_island_whose_library_is_for_other_devices_is_told(cclmark, env, islands):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", islands),
+        *("-b", "4K", "-e", "4K", *SHORT),
+        env={**env, "CCLMARK_FAKE_FLAGCX_VENDOR": "ASCEND"},
+        code=3,
+    )
+    assert "was built for ASCEND devices, and these are cuda devices" in run.err
+
+
 def test_one_file_for_the_libraries_of_two_islands_is_refused(cclmark, env):
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1=nccl,2-3=flagcx"),

@@ -77,11 +77,13 @@ class TestInfo:
 
     def test_what_libraries_print_is_not_mixed_in(self, cclmark, tmp_path):
         (tmp_path / "torch.py").write_text(
-            "import os; os.write(1, b'hello from a library'); raise ImportError('no more')"
+            "import os; os.write(1, b'hello from C, '); print('and from Python', end='')\n"
+            "raise ImportError('no more')"
         )
-        run = cclmark("info", "--ccls", "--json", env={"PYTHONPATH": str(tmp_path)})
+        env = {"PYTHONPATH": str(tmp_path), "PYTHONUNBUFFERED": ""}
+        run = cclmark("info", "--ccls", "--json", env=env)
         assert {"name", "reason"} <= set(json.loads(run.out)["ccls"][0])
-        assert run.err == "hello from a library"
+        assert run.err == "hello from C, and from Python"
 
     def test_an_empty_variable_names_no_file(self, cclmark):
         names = ("NCCL", "MPI", "ONECCL", "CUDA", "HIP", "HCCL", "ASCENDCL", "NVRTC")

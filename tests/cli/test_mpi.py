@@ -78,6 +78,16 @@ class TestWithoutMpi:
         )
         assert f"cclmark: {program} runs, and no rank has begun (CCLMARK_MPIRUN=" in run.err
 
+    def test_ranks_that_hang_while_they_load_have_begun(self, cclmark, tmp_path):
+        (tmp_path / "torch.py").write_text("import time; time.sleep(100)")
+        run = cclmark(
+            *("all_reduce", "--ccl", "mpi,torch:gloo", "--devices", "host:2", "-T", "2"),
+            env={**environment("openmpi"), "PYTHONPATH": str(tmp_path)},
+            code=4,
+        )
+        assert "did not get any further than loading the library" in run.err
+        assert "no rank has begun" not in run.err
+
     def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):
         program = tmp_path / "mpirun"
         program.write_text('#!/bin/sh\nshift 4\nexec "$@"\n')

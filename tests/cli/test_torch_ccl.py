@@ -224,17 +224,21 @@ class TestGloo:
 class TestBrokenBackend:
     """Torch with a plug-in that has known faults: see tests/fakes/broken_backend.py."""
 
-    def test_what_one_rank_alone_refuses_is_its_failure(self, cclmark):
+    @pytest.mark.parametrize("operation", ["all_reduce", "broadcast"])
+    @pytest.mark.parametrize("length", [("-w", "0", "-n", "5"), ("--timing", "blocking"), ()])
+    def test_what_one_rank_alone_refuses_is_its_failure(self, cclmark, operation, length):
         run = cclmark(
-            *("all_reduce", "--ccl", "torch:odd", "--import", "odd_backend"),
-            *("--devices", "host:2", "-b", "1K", "-e", "2K", "-f", "2", "-T", "5", *SHORT),
+            *(operation, "--ccl", "torch:odd", "--import", "odd_backend"),
+            *("--devices", "host:2", "-b", "1K", "-e", "2K", "-f", "2", *SHORT, *length),
+            *("--placement", "in-place", "-T", "5"),
             env={"PYTHONPATH": str(FAKES)},
             code=4,
         )
         first, reason, *_ = run.err.splitlines()
         assert first.startswith("cclmark: rank 1 (host:1")
-        assert "all_reduce 1 KiB" in first
+        assert f"{operation} 1 KiB" in first
         assert "ibv_reg_mr failed: Operation not supported" in reason
+        assert run.journal.results == []
 
     def run(self, cclmark, operation, code):
         return cclmark(

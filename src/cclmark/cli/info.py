@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 
 from cclmark.cli.options import OUTPUT, LibraryFlags, changed, command, option
 from cclmark.cli.output import say
+from cclmark.cli.quiet import libraries_on_standard_error
 from cclmark.errors import EXIT_OK, Followed, UsageError
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
 
@@ -58,23 +56,6 @@ def _leave_it_to_the_first() -> None:
     )
 
 
-@contextmanager
-def _libraries_on_standard_error() -> Iterator[None]:
-    """What libraries write when they are loaded does not mix with what is printed here."""
-    try:
-        kept = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:
-        yield  # one of the two is closed
-        return
-    try:
-        yield
-    finally:
-        ctypes.CDLL(None).fflush(None)  # what they have in C's buffers
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
 def _info(flags: InfoFlags) -> None:
     _leave_it_to_the_first()
     if flags.ccls:
@@ -82,7 +63,7 @@ def _info(flags: InfoFlags) -> None:
         from cclmark.report.inventory import json_of
         from cclmark.run.ccls import report_ccls
 
-        with _libraries_on_standard_error():
+        with libraries_on_standard_error():
             reports = report_ccls(flags.ccl_path)
         say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
         return
@@ -91,7 +72,7 @@ def _info(flags: InfoFlags) -> None:
     from cclmark.run.probe import take_inventory
 
     machine = describe_machine()
-    with _libraries_on_standard_error():
+    with libraries_on_standard_error():
         found = take_inventory(flags.ccl_path)
         links, notices = complete_from_nvml(found.devices, machine)
     render = inventory_json if flags.json else inventory_text

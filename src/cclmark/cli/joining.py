@@ -100,6 +100,8 @@ def _count_devices(runtime: str) -> int:
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick
+    from cclmark.cli.quiet import libraries_on_standard_error
     from cclmark.run.probe import count_devices
 
-    return count_devices(runtime)
+    with libraries_on_standard_error():
+        return count_devices(runtime)

@@ -526,7 +526,8 @@ class Attempt:
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
         message = diagnose(states, self._request.things) + self._said_by_ras()
-        if began_nothing and not self._failures:
+        started = any(look.phase != "start-up" for look in self._looks.values())
+        if began_nothing and not started and not self._failures:
             message = began_nothing
         if lost:
             message = f"{lost}\n{indent(message, '  ')}"

@@ -7,6 +7,7 @@ from cclmark.plan.islands import Island
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.libraries import NativeLibrary, join_with_id
 from cclmark.run.rank import Rank
+from cclmark.run.together import in_step
 
 
 class BridgeLibrary:
@@ -34,15 +35,17 @@ class BridgeLibrary:
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """First the ranks of each island join, then all, those of several hosts by MPI."""
         job = rank.job
-        inner: engine.Communicator | None = None
         if self._library is not None:
-            # Places of the team's memory that no other island takes.
-            first_slot = job.ranks + self._own.first
-            rank.group = rank.team.group(job.team_fd, self._own.ranks, first_slot)
+            rank.form_group(self._own.ranks, self._own.first)
             rank.enter("communicator creation")
-            key = f"communicator id of the island {self._own.describe()}"
-            inner = join_with_id(self._library.ccl, rank, device, rank.group, key)
+        inner = in_step(rank.agreement, lambda: self._join_island(rank, device))
         firsts = [island.first for island in self._islands]
         through_host = job.settings.through_host
         carrier = self._mpi.ccl.carry(rank.team) if self._mpi is not None else None
         return engine.join_islands(device, rank.team, firsts, through_host, inner, carrier)
+
+    def _join_island(self, rank: Rank, device: engine.Device) -> engine.Communicator | None:
+        if self._library is None or rank.group is None:
+            return None
+        key = f"communicator id of the island {self._own.describe()}"
+        return join_with_id(self._library.ccl, rank, device, rank.group, key)

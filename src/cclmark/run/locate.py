@@ -47,7 +47,7 @@ def wheel_files(library: str) -> list[str]:
     ]
     candidates += [
         Path(prefix) / name
-        for prefix in dict.fromkeys((sys.prefix, site.getuserbase()))
+        for prefix in (sys.prefix, *([site.getuserbase()] if site.ENABLE_USER_SITE else []))
         for name in _ENVIRONMENT_FILES.get(library, ())
     ]
     return [str(path) for path in candidates if path.is_file()]

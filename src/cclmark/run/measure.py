@@ -22,6 +22,7 @@ _TIMINGS = {
 }
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a sample of its own
 _MOST_SINGLE_OPERATIONS = 50
+_GRACE_S = 10.0  # what one rank cannot do, the others cannot within so long, or they can
 
 
 class CaseRunner:
@@ -33,14 +34,14 @@ class CaseRunner:
     def __init__(
         self,
         session: engine.Session,
-        team: engine.Team,
+        agreement: engine.Team,
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
     ) -> None:
-        """``team``: the ranks of ``session``."""
+        """``agreement``: the ranks of ``session``, in places of their own."""
         self._session = session
-        self._team = team
+        self._agreement = agreement
         self._tried = False  # whether all ranks have done an operation of this case
         self._settings = settings
         self._enter = enter
@@ -66,7 +67,7 @@ class CaseRunner:
         started_at_s = time.time()
         self._enter("preparing", 0)
         try:
-            in_step(self._team, lambda: self._prepare(case))
+            in_step(self._agreement, lambda: self._prepare(case))
             self._tried = False
             iterations, warmup_batches = self._warm_up()
             if index in self._hangs:
@@ -111,7 +112,7 @@ class CaseRunner:
 
     def _batch(self, iterations: int) -> Samples:
         if not self._tried:
-            samples = in_step(self._team, lambda: self._run(iterations))
+            samples = in_step(self._agreement, lambda: self._run(iterations), _GRACE_S)
             self._tried = True
             return samples
         return self._run(iterations)

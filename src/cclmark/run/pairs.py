@@ -120,22 +120,24 @@ class PairsRunner:
             return None
         # Should it hang from here on, this is the pair that does.
         rank.case_index = self._cases.index_of(pair, self._pending(pair)[0])
-        slot = job.ranks + 2 * pairs.index(pair)
-        rank.group = rank.team.group(job.team_fd, list(pair), slot)
+        group = rank.form_group(list(pair), 2 * pairs.index(pair))
         rank.enter("communicator creation")
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
-        communicator = join_with_id(self._ccl, rank, self._device, rank.group, key)
-        session = engine.Session(self._device, rank.group, communicator, rank.counter)
+        communicator = join_with_id(self._ccl, rank, self._device, group, key)
+        session = engine.Session(self._device, group, communicator, rank.counter)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
         cases = [self._cases.of_two[place] for place in self._places]
         registration = getattr(engine.Registration, job.settings.registration)
         try:
-            left_out = reserve_for(cases, session, rank.group, registration, self._free_bytes)
+            left_out = reserve_for(cases, session, group, registration, self._free_bytes)
         except engine.OutOfMemoryError as error:
             left_out = dict.fromkeys(cases, str(error))
-        runner = CaseRunner(session, rank.group, job.settings, self._injections(pair), rank.enter)
+        assert rank.group_agreement is not None
+        runner = CaseRunner(
+            session, rank.group_agreement, job.settings, self._injections(pair), rank.enter
+        )
         too_large = {
             place: left_out[case]
             for place, case in zip(self._places, cases, strict=True)
@@ -164,7 +166,7 @@ class PairsRunner:
         if bench is not None:
             del bench.runner, bench.session
             del bench.communicator
-            self._rank.group = None
+            self._rank.leave_group()
         self._meet(0)
         self._rank.team.rest(False)
 

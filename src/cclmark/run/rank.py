@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
@@ -16,7 +17,9 @@ class Rank:
     """One rank of a run, for whatever it has to measure.
 
     ``case_index`` is that of the case at hand, -1 between cases; ``group`` are the ranks that
-    measure it where not all of ``team`` do. ``counter`` notes how many operations were entered.
+    measure it where not all of ``team`` do. They agree in places of their own (run/together.py):
+    ``agreement`` of the team, ``group_agreement`` of the group. ``counter`` notes how many
+    operations were entered.
     """
 
     def __init__(self, job: Job) -> None:
@@ -25,7 +28,9 @@ class Rank:
         self.team = engine.Team(
             job.team_fd, job.rank, job.ranks, job.oversubscribed, job.hosts, self._carry
         )
+        self.agreement = self._apart(list(range(job.ranks)), 2 * job.ranks)
         self.group: engine.Team | None = None
+        self.group_agreement: engine.Team | None = None
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
@@ -34,12 +39,29 @@ class Rank:
         self._phase = "start-up"
         self._since_s = time.monotonic()
 
-    def _carry(self, members: list[int], own: list[float]) -> list[float]:
+    def form_group(self, members: list[int], place: int) -> engine.Team:
+        """Some of the ranks as ``group``. ``place``: the first of as many as it has ranks, of which
+        no other group at the same time takes any.
+        """
+        ranks = self.job.ranks
+        self.group = self.team.group(self.job.team_fd, members, ranks + place)
+        self.group_agreement = self._apart(members, 2 * ranks + place)
+        return self.group
+
+    def leave_group(self) -> None:
+        """Measures with all ranks again."""
+        self.group = self.group_agreement = None
+
+    def _apart(self, members: list[int], first_slot: int) -> engine.Team:
+        courier = partial(self._carry, lane="agreement of ")
+        return self.team.group(self.job.team_fd, members, first_slot, courier)
+
+    def _carry(self, members: list[int], own: list[float], lane: str = "") -> list[float]:
         """Meets the other hosts of ``members`` through the first process: see engine.Team."""
         hosts = self.job.hosts
         here = hosts[self.job.rank]
         everyone = len(members) == self.job.ranks
-        key = "all" if everyone else f"ranks {','.join(map(str, members))}"
+        key = lane + ("all" if everyone else f"ranks {','.join(map(str, members))}")
         parts = len({hosts[member] for member in members})
         met = self.client.gather(
             key, here, parts, array("d", own).tobytes(), self.team.wait_elsewhere
@@ -68,7 +90,7 @@ class Rank:
         doing = phase
         if self.case_index >= 0:
             doing += f" of {self._things[self.case_index].describe()}"
-        for team in (self.team, self.group):
+        for team in (self.team, self.agreement, self.group, self.group_agreement):
             if team is not None:
                 team.expect_within(timeout_s, doing)
 

@@ -9,36 +9,44 @@ from cclmark import _engine as engine
 
 T = TypeVar("T")
 
-_MOST_TOLD = 400  # bytes of a rank's reason that the others are told
+_MOST_BYTES = 2000  # of a rank's reason
 
 
-def in_step(team: engine.Team, step: Callable[[], T]) -> T:
+def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None = None) -> T:
     """What ``step`` gives, where it does so on every rank: what one rank cannot do, all leave.
 
+    ``agreement``: the ranks, in places where they meet for nothing else. A step may meet the others
+    itself, and a rank that cannot do it must not be taken for one that does.
+    ``grace_s``: for how long a rank that cannot waits for the others to find out as well; without
+    it, as long as everything may last. Then they wait for it in what it left.
+
     Raises UnsupportedError with the first such rank's reason on all ranks, or EngineError with
-    this one's own where it cannot and others wait for it.
+    this one's own where others can.
     """
-    reason = ""
+    reason = b""
     try:
         result = step()
     except engine.UnsupportedError as error:
-        reason = str(error) or "not supported"
+        reason = (str(error) or "not supported").encode()[:_MOST_BYTES]
+        if grace_s is not None:
+            agreement.expect_within(grace_s, "what this rank cannot do and others do")
     try:
-        if not any(team.gather([float(bool(reason))])):
+        lengths = [int(length) for length in agreement.gather([float(len(reason))])]
+        if not any(lengths):
             return result
-        reasons = _told(team, reason)
+        reasons = _told(agreement, reason, lengths)
     except (engine.AbortedError, engine.DeadlineError):
         if not reason:
             raise
-        raise engine.EngineError(reason) from None
+        raise engine.EngineError(reason.decode(errors="replace")) from None
     raise engine.UnsupportedError(next(filter(None, reasons)))
 
 
-def _told(team: engine.Team, text: str) -> list[str]:
-    """The ``text`` of every rank. The ranks share numbers: here one for each of its bytes."""
-    own = text.encode()[:_MOST_TOLD].ljust(_MOST_TOLD, b"\0")
-    told = bytes(map(int, team.gather([float(byte) for byte in own])))
+def _told(agreement: engine.Team, own: bytes, lengths: list[int]) -> list[str]:
+    """The text of every rank. Ranks share numbers: here one for each byte."""
+    most = max(lengths)
+    told = bytes(map(int, agreement.gather([float(byte) for byte in own.ljust(most, b"\0")])))
     return [
-        told[begin : begin + _MOST_TOLD].rstrip(b"\0").decode(errors="replace")
-        for begin in range(0, len(told), _MOST_TOLD)
+        told[rank * most : rank * most + length].decode(errors="replace")
+        for rank, length in enumerate(lengths)
     ]

@@ -205,7 +205,7 @@ class Worker:
             indices = [index for index in indices if index in left]
         self.rank.enter("communicator creation")
         try:
-            communicator = in_step(self.rank.team, lambda: library.join(self.rank, device))
+            communicator = in_step(self.rank.agreement, lambda: library.join(self.rank, device))
         except engine.UnsupportedError as error:
             self._leave_out(name, indices, pending, str(error))
             return
@@ -215,7 +215,7 @@ class Worker:
             communicator.check()  # what made the others stop may be known here
             raise
         del communicator
-        self.rank.group = None
+        self.rank.leave_group()
 
     def _measure_on(
         self,
@@ -234,7 +234,7 @@ class Worker:
         free_bytes = free_on_all(device, self.rank.team, job.ranks)
         too_large = reserve_for(cases, session, self.rank.team, registration, free_bytes)
         runner = CaseRunner(
-            session, self.rank.team, job.settings, self._injections(), self.rank.enter
+            session, self.rank.agreement, job.settings, self._injections(), self.rank.enter
         )
         gc.collect()
         gc.disable()
