@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from cclmark import _engine as engine
 from cclmark.plan.islands import Island
 from cclmark.results.schema import LibraryDescription
@@ -38,7 +40,7 @@ class BridgeLibrary:
         if self._library is not None:
             rank.form_group(self._own.ranks, self._own.first)
             rank.enter("communicator creation")
-        inner = in_step(rank.agreement, lambda: self._join_island(rank, device))
+        inner = in_step(rank.agreement, partial(self._join_island, rank, device))
         firsts = [island.first for island in self._islands]
         through_host = job.settings.through_host
         carrier = self._mpi.ccl.carry(rank.team) if self._mpi is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
@@ -67,7 +68,7 @@ class CaseRunner:
         started_at_s = time.time()
         self._enter("preparing", 0)
         try:
-            in_step(self._agreement, lambda: self._prepare(case))
+            in_step(self._agreement, partial(self._prepare, case))
             self._tried = False
             iterations, warmup_batches = self._warm_up()
             if index in self._hangs:
@@ -112,7 +113,7 @@ class CaseRunner:
 
     def _batch(self, iterations: int) -> Samples:
         if not self._tried:
-            samples = in_step(self._agreement, lambda: self._run(iterations), _GRACE_S)
+            samples = in_step(self._agreement, partial(self._run, iterations), _GRACE_S)
             self._tried = True
             return samples
         return self._run(iterations)

@@ -45,7 +45,7 @@ class Rank:
         """
         ranks = self.job.ranks
         self.group = self.team.group(self.job.team_fd, members, ranks + place)
-        self.group_agreement = self._apart(members, 2 * ranks + place)
+        self.group_agreement = self._apart(members, 3 * ranks + place)
         return self.group
 
     def leave_group(self) -> None:

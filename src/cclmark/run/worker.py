@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -205,7 +206,7 @@ class Worker:
             indices = [index for index in indices if index in left]
         self.rank.enter("communicator creation")
         try:
-            communicator = in_step(self.rank.agreement, lambda: library.join(self.rank, device))
+            communicator = in_step(self.rank.agreement, partial(library.join, self.rank, device))
         except engine.UnsupportedError as error:
             self._leave_out(name, indices, pending, str(error))
             return
