@@ -59,3 +59,21 @@ def test_its_rank_is_not_blamed_for_it(pods):
     assert "did not get any further than" not in err
     assert "is stopped" not in err.partition("\n")[2]
     goes_on(pods, second)
+
+
+def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background):
+    """Their first word and their last come together then. Islands of one rank share no id, for
+    which they would wait.
+    """
+    run = background(
+        *("all_reduce", "--ccl", "bridge", "--islands", "0,1", "--devices", "host:2"),
+        *("-b", "8", "-e", "8", "-n", "1", "-w", "1"),
+    )
+    run.wait_for_workers(2)
+    run.signal(run.process.pid, signal.SIGSTOP)
+    for rank in (0, 1):
+        run.wait_for_phase(rank, "finished")
+    run.signal(run.process.pid, signal.SIGCONT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 0, ended.err
+    assert "refused" not in ended.out + ended.err

@@ -331,34 +331,38 @@ class Attempt:
         return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
-        received = self._server.receive(timeout_s)
-        sensible = [message for message in received if self._makes_sense(message)]
-        self._server.refused += len(received) - len(sensible)
-        for message in sensible:
-            if isinstance(message, Hello):
-                self._hellos[message.rank] = message
-                mpi = self._crew.own.mpi
-                if mpi is not None:
-                    mpi.ranks[message.rank].found(message.devices[0].pid)
-                    if len(self._hellos) == self._size:
-                        mpi.watch()
-            elif isinstance(message, Measured):
-                self._held_back.append(message.result)
-            elif isinstance(message, Observed):
-                self._held_back.append(message.condition)
-            elif isinstance(message, Notice):
-                self._listener.notice(message.text)
-            elif isinstance(message, Failed):
-                self._failures[message.rank] = message
-            elif isinstance(message, Finished):
-                self._finished[message.rank] = message
-            elif isinstance(message, Described):
-                self._described[self._crew.host_of[message.rank]] = message
-                self._crew.hear(message)
+        # One after the other: a quick rank's last word may come together with its first.
+        for message in self._server.receive(timeout_s):
+            if self._makes_sense(message):
+                self._take(message)
             else:
-                self._crew.hear(message)
+                self._server.refused += 1
         if self._started:
             self._pass_on_results()
+
+    def _take(self, message: FromAny) -> None:
+        if isinstance(message, Hello):
+            self._hellos[message.rank] = message
+            mpi = self._crew.own.mpi
+            if mpi is not None:
+                mpi.ranks[message.rank].found(message.devices[0].pid)
+                if len(self._hellos) == self._size:
+                    mpi.watch()
+        elif isinstance(message, Measured):
+            self._held_back.append(message.result)
+        elif isinstance(message, Observed):
+            self._held_back.append(message.condition)
+        elif isinstance(message, Notice):
+            self._listener.notice(message.text)
+        elif isinstance(message, Failed):
+            self._failures[message.rank] = message
+        elif isinstance(message, Finished):
+            self._finished[message.rank] = message
+        elif isinstance(message, Described):
+            self._described[self._crew.host_of[message.rank]] = message
+            self._crew.hear(message)
+        else:
+            self._crew.hear(message)
 
     def _makes_sense(self, message: FromAny) -> bool:
         """Whether the numbers in it are those of things that there are: they are looked up. And
