@@ -35,6 +35,19 @@ def mpi(request):
     return environment(request.param)
 
 
+def under(cclmark, directory, script, *arguments):
+    """A run under an mpirun that is this script, which is to fail; and the script's file."""
+    program = directory / "mpirun"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    run = cclmark(
+        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", *arguments),
+        env={"CCLMARK_MPIRUN": str(program)},
+        code=4,
+    )
+    return program, run
+
+
 class TestWithoutMpi:
     def test_no_mpirun_is_said_with_what_to_do(self, cclmark, tmp_path):
         run = cclmark(
@@ -56,26 +69,12 @@ class TestWithoutMpi:
         assert f"CCLMARK_MPIRUN={tmp_path / name}: that is no program" in run.err
 
     def test_an_mpirun_that_fails_is_quoted(self, cclmark, tmp_path):
-        program = tmp_path / "mpirun"
-        program.write_text("#!/bin/sh\necho no slots for you >&2\nexit 7\n")
-        program.chmod(0o755)
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
-            env={"CCLMARK_MPIRUN": str(program)},
-            code=4,
-        )
+        program, run = under(cclmark, tmp_path, "echo no slots for you >&2\nexit 7")
         assert f"{program} ended with status 7 before any rank had begun" in run.err
         assert "mpirun: no slots for you" in run.err
 
     def test_an_mpirun_that_begins_nothing_is_named(self, cclmark, tmp_path):
-        program = tmp_path / "mpirun"
-        program.write_text("#!/bin/sh\nexec sleep 100\n")
-        program.chmod(0o755)
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-T", "2"),
-            env={"CCLMARK_MPIRUN": str(program)},
-            code=4,
-        )
+        program, run = under(cclmark, tmp_path, "exec sleep 100", "-T", "2")
         assert f"cclmark: {program} runs, and no rank has begun (CCLMARK_MPIRUN=" in run.err
 
     def test_ranks_that_hang_while_they_load_have_begun(self, cclmark, tmp_path):
@@ -89,14 +88,7 @@ class TestWithoutMpi:
         assert "no rank has begun" not in run.err
 
     def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):
-        program = tmp_path / "mpirun"
-        program.write_text('#!/bin/sh\nshift 4\nexec "$@"\n')
-        program.chmod(0o755)
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
-            env={"CCLMARK_MPIRUN": str(program)},
-            code=4,
-        )
+        _, run = under(cclmark, tmp_path, 'shift 4\nexec "$@"')
         assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
 
     def test_pairs_refuse_it(self, cclmark):

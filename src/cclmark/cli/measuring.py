@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.summary import usual_clock
 from cclmark.cli.joining import joined
@@ -277,18 +277,19 @@ def _check_files(flags: Flags, names: Sequence[str]) -> None:
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
     if flags.ccl_path and not loaded and BRIDGE not in names:
         raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
-    if flags.ccl_path and len(loaded) > 1:
-        raise UsageError(
-            f"--ccl-path names one file, and {' and '.join(loaded)} are different libraries: name "
-            f"theirs by {_variables_of(loaded)}"
-        )
+    _require_one_file(flags, loaded)
     if flags.modules and not any(torch_backend_of(name) is not None for name in names):
         raise UsageError("--import brings backends of torch: name one with --ccl torch:BACKEND")
 
 
-def _variables_of(ccls: Iterable[str]) -> str:
-    """The variables that name libraries' files."""
-    return " and ".join(f"CCLMARK_{ccl.upper().replace('-', '_')}_LIBRARY" for ccl in ccls)
+def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
+    """Raises UsageError where ``--ccl-path`` would be the file of several libraries."""
+    if flags.ccl_path and len(ccls) > 1:
+        variables = [f"CCLMARK_{ccl.upper().replace('-', '_')}_LIBRARY" for ccl in ccls]
+        raise UsageError(
+            f"--ccl-path names one file, and {' and '.join(ccls)} are different libraries: name "
+            f"theirs by {' and '.join(variables)}"
+        )
 
 
 def _unknown(name: str, runtime: str) -> UsageError:
@@ -374,11 +375,7 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     for name in inner:
         _require_allowed(name, flags)
     files = dict.fromkeys(name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
-    if flags.ccl_path and len(files) > 1:
-        raise UsageError(
-            f"--ccl-path names one file, and {' and '.join(files)} are different libraries: name "
-            f"theirs by {_variables_of(files)}"
-        )
+    _require_one_file(flags, list(files))
     if flags.ccl_path and not files:
         raise UsageError("--ccl-path: shm is built in, and there is no other library")
     return islands
