@@ -5,18 +5,11 @@
 """
 
 import torch.distributed as dist
+from over_gloo import OverGloo, register
 
 
-class Copying(dist.ProcessGroup):
-    def __init__(self, store, rank, size, timeout):
-        super().__init__(rank, size)
-        self._gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
-
-    def getBackendName(self):  # noqa: N802 - torch calls it
-        return "copying"
-
-    def allreduce(self, tensors, options=None):
-        return self._gloo.allreduce(tensors, options or dist.AllreduceOptions())
+class Copying(OverGloo):
+    name = "copying"
 
     def alltoall(self, outputs, inputs, options=None):
         for received, sent in zip(outputs, inputs, strict=True):
@@ -36,8 +29,4 @@ class Copying(dist.ProcessGroup):
         return self._gloo.barrier(options or dist.BarrierOptions())
 
 
-def _make(store, rank, size, timeout):
-    return Copying(store, rank, size, timeout)
-
-
-dist.Backend.register_backend("copying", _make, devices=["cpu"])
+register(Copying)

@@ -5,22 +5,16 @@
 """
 
 import torch
-import torch.distributed as dist
+from over_gloo import OverGloo, register
 
 
-class Odd(dist.ProcessGroup):
-    def __init__(self, store, rank, size, timeout):
-        super().__init__(rank, size)
-        self._gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._number = rank
-
-    def getBackendName(self):  # noqa: N802 - torch calls it
-        return "odd"
+class Odd(OverGloo):
+    name = "odd"
 
     def allreduce(self, tensors, options=None):
         if self._number == 1:
             raise RuntimeError("ibv_reg_mr failed: Operation not supported")
-        return self._gloo.allreduce(tensors, options or dist.AllreduceOptions())
+        return super().allreduce(tensors, options)
 
     def broadcast(self, tensors, options):
         if self._number == 1:
@@ -30,8 +24,4 @@ class Odd(dist.ProcessGroup):
         return torch._C._distributed_c10d._create_work_from_future(done)
 
 
-def _make(store, rank, size, timeout):
-    return Odd(store, rank, size, timeout)
-
-
-dist.Backend.register_backend("odd", _make, devices=["cpu"])
+register(Odd)
