@@ -7,8 +7,10 @@ all_reduce between two CUDA events after torch's barrier, and averages the bandw
 iterations; what counts here is the geometric mean over rounds, in which who comes first changes.
 ``--timing blocking --barrier library --clock device`` does the same in cclmark; its
 samples are averaged alike. With ``--own`` cclmark measures as it does without the last two options:
-by the host's clock, after a barrier in shared memory. The program always goes from 32 KiB to
-16 GiB: a copy with other limits is run.
+by the host's clock, after a barrier in shared memory. With ``--bare`` the program does not average
+each bandwidth over the ranks before it goes on (a copy to the device and a reduction, after which
+what is timed next finds the processor's caches cold): the first rank's own are averaged. The
+program always goes from 32 KiB to 16 GiB: a copy with other limits is run.
 """
 
 from __future__ import annotations
@@ -34,6 +36,14 @@ def run(command: list[str]) -> str:
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def changed(source: str, pattern: str, to: str) -> str:
+    """``source`` with the one place that ``pattern`` matches replaced."""
+    text, changes = re.subn(pattern, to, source, count=1)
+    if changes != 1:
+        sys.exit(f"--bench has no {pattern}: is it all_reduce_bench.py?")
+    return text
 
 
 def of_bench(program: Path, ranks: int) -> dict[int, float]:
@@ -77,13 +87,15 @@ def main() -> None:
     parser.add_argument("--smallest", type=int, default=15, help="power of two [15: 32 KiB]")
     parser.add_argument("--largest", type=int, default=30, help="power of two [30: 1 GiB]")
     parser.add_argument("--own", action="store_true", help="cclmark's own barrier, and host clock")
+    parser.add_argument("--bare", action="store_true", help="no averaging in the program's loop")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     source = args.bench.read_text()
     for name, limit in (("lower_limit", args.smallest), ("upper_limit", args.largest)):
-        source, changes = re.subn(rf"{name} = \d+", f"{name} = {limit}", source, count=1)
-        if changes != 1:
-            sys.exit(f"{args.bench} has no {name}: is it all_reduce_bench.py?")
+        source = changed(source, rf"{name} = \d+", f"{name} = {limit}")
+    if args.bare:
+        source = changed(source, r"duration\]\)\.cuda\(local_rank\)", "duration])")
+        source = changed(source, r"dist\.reduce\(algbw, .*\)\n\s*algbw /= n\n", "")
     with tempfile.TemporaryDirectory() as directory:
         program = Path(directory) / args.bench.name
         program.write_text(source)

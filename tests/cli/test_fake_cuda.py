@@ -61,6 +61,13 @@ def test_measures_every_operation(everything, operation, old):
         assert ("grouped send/recv" in result.route) == composed
 
 
+@pytest.mark.parametrize(("ccls", "runtime"), [("shm", "host"), ("nccl", "cuda")])
+def test_a_library_brings_its_devices(cclmark, fake_cuda, ccls, runtime):
+    run = cclmark("all_reduce", "--ccl", ccls, *TWO, env=fake_cuda.env())
+    assert {device.runtime for device in run.journal.header.devices} == {runtime}
+    assert {result.status for result in run.journal.results} == {"ok"}
+
+
 def test_every_dtype_and_reduction(cclmark, fake_cuda):
     run = cclmark(
         *("all_reduce", "-g", "2", "-b", "512", "-e", "512", "-d", "all", "-o", "all"),

@@ -77,16 +77,18 @@ def measure(operations: list[str], flags: Flags) -> int:
 
 
 def devices_text(flags: Flags) -> str:
-    """``--devices``, or where it says nothing the accelerators that a named library needs."""
+    """``--devices``, or where it says nothing the devices that the named libraries need:
+    accelerators before the host.
+    """
     if flags.devices or not flags.ccl:
         return flags.devices
     from cclmark.run.probe import runtimes_of
 
-    for name in flags.ccl.split(","):
-        runtimes = runtimes_of(name.strip())
+    needed = [runtimes_of(name.strip()) for name in flags.ccl.split(",")]
+    for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
             return runtimes[0]
-    return ""
+    return "host" if all(runtimes == ["host"] for runtimes in needed) else ""
 
 
 def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) -> int:
