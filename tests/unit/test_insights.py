@@ -6,12 +6,19 @@ import msgspec
 import pytest
 
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights import Insight, headline, insights, measured_words, together
+from cclmark.report.insights import (
+    Insight,
+    headline,
+    insights,
+    measured_words,
+    of_methods,
+    together,
+)
 from cclmark.report.page.run_page import page_of
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.references import shipped_references
-from cclmark.results.schema import Finding, Footer, Verification
+from cclmark.results.schema import Finding, Footer, Imported, Verification
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
@@ -341,6 +348,35 @@ def test_what_several_runs_say_alike_is_said_once():
         "8 of 11 runs (run0, run1, run2 and 5 more): No output was checked.",
         "3 of 11 runs (run8, run9 and run10): Odd.",
     ]
+
+
+def with_settings(journal, **changes):
+    settings = replace(journal.header.settings, **changes)
+    return Journal(replace(journal.header, settings=settings), journal.results)
+
+
+def test_runs_that_were_measured_differently_are_named():
+    by_host = with_settings(COLLECTIVES, barrier="library", clock="host")
+    names = ("a", "b", "c", "pairs", "copies")
+    runs = [*zip(names, (COLLECTIVES, by_host, by_host, PAIRS, COPIES), strict=True)]
+    found = of_methods(runs)
+    assert [(one.kind, one.text) for one in found] == [
+        (
+            "look",
+            "Measured differently from a (there): b and c (here). --barrier: own there, library "
+            "here; --clock: auto there, host here.",
+        )
+    ]
+    assert of_methods([runs[0], runs[0], *runs[3:]]) == []
+    page = page_of([Run(name, journal) for name, journal in runs[:2]])
+    assert found[0].advice in [one.advice for _, group in page.insights for one in group]
+
+
+def test_what_another_tool_does_not_tell_is_no_difference():
+    origin = Imported("nccl-tests", "text", ranks=4, figure="a mean")
+    header = replace(with_settings(COLLECTIVES, clock="host").header, imported=origin)
+    other = Journal(header, COLLECTIVES.results)
+    assert of_methods([("a", COLLECTIVES), ("b", other)]) == []
 
 
 def test_a_page_of_several_runs_says_once_what_nobody_checked():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
@@ -17,9 +18,7 @@ def differences_told(there: Header, here: Header) -> list[str]:
         for place, header in (("first", there), ("second", here))
         if header.imported is not None
     ]
-    sides = (there.settings, here.settings)
-    told = [name for name in _TOLD if all(getattr(side, name) != "" for side in sides)]
-    found += differing_settings(*sides, told)
+    found += differing_settings(there.settings, here.settings, told_by_both(there, here, _TOLD))
     pairs = [
         ("host", there.machine.hostname, here.machine.hostname),
         ("devices", _devices(there), _devices(here)),
@@ -32,6 +31,17 @@ def differences_told(there: Header, here: Header) -> list[str]:
         f"{what} was {then}, is {now}" for what, then, now in pairs if then and now != then and now
     ]
     return found
+
+
+def told_by_both(there: Header, here: Header, names: Iterable[str]) -> list[str]:
+    """Those settings of ``names`` that both runs tell: another tool's text tells few."""
+    imported = there.imported is not None or here.imported is not None
+    return [
+        name
+        for name in names
+        if (name in _TOLD or not imported)
+        and all(getattr(header.settings, name) != "" for header in (there, here))
+    ]
 
 
 def _devices(header: Header) -> str:

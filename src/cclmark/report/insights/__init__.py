@@ -16,12 +16,12 @@ from cclmark.report.insights.curves import (
 from cclmark.report.insights.headline import headline, measured_words
 from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
-from cclmark.report.insights.together import together
+from cclmark.report.insights.together import of_methods, together
 from cclmark.report.insights.words import Insight, Kind
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 
-__all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "together"]
+__all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "of_methods", "together"]
 
 _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 

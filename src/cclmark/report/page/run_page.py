@@ -17,7 +17,7 @@ from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pairs import pair_charts
 from cclmark.report.charts.transfers import transfer_charts
 from cclmark.report.head import origin_of
-from cclmark.report.insights import headline, insights, measured_words, together
+from cclmark.report.insights import headline, insights, measured_words, of_methods, together
 from cclmark.report.insights.words import counted
 from cclmark.report.matrix import MatrixCollector, figure
 from cclmark.report.page.machine import machine_sections
@@ -42,7 +42,8 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         subtitle=_subtitle(runs),
         lead=_lead(runs),
         insights=together(
-            [(run.name if several else "", insights(run.journal, run.notes)) for run in runs]
+            [(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
+            of_methods([(run.name, run.journal) for run in runs]),
         ),
         sections=[*chart_sections(runs), *machine_sections(runs)],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
