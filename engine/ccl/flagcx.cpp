@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -29,9 +30,17 @@ struct DeviceHandle {
   Result (*get_vendor)(char*);
 };
 
+/// What releases before 0.13 hand out in place of the device handle alone.
+struct HandlerGroup {
+  UniqueId* id;
+  Comm comm;
+  DeviceHandle* device;
+};
+
 constexpr Result kSuccess = 0;
 constexpr Result kInProgress = 7;
 constexpr Result kNotSupported = 9;
+constexpr Result kNotSupportedBefore05 = 8;
 constexpr int kUnavailable = -1;
 constexpr size_t kVendorBytes = 128;
 constexpr const char* kVariable = "CCLMARK_FLAGCX_LIBRARY";
@@ -75,7 +84,12 @@ class Flagcx {
  public:
   explicit Flagcx(const CclPlaces& places)
       : symbols_("flagcx", places, kVariable, {"libflagcx.so"}, "flagcx") {
-    symbols_.require(device_handle_init_, "DeviceHandleInit");
+    if (symbols_.have("flagcxDeviceHandleInit")) {
+      symbols_.require(device_handle_init_, "DeviceHandleInit");
+    } else {
+      symbols_.require(handle_init_, "HandleInit");
+    }
+    if (!symbols_.have("flagcxMemAlloc")) not_supported_ = kNotSupportedBefore05;
     symbols_.require(get_version_, "GetVersion");
     symbols_.require(get_unique_id_, "GetUniqueId");
     symbols_.require(comm_init_rank_, "CommInitRank");
@@ -116,7 +130,14 @@ class Flagcx {
 
   std::vector<uint8_t> make_id() const {
     UniqueId id;
-    require(get_unique_id_(&id), "GetUniqueId", nullptr);
+    if (device_handle_init_ != nullptr) {
+      require(get_unique_id_(&id), "GetUniqueId", nullptr);
+    } else {
+      UniqueId* made = nullptr;  // allocated by the library, for the caller to free
+      require(get_unique_id_(&made), "GetUniqueId", nullptr);
+      id = *made;
+      std::free(made);
+    }
     auto bytes = reinterpret_cast<const uint8_t*>(&id);
     return {bytes, bytes + sizeof(id)};
   }
@@ -124,12 +145,11 @@ class Flagcx {
   Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
     UniqueId id;
     std::memcpy(&id, bytes.data(), sizeof(id));
-    DeviceHandle* handle = nullptr;
-    require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
-    require_same_vendor(*handle, device.info());
+    const DeviceHandle& handle = device_handle();
+    require_same_vendor(handle, device.info());
     symbols_.require_runtime_of(device);
     device.activate();
-    require(handle->set_device(device.info().index), "DeviceHandle.setDevice", nullptr);
+    require(handle.set_device(device.info().index), "DeviceHandle.setDevice", nullptr);
     Comm comm = nullptr;
     require(comm_init_rank_(&comm, ranks, &id, rank), "CommInitRank", nullptr);
     return comm;
@@ -140,7 +160,7 @@ class Flagcx {
     Result state = kSuccess;
     Result asked = comm_get_async_error_(comm, &state);
     // Several of its adaptors do not tell, nor does it of clusters of mixed vendors.
-    if (asked == kNotSupported) return;
+    if (asked == not_supported_) return;
     require(asked, "CommGetAsyncError", comm);
     if (state != kInProgress) require(state, "CommGetAsyncError", comm);
   }
@@ -226,6 +246,17 @@ class Flagcx {
   }
 
  private:
+  const DeviceHandle& device_handle() const {
+    if (device_handle_init_ != nullptr) {
+      DeviceHandle* handle = nullptr;
+      require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
+      return *handle;
+    }
+    HandlerGroup* handles = nullptr;
+    require(handle_init_(&handles), "HandleInit", nullptr);
+    return *handles->device;
+  }
+
   static WrappedStream* wrapped(void* stream) { return static_cast<WrappedStream*>(stream); }
 
   /// A build of FlagCX drives the devices of one vendor.
@@ -246,19 +277,22 @@ class Flagcx {
       return;
     bool known = code >= 0 && static_cast<size_t>(code) < kResults.size();
     std::string text = known ? kResults[static_cast<size_t>(code)] : "unknown result";
+    if (code == not_supported_) text = kResults[kNotSupported];
     const char* last = comm != nullptr ? get_last_error_(comm) : nullptr;
     bool tells = last != nullptr && *last != '\0' && std::ranges::count(kNoTexts, last) == 0;
     if (tells) text += ": " + std::string(last);
     std::string message = Error::describe(symbols_.prefix() + call, code, text);
     // What the adaptor of a vendor does not have.
-    if (code == kNotSupported) throw UnsupportedError(message);
+    if (code == not_supported_) throw UnsupportedError(message);
     throw Error(message);
   }
 
   Symbols symbols_;
-  Result (*device_handle_init_)(DeviceHandle**);
+  Result not_supported_ = kNotSupported;
+  Result (*device_handle_init_)(DeviceHandle**) = nullptr;
+  Result (*handle_init_)(HandlerGroup**) = nullptr;  // in its place before 0.13
   Result (*get_version_)(int*);
-  Result (*get_unique_id_)(UniqueId*);
+  Result (*get_unique_id_)(void*);  // UniqueId*; UniqueId** before 0.13
   Result (*comm_init_rank_)(Comm*, int, const UniqueId*, int);
   Result (*comm_destroy_)(Comm);
   Result (*comm_get_async_error_)(Comm, Result*);

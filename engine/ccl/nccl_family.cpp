@@ -26,6 +26,9 @@ constexpr int kUnavailable = -1;
 struct Exchanges {
   const char* alltoall = "AlltoAll";
   const char* alltoallv = nullptr;
+  /// In releases that lack those.
+  const char* older_alltoall = nullptr;
+  const char* older_alltoallv = nullptr;
   /// Count and type are given for what is sent and for what is received.
   bool typed_twice = false;
 };
@@ -34,7 +37,7 @@ struct Family {
   std::string_view name;
   const char* vendor;
   std::string_view prefix;
-  std::array<const char*, 3> sonames;
+  std::array<const char*, 4> sonames;
   const char* variable;
   int oldest_version;
   /// The library's values for Dtype and Reduction; kUnavailable where it has none.
@@ -43,10 +46,13 @@ struct Family {
   /// Oldest version and device architecture that reduce 8-bit floats.
   int fp8_version;
   int fp8_architecture;
-  /// A function, without the prefix, by which this vendor's library is told from others' of the
-  /// same name and prefix; nullptr where nothing tells.
+  /// A function, of its own or of a library that it needs, by which this vendor's library is told
+  /// from others' of the same name and prefix; nullptr where nothing tells.
   const char* mark = nullptr;
   Exchanges exchanges = {};
+  /// 8-bit floats may be FNUZ: their codes stand for half of what OCP's do. What is added, compared
+  /// or averaged has the same bits, products have not.
+  bool fp8_halved = false;
 };
 
 constexpr int kNone = kUnavailable;
@@ -54,7 +60,8 @@ constexpr std::array<int, kDtypes.size()> kAllDtypes = {0, 1, 2, 3, 4, 5, 6, 7, 
 constexpr std::array<int, kDtypes.size()> kWithoutFp8 = {0, 1, 2, 3, 4,     5,
                                                          6, 7, 8, 9, kNone, kNone};
 constexpr std::array<int, kReductions.size()> kAllReductions = {0, 1, 2, 3, 4};
-constexpr Exchanges kLikeRccl = {"AllToAll", "AllToAllv"};
+constexpr Exchanges kOfRccl = {"AlltoAll", "AlltoAllv", "AllToAll", "AllToAllv"};
+constexpr Exchanges kOfMetax = {"AllToAll", "AllToAllv"};
 
 constexpr Family kFamilies[] = {
     {"nccl",
@@ -75,22 +82,23 @@ constexpr Family kFamilies[] = {
      20700,
      kAllDtypes,
      kAllReductions,
-     22400,
+     22005,
      0,
-     "AllToAllv",
-     kLikeRccl},
+     "hipGetDeviceCount",
+     kOfRccl,
+     true},
     {"maca-mccl",
      "MetaX's MCCL",
      "mccl",
-     {"libmccl.so", "/opt/maca/lib/libmccl.so"},
+     {"libmccl.so", "/opt/maca/lib/libmccl.so", "/opt/maca/lib64/libmccl.so"},
      "CCLMARK_MACA_MCCL_LIBRARY",
      20700,
      kWithoutFp8,
      kAllReductions,
      0,
      0,
-     "CommMcDevice",
-     kLikeRccl},
+     "mcclCommMcDevice",
+     kOfMetax},
     {"musa-mccl",
      "Moore Threads' MCCL",
      "mccl",
@@ -101,7 +109,7 @@ constexpr Family kFamilies[] = {
      kAllReductions,
      0,
      0,
-     "CommMuDevice"},
+     "mcclCommMuDevice"},
     {"eccl",
      "Enflame's ECCL",
      "eccl",
@@ -113,11 +121,12 @@ constexpr Family kFamilies[] = {
      0,
      0,
      nullptr,
-     {"Alltoall", "AlltoAllv", true}},
+     {"Alltoall", "AlltoAllv", nullptr, nullptr, true}},
     {"ixccl",
      "Iluvatar's IXCCL",
      "nccl",
-     {"/usr/local/corex/lib/libnccl.so", "libnccl.so.2", "libnccl.so"},
+     {"/usr/local/corex/lib/libnccl.so", "/usr/local/corex/lib64/libnccl.so", "libnccl.so.2",
+      "libnccl.so"},
      "CCLMARK_IXCCL_LIBRARY",
      20700,
      kWithoutFp8,
@@ -127,7 +136,8 @@ constexpr Family kFamilies[] = {
     {"duccl",
      "Hygon's DUCCL",
      "nccl",
-     {"libnccl.so.2", "libnccl.so"},
+     {"libnccl.so.2", "libnccl.so", "/opt/dtk/cuda/cuda/lib64/libnccl.so.2",
+      "/opt/dtk/cuda/lib64/libnccl.so.2"},
      "CCLMARK_DUCCL_LIBRARY",
      20700,
      kWithoutFp8,
@@ -190,6 +200,8 @@ class Nccl {
     symbols_.find(window_register_, "CommWindowRegister");
     symbols_.find(window_deregister_, "CommWindowDeregister");
     require(get_version_(&version_), "GetVersion", nullptr);
+    // As 2.8 and older write it: 2708 is 2.7.8.
+    if (version_ < 10000) version_ = version_ / 1000 * 10000 + version_ % 1000;
     if (version_ < family_.oldest_version) {
       throw MissingError(symbols_.path() + " is version " + text_of(version_) + "; " +
                          std::to_string(family_.oldest_version / 10000) + "." +
@@ -306,13 +318,13 @@ class Nccl {
         });
       case Collective::alltoall:
         return make_call([=, this](const void* s, void* d) {
-          require(alltoall(s, d, op.count, dtype, comm, stream), family_.exchanges.alltoall, comm);
+          require(alltoall(s, d, op.count, dtype, comm, stream), alltoall_name_, comm);
         });
       default:
-        return make_call([=, this, parts = UnevenParts(op, seat.rank, seat.ranks)](const void* s,
-                                                                                   void* d) {
-          require(alltoallv(s, d, parts, dtype, comm, stream), family_.exchanges.alltoallv, comm);
-        });
+        return make_call(
+            [=, this, parts = UnevenParts(op, seat.rank, seat.ranks)](const void* s, void* d) {
+              require(alltoallv(s, d, parts, dtype, comm, stream), alltoallv_name_, comm);
+            });
     }
   }
 
@@ -372,13 +384,21 @@ class Nccl {
 
   void find_exchanges() {
     const Exchanges& names = family_.exchanges;
+    alltoall_name_ = spelled(names.alltoall, names.older_alltoall);
+    alltoallv_name_ = spelled(names.alltoallv, names.older_alltoallv);
     if (names.typed_twice) {
-      symbols_.find(alltoall_twice_, names.alltoall);
-      symbols_.find(alltoallv_twice_, names.alltoallv);
+      symbols_.find(alltoall_twice_, alltoall_name_);
+      symbols_.find(alltoallv_twice_, alltoallv_name_);
       return;
     }
-    symbols_.find(alltoall_, names.alltoall);
-    if (names.alltoallv != nullptr) symbols_.find(alltoallv_, names.alltoallv);
+    symbols_.find(alltoall_, alltoall_name_);
+    if (alltoallv_name_ != nullptr) symbols_.find(alltoallv_, alltoallv_name_);
+  }
+
+  const char* spelled(const char* name, const char* older) const {
+    bool as_before = older != nullptr && !symbols_.have(symbols_.prefix() + name) &&
+                     symbols_.have(symbols_.prefix() + older);
+    return as_before ? older : name;
   }
 
   Result alltoall(const void* from, void* to, size_t count, int dtype, Comm comm,
@@ -399,9 +419,16 @@ class Nccl {
 
   void require_fp8(const Operation& op, const DeviceInfo& device) const {
     if (version_ < family_.fp8_version) {
-      throw UnsupportedError(itself() + " has no 8-bit floats (2.24 or newer has)");
+      throw UnsupportedError(itself() + " has no 8-bit floats (" + text_of(family_.fp8_version) +
+                             " or newer has)");
     }
-    if (!info(op.collective).reduces || device.architecture >= family_.fp8_architecture) return;
+    if (!info(op.collective).reduces) return;
+    if (family_.fp8_halved && op.reduction == Reduction::prod) {
+      throw UnsupportedError(itself() +
+                             " multiplies 8-bit floats of two kinds, OCP or FNUZ by the device: "
+                             "what a product should be is not known");
+    }
+    if (device.architecture >= family_.fp8_architecture) return;
     throw UnsupportedError(
         itself() + " reduces 8-bit floats from compute capability 9.0 on; this is " +
         std::to_string(device.architecture / 10) + "." + std::to_string(device.architecture % 10));
@@ -417,16 +444,14 @@ class Nccl {
                                              : " has no symmetric windows (NCCL: 2.27 or newer)"));
   }
 
-  bool has(const Family& other) const {
-    return symbols_.have(std::string(other.prefix) + other.mark);
-  }
+  bool has(const Family& other) const { return symbols_.have(other.mark); }
 
   /// Several vendors ship libraries of one name whose functions have the same names and take
   /// handles of different runtimes.
   void refuse_other_vendors() const {
     if (family_.mark == nullptr) return refuse_marked_ones();
     if (has(family_)) return;
-    std::string own = std::string(family_.prefix) + family_.mark;
+    std::string own = family_.mark;
     std::string what = " is not " + std::string(family_.vendor) + ": it has no " + own;
     std::string_view known_as;
     for (const Family& other : kFamilies) {
@@ -436,7 +461,7 @@ class Nccl {
         known_as = other.name;
       } else if (other.mark != nullptr && has(other)) {
         what = " is " + std::string(other.vendor) + ", not " + family_.vendor + ": it has " +
-               std::string(other.prefix) + other.mark + " and no " + own;
+               other.mark + " and no " + own;
         known_as = other.name;
         break;
       }
@@ -451,7 +476,7 @@ class Nccl {
     for (const Family& other : kFamilies) {
       if (other.prefix != family_.prefix || other.mark == nullptr || !has(other)) continue;
       throw MissingError(symbols_.path() + " is " + std::string(other.vendor) + ", not " +
-                         family_.vendor + ": it has " + std::string(other.prefix) + other.mark +
+                         family_.vendor + ": it has " + other.mark +
                          ". Choose another with --ccl-path or " + family_.variable + ", or --ccl " +
                          std::string(other.name));
     }
@@ -493,6 +518,8 @@ class Nccl {
   Result (*comm_deregister_)(Comm, void*);
   Result (*window_register_)(Comm, void*, size_t, Window*, int);
   Result (*window_deregister_)(Comm, Window);
+  const char* alltoall_name_ = nullptr;
+  const char* alltoallv_name_ = nullptr;
   // One of each two, see Exchanges.
   Result (*alltoall_)(const void*, void*, size_t, int, Comm, void*) = nullptr;
   Result (*alltoall_twice_)(const void*, size_t, int, void*, size_t, int, Comm, void*) = nullptr;

@@ -42,7 +42,7 @@ class Vendor:
 VENDORS = {
     vendor.ccl: vendor
     for vendor in (
-        Vendor("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.24.7"),
+        Vendor("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.28.3"),
         Vendor("maca-mccl", "maca", "maca", "libmccl.so", "libmcruntime.so", "2.16.5"),
         Vendor("musa-mccl", "musa", "musa", "libmccl.so.2", "libmusart.so", "2.11.4"),
         Vendor("eccl", "tops", "tops", "libeccl.so", "libtopsrt.so", "3.1.0"),
@@ -165,6 +165,8 @@ class TestTypesAndReductions:
             if vendor is not RCCL and key in fp8:
                 assert result.status == "skipped"
                 assert f"{vendor.ccl} {vendor.version} has no {key[0]}" in result.reason
+            elif key in fp8 and key[1] == "prod":
+                assert result.status == "skipped"
             else:
                 assert result.status == "ok", (key, result.reason)
         assert len(status) - len(fp8) >= 40
@@ -386,6 +388,31 @@ class TestChoice:
         assert "AMD's runtime (libamdhip64) was not found" in run.err
 
 
+class TestRccl:
+    """What RCCL differs in from NCCL, and from release to release."""
+
+    @pytest.mark.parametrize(
+        ("directory", "version"), [(".", "2.28.3"), ("old", "2.24.7")], ids=("new", "old")
+    )
+    def test_either_spelling_of_its_exchanges(self, cclmark, env_of, directory, version) -> None:
+        file = file_of(env_of(RCCL), RCCL)
+        env = env_of(RCCL, ccl=file.parent / directory / file.name)
+        only = ("collectives", "--only", "alltoall,alltoallv", "--pattern", "skew:3")
+        run = measure(cclmark, RCCL, *only, "-b", "96", "-e", "6K", env=env)
+        assert run.journal.header.libraries[0].version == version
+        assert {it.status for it in run.journal.results} == {"ok"}
+        routes = {it.route for it in run.journal.results}
+        assert routes == {"native", "copy aside, then native"}
+
+    def test_products_of_eight_bit_floats_are_not_judged(self, cclmark, env_of) -> None:
+        arguments = ("-b", "64", "-e", "64", "-d", "fp8e4m3", "-o", "sum,prod")
+        run = measure(cclmark, RCCL, "all_reduce", *arguments, env=env_of(RCCL))
+        found = {it.case.reduction: (it.status, it.reason) for it in run.journal.results}
+        assert found["sum"] == ("ok", "")
+        assert found["prod"][0] == "skipped"
+        assert "OCP or FNUZ" in found["prod"][1]
+
+
 class TestTheWrongLibrary:
     """Files of the right name and the wrong kind."""
 
@@ -394,7 +421,7 @@ class TestTheWrongLibrary:
         [
             (MACA, MUSA, "is Moore Threads' MCCL, not MetaX's MCCL: it has mcclCommMuDevice"),
             (MUSA, MACA, "is MetaX's MCCL, not Moore Threads' MCCL: it has mcclCommMcDevice"),
-            (RCCL, SHIM, "is not AMD's RCCL: it has no ncclAllToAllv; it may be NVIDIA's NCCL"),
+            (RCCL, SHIM, "is not AMD's RCCL: it has no hipGetDeviceCount; it may be NVIDIA's NCCL"),
         ],
         ids=("musa's for maca", "maca's for musa", "nccl's for rccl"),
     )
@@ -417,10 +444,10 @@ class TestTheWrongLibrary:
             assert "has no symbol ecclGetVersion" in run.err
 
     def test_a_runtime_without_its_functions(self, cclmark, env_of) -> None:
-        env = env_of(RCCL)
-        env[RCCL.runtime_variable] = env[RCCL.ccl_variable]
-        run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
-        assert "has no symbol hipGetDeviceCount" in run.err
+        env = env_of(MACA)
+        env[MACA.runtime_variable] = env[MACA.ccl_variable]
+        run = measure(cclmark, MACA, "all_reduce", "-e", "64", env=env, code=3)
+        assert "has no symbol mcGetDeviceCount" in run.err
 
     def test_a_second_copy_of_the_runtime(self, cclmark, env_of, tmp_path: Path) -> None:
         env = env_of(RCCL)

@@ -21,6 +21,7 @@ _VERSION_S = 10.0
 _MPI_LIBRARIES = {
     "Open MPI": ("libmpi.so.40", "libmpi_abi.so.1"),
     "HYDRA": ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"),
+    "Intel(R) MPI": ("libmpi.so.12",),
 }
 
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
@@ -89,7 +90,7 @@ def mpirun_at(path: Path) -> Mpirun:
     files = [
         root / place / name
         for root in roots
-        for place in ("lib", "lib64", f"lib/{triplet}")
+        for place in ("lib", "lib64", f"lib/{triplet}", "lib/release")
         for name in names
     ]
     return Mpirun(str(path), [*(str(file) for file in files if file.is_file()), *names])

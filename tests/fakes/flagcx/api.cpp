@@ -23,7 +23,11 @@ int version() {
 
 namespace {
 
+#ifdef CCLMARK_FAKE_RECENT
 constexpr int kNotSupported = 9;
+#else
+constexpr int kNotSupported = 8;
+#endif
 constexpr int kLastDtype = 9;
 
 struct FlagcxId {
@@ -111,11 +115,59 @@ struct DeviceHandle {
 
 }  // namespace
 
-FAKE_API int flagcxDeviceHandleInit(DeviceHandle** handle) {
+namespace {
+
+DeviceHandle* device_handle() {
   static DeviceHandle only{{}, set_device, {}, get_vendor, {}};
-  *handle = &only;
+  return &only;
+}
+
+FlagcxId make_id() {
+  FlagcxId id{create_control(), {}};
+  id.rest = rest_of(id.control);
+  return id;
+}
+
+}  // namespace
+
+#ifdef CCLMARK_FAKE_RECENT
+FAKE_API int flagcxDeviceHandleInit(DeviceHandle** handle) {
+  *handle = device_handle();
   return kSuccess;
 }
+
+FAKE_API int flagcxGetUniqueId(FlagcxId* id) {
+  return guarded([&] {
+    require(id != nullptr, kInvalidArgument, "no place for the id");
+    *id = make_id();
+  });
+}
+
+FAKE_API int flagcxMemAlloc(void**, size_t) {
+  return kNotSupported;
+}
+#else
+// As releases to 0.4: the device handle within a group of three, ids allocated for the caller.
+struct HandlerGroup {
+  FlagcxId* id;
+  void* comm;
+  DeviceHandle* device;
+};
+
+FAKE_API int flagcxHandleInit(HandlerGroup** handler) {
+  static HandlerGroup only{nullptr, nullptr, device_handle()};
+  *handler = &only;
+  return kSuccess;
+}
+
+FAKE_API int flagcxGetUniqueId(FlagcxId** id) {
+  return guarded([&] {
+    require(id != nullptr && *id == nullptr, kInvalidArgument, "no empty place for the id");
+    *id = static_cast<FlagcxId*>(std::malloc(sizeof(FlagcxId)));
+    **id = make_id();
+  });
+}
+#endif
 
 FAKE_API int flagcxGetVersion(int* number) {
   *number = 10000;
@@ -130,14 +182,6 @@ FAKE_API const char* flagcxGetLastError(void* comm) {
   if (comm == nullptr) return "Undefined: flagcxComm is not fully initialized.";
   if (lacks("GetLastError")) return "flagcxNotSupported";
   return mixed() ? "Not implemented." : last_error();
-}
-
-FAKE_API int flagcxGetUniqueId(FlagcxId* id) {
-  return guarded([&] {
-    require(id != nullptr, kInvalidArgument, "no place for the id");
-    id->control = create_control();
-    id->rest = rest_of(id->control);
-  });
 }
 
 FAKE_API int flagcxCommInitRank(void** comm, int ranks, const FlagcxId* id, int rank) {

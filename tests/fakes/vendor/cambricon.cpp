@@ -14,9 +14,10 @@ enum Code : int {
   kBusy = 1,
   kNoSuchDevice = 100004,
   kNoMemory = 100100,
-  kBadArgument = 100200,
+  kBadArgument = 100006,
   kDriverFailed = 100124,
 };
+constexpr int kCacheAttribute = 0x301;
 enum Way : int { kHostToDev, kDevToDev, kDevToHost, kNoDirection = 5 };
 
 int code_of(int status) {
@@ -109,6 +110,14 @@ FAKE_API int cnrtGetDeviceProperties(void* properties, int device) {
 
 FAKE_API int cnrtDeviceGetPCIBusId(char* id, int bytes, int device) {
   return code_of(cuDeviceGetPCIBusId(id, bytes, device));
+}
+
+FAKE_API int cnrtDeviceGetAttribute(int* value, int attribute, int device) {
+  return code_of(guarded([&] {
+    context_of(device);
+    require(value != nullptr && attribute == kCacheAttribute, kInvalidValue);
+    *value = 1 << 20;
+  }));
 }
 
 FAKE_API int cnrtMemGetInfo(size_t* free, size_t* total) {

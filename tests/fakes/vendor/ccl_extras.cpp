@@ -92,15 +92,21 @@ FAKE_API int FAKE_CCL(Scatter)(const void* send, void* receive, size_t count, in
 #endif
 
 #ifdef FAKE_CCL_LIKE_RCCL
-FAKE_API int FAKE_CCL(AllToAll)(const void* send, void* receive, size_t count, int dtype,
-                                void* comm, void* stream) {
+#ifndef FAKE_CCL_ALLTOALL
+#define FAKE_CCL_ALLTOALL AllToAll
+#define FAKE_CCL_ALLTOALLV AllToAllv
+#endif
+
+FAKE_API int FAKE_CCL(FAKE_CCL_ALLTOALL)(const void* send, void* receive, size_t count, int dtype,
+                                         void* comm, void* stream) {
   return enqueue_rooted(Kind::alltoall, send, receive, count, dtype, 0, comm, stream);
 }
 
-FAKE_API int FAKE_CCL(AllToAllv)(const void* send, const size_t* send_counts,
-                                 const size_t* send_offsets, void* receive,
-                                 const size_t* receive_counts, const size_t* receive_offsets,
-                                 int dtype, void* comm, void* stream) {
+FAKE_API int FAKE_CCL(FAKE_CCL_ALLTOALLV)(const void* send, const size_t* send_counts,
+                                          const size_t* send_offsets, void* receive,
+                                          const size_t* receive_counts,
+                                          const size_t* receive_offsets, int dtype, void* comm,
+                                          void* stream) {
   return exchange(send, {send_counts, send_offsets, dtype}, receive,
                   {receive_counts, receive_offsets, dtype}, comm, stream);
 }

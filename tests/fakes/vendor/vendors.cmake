@@ -29,11 +29,19 @@ endfunction()
 fake_runtime(hip amdhip64.so.6 runtime.cpp VENDOR=hip VENDOR_DEVICE="MI" VENDOR_VERSION=60342131
   VENDOR_ALLOCATE_HOST=HostMalloc VENDOR_RELEASE_HOST=HostFree VENDOR_CACHE_ATTRIBUTE=19
   VENDOR_WAITS_FOR_VALUES)
+# Recent releases spell the exchanges as NCCL does, and announce that they drop their own spelling.
 fake_ccl(fake_rccl hip rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
+  CCLMARK_FAKE_DEFAULT_VERSION=22803 FAKE_CCL_LIKE_RCCL
+  FAKE_CCL_ALLTOALL=AlltoAll FAKE_CCL_ALLTOALLV=AlltoAllv)
+fake_ccl(fake_rccl_old hip/old rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
   CCLMARK_FAKE_DEFAULT_VERSION=22407 FAKE_CCL_LIKE_RCCL)
+# As the real ones they need AMD's runtime, by which they are known.
+foreach(target fake_rccl fake_rccl_old)
+  target_link_libraries(${target} PRIVATE -Wl,--no-as-needed fake_hip_runtime)
+endforeach()
 
 fake_runtime(maca mcruntime.so runtime.cpp VENDOR=mc VENDOR_DEVICE="C500" VENDOR_VERSION=3070
-  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost)
+  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost VENDOR_CACHE_ATTRIBUTE=18)
 fake_ccl(fake_maca_mccl maca mccl.so mccl CCLMARK_MACA_LIBRARY libmcruntime.so
   CCLMARK_FAKE_DEFAULT_VERSION=21605 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_LIKE_RCCL
   FAKE_CCL_MARK=CommMcDevice)
