@@ -73,6 +73,7 @@ constexpr size_t kApartBytes = size_t{4} << 20;
 /// Up to here a kernel copies, from there on a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
 constexpr size_t kPageBytes = 4096;
+constexpr size_t kPollsPerCheck = 1024;
 
 /// Memory for what a rank of another host publishes. Raises OutOfMemoryError.
 std::byte* new_mirror(size_t bytes) {
@@ -115,8 +116,8 @@ class Bridge final : public Communicator {
     return std::to_string(map_.islands()) + " islands, " +
            (direct_ ? "direct peer copies" : "through pinned host memory") +
            (remote_ != nullptr ? " and MPI between hosts" : "") +
-           (!on_streams_ && !device_.synchronous() ? ", the host waits" : "") +
-           (host_reduces_ != nullptr ? ", reduced on the host" : "");
+           (host_waits_ ? ", the host waits" : "") +
+           (reduced_on_host_ ? ", reduced on the host" : "");
   }
 
   void* allocate(size_t bytes, Registration registration) override {
@@ -217,7 +218,7 @@ class Bridge final : public Communicator {
 
   struct Published {
     uint32_t sequence = 0;
-    std::vector<Reader> readers;
+    std::vector<Reader> readers;  ///< its memory is kept from step to step
   };
   std::array<Published, kSlots> in_slots_;
   uint32_t published_ = 0;
@@ -226,6 +227,9 @@ class Bridge final : public Communicator {
   const Kernel* reduces_ = nullptr;
   const Kernel* copies_ = nullptr;  ///< nullptr where copies of the runtime's own will do
   std::unique_ptr<Device> host_reduces_;
+  std::vector<std::byte> own_on_host_, other_on_host_;  ///< what it reduces, as large as was needed
+  // Of any rank: what one does slowly, all wait for.
+  bool host_waits_ = false, reduced_on_host_ = false;
 };
 
 Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator* own,
@@ -256,6 +260,13 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
   } catch (const MissingError&) {
     host_reduces_ = open_host_device(0);
     reduces_ = &host_reduces_->kernel("cclmark_reduce");
+  }
+  bool waits = !on_streams_ && !device_.synchronous();
+  std::vector<double> ways =
+      team_.gather(std::array<double, 2>{waits ? 1.0 : 0.0, host_reduces_ != nullptr ? 1.0 : 0.0});
+  for (size_t i = 0; i < ways.size(); i += 2) {
+    host_waits_ = host_waits_ || ways[i] > 0;
+    reduced_on_host_ = reduced_on_host_ || ways[i + 1] > 0;
   }
   for (size_t i = 0; on_streams_ && i < 1 + kTakers; ++i) streams_.emplace_back(device_);
   for (size_t i = 0; on_streams_ && i < 1 + kSlots; ++i) events_.emplace_back(device_);
@@ -419,7 +430,11 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
 }
 
 void Bridge::wait_until_idle(void* stream) {
-  while (!device_.idle(stream)) team_.check(Team::kDevice);
+  for (size_t polls = 1; !device_.idle(stream); ++polls) {
+    if (polls % kPollsPerCheck != 0) continue;
+    check();
+    team_.check(Team::kDevice);
+  }
 }
 
 /// Holds one stream up until the other has done what it has been given so far.
@@ -439,7 +454,8 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     for (const Reader& reader : before.readers) {
       await(rank_, SlotLayout::taken(reader.rank, before.sequence), before.sequence, stream);
     }
-    before = {sequence, step.readers};
+    before.sequence = sequence;
+    before.readers.assign(step.readers.begin(), step.readers.end());
     std::byte* slot = slots_ + place(sequence);
     std::byte* shared = direct_ ? slot : host(rank_).base + layout().flag_bytes() + place(sequence);
     const std::byte* source = now.send + step.from;
@@ -544,14 +560,16 @@ void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, v
     return;
   }
   wait_until_idle(stream);
-  std::vector<std::byte> one(piece.bytes), two(piece.bytes);
-  device_.copy_to_host(one.data(), own, piece.bytes);
-  device_.copy_to_host(two.data(), other, piece.bytes);
-  arguments.out = reinterpret_cast<unsigned char*>(one.data());
-  arguments.a = bytes_of(one.data());
-  arguments.b = bytes_of(two.data());
+  for (auto* room : {&own_on_host_, &other_on_host_}) {
+    if (room->size() < piece.bytes) room->resize(piece.bytes);
+  }
+  device_.copy_to_host(own_on_host_.data(), own, piece.bytes);
+  device_.copy_to_host(other_on_host_.data(), other, piece.bytes);
+  arguments.out = reinterpret_cast<unsigned char*>(own_on_host_.data());
+  arguments.a = bytes_of(own_on_host_.data());
+  arguments.b = bytes_of(other_on_host_.data());
   host_reduces_->launch(*reduces_, &arguments, 0, nullptr);
-  device_.copy_from_host(now.receive + piece.to, one.data(), piece.bytes);
+  device_.copy_from_host(now.receive + piece.to, own_on_host_.data(), piece.bytes);
 }
 
 void Bridge::run(const std::vector<Step>& steps, Run now) {

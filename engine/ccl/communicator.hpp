@@ -56,8 +56,11 @@ class Communicator {
   /// How the operation is done: "native", or what it is composed of.
   virtual std::string route(const Operation& operation) const = 0;
 
-  /// Calls between these two may be launched as one.
-  virtual void begin_group() {}
+  /// Calls between these two may be launched as one. The first raises UnsupportedError where the
+  /// library has no such thing.
+  virtual void begin_group() {
+    throw UnsupportedError("this library has no groups of operations: -m 1");
+  }
   virtual void end_group() {}
 
   /// Memory fit for `registration`. Raises OutOfMemoryError, UnsupportedError.

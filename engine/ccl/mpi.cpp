@@ -216,12 +216,12 @@ class MpiProcess {
   template <typename Handle>
   void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
              const Team& team) {
-    if (path_ == library.path()) return;
+    if (path_ == library.path()) return require_world_of(team, library);
     if (!path_.empty()) {
       throw MissingError("MPI has begun in this process with " + path_ + ", and " + library.path() +
                          " is another one: name one with CCLMARK_MPI_LIBRARY");
     }
-    int begun = 0, level = 0, size = 0, rank = -1;
+    int begun = 0, level = 0;
     mpi.check(mpi.initialized(&begun), "MPI_Initialized");
     if (begun == 0) {
       mpi.check(mpi.init_thread(nullptr, nullptr, constants.serialized, &level), "MPI_Init_thread");
@@ -231,9 +231,9 @@ class MpiProcess {
     }
     mpi.check(mpi.set_errhandler(constants.world, constants.errors_return),
               "MPI_Comm_set_errhandler");
-    mpi.check(mpi.comm_size(constants.world, &size), "MPI_Comm_size");
-    mpi.check(mpi.comm_rank(constants.world, &rank), "MPI_Comm_rank");
-    if (size != team.size() || rank != team.rank()) throw MissingError(another_mpi(library));
+    mpi.check(mpi.comm_size(constants.world, &size_), "MPI_Comm_size");
+    mpi.check(mpi.comm_rank(constants.world, &rank_), "MPI_Comm_rank");
+    require_world_of(team, library);
     serialized_ = level >= constants.serialized;
     path_ = library.path();
   }
@@ -242,7 +242,12 @@ class MpiProcess {
   bool serialized() const { return serialized_; }
 
  private:
+  void require_world_of(const Team& team, const Library& library) const {
+    if (size_ != team.size() || rank_ != team.rank()) throw MissingError(another_mpi(library));
+  }
+
   int (*finalize_)() = nullptr;
+  int size_ = 0, rank_ = -1;  ///< of all that mpirun started
   bool serialized_ = false;
   std::string path_;
 };

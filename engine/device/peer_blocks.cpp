@@ -65,29 +65,41 @@ void PeerBlocks::reserve(size_t bytes) {
   if (team_.size() > 1) announce();
 }
 
-/// Tells every process how to open every other's memory.
+/// Tells every process how to open every other's memory. What one cannot share, none opens.
 void PeerBlocks::announce() {
   constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
+  constexpr double kByHandle = 0, kByDescriptor = 1, kRefused = 2;
   std::vector<double> own;
   std::vector<Descriptor> offered;
+  std::exception_ptr failure;
   for (size_t i = 0; i < own_.size(); ++i) {
-    own_[i]->activate();
-    SharedMemory shared = own_[i]->share(blocks_[i]);
+    SharedMemory shared;
+    try {
+      own_[i]->activate();
+      shared = own_[i]->share(blocks_[i]);
+    } catch (const UnsupportedError&) {
+      failure = std::current_exception();
+    }
     offered.emplace_back(shared.descriptor);
     // Handles travel as numbers whose bits nobody looks at.
     auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
     own.insert(own.end(), words.begin(), words.end());
-    own.push_back(shared.descriptor < 0 ? 0 : 1);
+    double by = shared.descriptor < 0 ? kByHandle : kByDescriptor;
+    own.push_back(failure ? kRefused : by);
   }
   std::vector<double> all = team_.gather(own);
   shared_.assign(static_cast<size_t>(devices()), {});
-  size_t by_descriptor = 0;
+  size_t by_descriptor = 0, refused = 0;
   for (size_t i = 0; i < shared_.size(); ++i) {
     std::array<double, kWords> words;
     std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
     shared_[i].handle = std::bit_cast<MemoryHandle>(words);
-    by_descriptor += all[i * (kWords + 1) + kWords] > 0 ? 1 : 0;
+    double by = all[i * (kWords + 1) + kWords];
+    by_descriptor += by == kByDescriptor ? 1 : 0;
+    refused += by == kRefused ? 1 : 0;
   }
+  if (failure) std::rethrow_exception(failure);
+  if (refused > 0) throw UnsupportedError("another rank's memory cannot be shared");
   descriptors_.clear();
   if (by_descriptor == 0) return;
   if (by_descriptor < shared_.size()) {

@@ -107,6 +107,7 @@ def keep(request, tmp_path):
         (("--inject", "explode:rank=1"), "explode"),
         (("--inject", "corrupt:rank=1"), "corrupt"),
         (("--inject", "corrupt:rank=2,index=0"), "rank 2"),
+        (("--inject", "corrupt:rank=1,index=99"), "rank 1 has"),
         (("--inject", "corrupt:rank=0,index=nan"), "nan"),
         (("--inject", "corrupt:rank=0,index=inf"), "inf"),
         (("--inject", "delay:rank=0,ms=inf"), "inf"),
@@ -320,7 +321,7 @@ class TestCclOfOtherDevices:
         assert "cuda" in refused(cclmark, "all_reduce", *HOST, *TINY, "--ccl", "nccl")
 
     def test_shm_on_accelerators(self, cclmark, fake_cuda):
-        arguments = ("all_reduce", *TINY, "--ccl", "shm", "-g", "2")
+        arguments = ("all_reduce", *TINY, "--ccl", "shm", "--devices", "cuda:0,1")
         assert "host" in refused(cclmark, *arguments, env=fake_cuda.env())
 
     def test_a_path_for_what_is_built_in(self, cclmark):

@@ -130,15 +130,22 @@ def test_devices_without_peer_access_meet_in_host_memory(cclmark, env):
     all_right(run, THROUGH_HOST)
 
 
-def test_without_a_compiler_the_host_adds_up_and_says_so(cclmark, env, tmp_path):
+@pytest.mark.parametrize(
+    ("devices", "way"),
+    [("cuda:0-1", DIRECT), ("cuda:0+host:1", THROUGH_HOST), ("host:1+cuda:0", THROUGH_HOST)],
+)
+def test_without_a_compiler_the_host_adds_up_and_says_so(cclmark, env, tmp_path, devices, way):
+    """Whichever rank it is."""
     env["CCLMARK_NVRTC_LIBRARY"] = "/nonexistent/libnvrtc.so"
     env["CCLMARK_CACHE_DIR"] = str(tmp_path / "kernels")  # where nobody has compiled before
     run = cclmark(
-        *("all_reduce", "--ccl", "bridge", "-g", "2", "--islands", "0,1", "-b", "64K"),
-        *("-e", "64K", *SHORT),
+        *("all_reduce", "--ccl", "bridge", "--devices", devices, "--islands", "0,1"),
+        *("-b", "64K", "-e", "64K", *SHORT),
         env=env,
     )
-    all_right(run, f"{DIRECT}, reduced on the host")
+    journal = all_right(run, f"{way}, reduced on the host")
+    assert {result.verification.where for result in journal.results} == {"host"}
+    assert "outputs are checked on the host" in run.out + run.err
 
 
 def test_beside_other_libraries_it_has_its_place_in_the_table(cclmark, env):

@@ -68,6 +68,17 @@ def test_a_library_brings_its_devices(cclmark, fake_cuda, ccls, runtime):
     assert {result.status for result in run.journal.results} == {"ok"}
 
 
+def test_the_host_sees_a_batch_of_per_op_as_one(cclmark, fake_cuda):
+    five = ("--timing", "per-op", "-n", "5", "-w", "1")
+    for clock, samples in (("device", 5), ("host", 1)):
+        run = cclmark("all_reduce", *TWO, *five, "--clock", clock, env=fake_cuda.env())
+        for result in run.journal.results:
+            assert result.summary.clock == clock
+            assert result.summary.samples == len(result.samples.host_s) == samples
+            assert len(result.samples.device_s) == len(result.samples.enqueue_s) == samples
+            assert result.samples.operations_per_sample == 5 // samples
+
+
 def test_every_dtype_and_reduction(cclmark, fake_cuda):
     run = cclmark(
         *("all_reduce", "-g", "2", "-b", "512", "-e", "512", "-d", "all", "-o", "all"),

@@ -267,10 +267,11 @@ class TestTimings:
             assert result.warmup_batches == 0
             assert result.summary.samples == 1
 
-    def test_groups_count_as_operations(self, cclmark):
-        for result in self.measure(cclmark, "-n", "2", "-w", "1", "-m", "3"):
-            assert result.samples.operations_per_sample == 6
-            assert result.status == "ok"
+    def test_a_library_without_groups_skips_them(self, cclmark):
+        run = cclmark("all_reduce", "--devices", "host:2", "-e", "64", "-m", "3", code=3)
+        for result in run.journal.results:
+            assert result.status == "skipped"
+            assert "no groups of operations" in result.reason
 
     def test_cycles_repeat_the_sweep(self, cclmark):
         results = self.measure(cclmark, "-n", "1", "-w", "1", "-N", "3")

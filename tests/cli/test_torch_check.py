@@ -182,6 +182,28 @@ def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark):
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_no_check_passes_that_nothing_was_done_for(cclmark, ranks):
+    run = cclmark(
+        *("torch", "check", "--backend", "idle", "--import", "idle_backend"),
+        *("--devices", f"host:{ranks}"),
+        env={"PYTHONPATH": str(FAKES)},
+        code=1,
+    )
+    passed = {name for name, verdict in verdicts(run).items() if verdict == "ok"}
+    assert passed == {"all_reduce_empty"}  # of which there is nothing to see
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
+    one = ("torch", "check", "--backend", "gloo", "--devices", "host:2", "--only", "all_reduce_sum")
+    run = cclmark(*one, "--inject", "corrupt:rank=1,index=99999999")
+    assert "no output of rank 1 was falsified" in run.err
+    run = cclmark(*one, "--inject", "hang:rank=1,case=0", code=2)
+    assert "checks take the faults corrupt and delay" in run.err
+
+
+@pytest.mark.usefixtures("torch")
 def test_a_rank_that_hangs_in_an_operation_is_named(cclmark):
     run = cclmark(
         *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "8"),

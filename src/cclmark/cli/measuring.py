@@ -31,7 +31,7 @@ from cclmark.plan.libraries import (
     torch_backend_of,
     usual_runtime,
 )
-from cclmark.plan.operations import DTYPE_BYTES, parse_dtypes, parse_reductions
+from cclmark.plan.operations import parse_dtypes, parse_reductions
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
@@ -186,10 +186,13 @@ def check_faults(
     faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
 ) -> None:
     """Raises UsageError for a fault that could not show. ``faults``: by what was typed."""
-    most = max(case.size_bytes // DTYPE_BYTES[case.dtype] for case in cases)
     for text, fault in faults.items():
+        rank = fault.rank if fault.pair is None else sorted(fault.pair).index(fault.pair[1])
+        most = max(case.output_elements(rank) for case in cases)
         if fault.kind == "corrupt" and fault.value >= most:
-            raise UsageError(f"{text!r}: no output of this run has so many elements")
+            whose = f"rank {rank}" if fault.pair is None else f"device {fault.pair[1]}"
+            has = f"{most} elements at most" if most else "none"
+            raise UsageError(f"{text!r}: of the outputs of this run {whose} has {has}")
         if fault.kind == "hang" and fault.value >= len(cases):
             raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
         if fault.kind == "corrupt" and not settings.check:
@@ -385,7 +388,7 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
 
 def _inner_libraries(islands: Sequence[Island]) -> list[str]:
     """What islands load: a rank that is alone in its own needs nothing."""
-    return list(dict.fromkeys(island.ccl for island in islands if island.last > island.first))
+    return list(dict.fromkeys(island.ccl for island in islands if island.ccl))
 
 
 def _libraries_of(runtime: str) -> list[str]:

@@ -53,7 +53,8 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
     if backend == "nccl" and devices.runtime != "cuda":
         raise UsageError("nccl works on cuda devices, not on the host: see --devices")
     for text in flags.inject:
-        Injection.parse(text, ranks)
+        if Injection.parse(text, ranks).kind == "hang":
+            raise UsageError(f"{text!r}: checks take the faults corrupt and delay")
     settings = Settings(
         begin_bytes=0,
         end_bytes=0,

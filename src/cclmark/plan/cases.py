@@ -42,6 +42,20 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         """``in-place`` or ``out-of-place``."""
         return "in-place" if self.in_place else "out-of-place"
 
+    def output_elements(self, rank: int) -> int:
+        """How many elements ``rank`` has in its output, all of which are checked."""
+        match self.operation:
+            case "barrier":
+                return 0
+            case "reduce" | "gather" if rank != self.root:
+                return 0
+            case "all_gather" | "alltoall" | "gather":
+                return self.count * self.ranks
+            case "alltoallv":
+                return sum(self.matrix[rank :: self.ranks])
+            case _:
+                return self.count
+
     def describe(self) -> str:
         """The case in words, for messages."""
         words = [self.operation]

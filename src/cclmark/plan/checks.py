@@ -60,7 +60,7 @@ CHECKS: dict[str, str] = {
     "recv_any_source": "receive from whoever sends",
     "barrier": "barrier: nobody leaves before the last comes",
     "monitored_barrier": "barrier that names who is missing",
-    "sequence": "forty operations of six kinds without a wait in between",
+    "sequence": "forty operations of four kinds without a wait in between",
 }
 
 

@@ -10,7 +10,9 @@ from cclmark.errors import UsageError
 
 
 class Island(msgspec.Struct, frozen=True):
-    """Ranks ``first`` to ``last``, and the library that they use among themselves."""
+    """Ranks ``first`` to ``last``, and the library that they use among themselves: none, an empty
+    ``ccl``, where there is one rank.
+    """
 
     first: int
     last: int
@@ -24,7 +26,7 @@ class Island(msgspec.Struct, frozen=True):
     def describe(self) -> str:
         """As ``--islands`` takes it."""
         span = f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
-        return f"{span}={self.ccl}"
+        return f"{span}={self.ccl}" if self.ccl else span
 
 
 def parse_islands(
@@ -73,7 +75,8 @@ def parse_islands(
                 f"the island {part!r}: {kinds[0]} devices have several libraries, say which after "
                 f"=: {', '.join(allowed)}"
             )
-        island = Island(int(first), int(last), ccl or allowed[0])
+        used = (ccl or allowed[0]) if int(last) > int(first) else ""
+        island = Island(int(first), int(last), used)
         if island.ccl == "shm" and len({hosts[rank] for rank in island.ranks}) > 1:
             raise UsageError(
                 f"the island {part!r} is on several hosts, and shm works within one: --islands host"

@@ -57,7 +57,7 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
             said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(text.format(said))
     if settings.islands and of_bridge:
-        islands = (f"{one.first}-{one.last}={one.ccl}" for one in settings.islands)
+        islands = (one.describe() for one in settings.islands)
         words.append(_ISLANDS.format(",".join(islands)))
     return words
 

@@ -43,6 +43,9 @@ class CaseRunner:
         """``agreement``: the ranks of ``session``, in places of their own."""
         self._session = session
         self._agreement = agreement
+        checked = agreement.gather([1.0 if session.checked_on_host else 0.0])
+        #: The first rank whose outputs its host checks; None where devices check all.
+        self.checking_host = checked.index(1.0) if 1.0 in checked else None
         self._tried = False  # whether all ranks have done an operation of this case
         self._settings = settings
         self._enter = enter
@@ -132,7 +135,7 @@ class CaseRunner:
         )
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
-        return Samples(
+        samples = Samples(
             host_s=_by_sample(measured.host_s),
             device_s=[
                 [None if math.isnan(time_s) else time_s for time_s in row]
@@ -141,6 +144,9 @@ class CaseRunner:
             enqueue_s=_by_sample(measured.enqueue_s),
             operations_per_sample=1 if single else iterations * settings.group * launches,
         )
+        if settings.timing == "per-op" and clock_of(samples, settings) == "host":
+            return _as_one(samples)
+        return samples
 
     def _times(self, samples: Samples) -> list[float]:
         rows = chosen_times(samples, clock_of(samples, self._settings))
@@ -224,12 +230,30 @@ class CaseRunner:
             compare_s = max(compare_s, verdict.compare_s)
             if wrong:
                 break
-        where = "host" if self._session.checked_on_host else "device"
+        where = "host" if self.checking_host is not None else "device"
         return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
 
 def _by_sample(by_rank: Sequence[Sequence[float]]) -> list[list[float]]:
     return [list(times) for times in zip(*by_rank, strict=True)]
+
+
+def _as_one(samples: Samples) -> Samples:
+    """Operations that were enqueued one after another as the single sample that they are to the
+    host, whose clock sees the whole batch and none of them.
+    """
+    by_rank = zip(*samples.device_s, strict=True)
+    return Samples(
+        host_s=samples.host_s[:1],
+        device_s=[[_mean(times_s) for times_s in by_rank]],
+        enqueue_s=samples.enqueue_s[:1],
+        operations_per_sample=len(samples.host_s),
+    )
+
+
+def _mean(times_s: Sequence[float | None]) -> float | None:
+    known = [time_s for time_s in times_s if time_s is not None]
+    return sum(known) / len(known) if len(known) == len(times_s) else None
 
 
 def _elapsed(samples: Samples) -> float:

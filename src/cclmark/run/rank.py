@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from array import array
-from functools import partial
+from collections.abc import Callable
 
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
 from cclmark.results.schema import Condition, Result
+
+Courier = Callable[[list[int], list[float]], list[float]]
 
 
 class Rank:
@@ -28,9 +30,9 @@ class Rank:
         self.team = engine.Team(
             job.team_fd, job.rank, job.ranks, job.oversubscribed, job.hosts, self._carry
         )
-        self.agreement = self._apart(list(range(job.ranks)), 2 * job.ranks)
         self.group: engine.Team | None = None
         self.group_agreement: engine.Team | None = None
+        self.agreement = self._apart(list(range(job.ranks)), 2 * job.ranks, self._carry_agreement)
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
@@ -45,26 +47,36 @@ class Rank:
         """
         ranks = self.job.ranks
         self.group = self.team.group(self.job.team_fd, members, ranks + place)
-        self.group_agreement = self._apart(members, 3 * ranks + place)
+        self.group_agreement = self._apart(members, 3 * ranks + place, self._carry_for_group)
         return self.group
 
     def leave_group(self) -> None:
         """Measures with all ranks again."""
         self.group = self.group_agreement = None
 
-    def _apart(self, members: list[int], first_slot: int) -> engine.Team:
-        courier = partial(self._carry, lane="agreement of ")
+    def _apart(self, members: list[int], first_slot: int, courier: Courier) -> engine.Team:
         return self.team.group(self.job.team_fd, members, first_slot, courier)
 
-    def _carry(self, members: list[int], own: list[float], lane: str = "") -> list[float]:
-        """Meets the other hosts of ``members`` through the first process: see engine.Team."""
+    def _carry_agreement(self, members: list[int], own: list[float]) -> list[float]:
+        return self._carry(members, own, "agreement of ", self.agreement)
+
+    def _carry_for_group(self, members: list[int], own: list[float]) -> list[float]:
+        return self._carry(members, own, "agreement of ", self.group_agreement)
+
+    def _carry(
+        self, members: list[int], own: list[float], lane: str = "", team: engine.Team | None = None
+    ) -> list[float]:
+        """Meets the other hosts of ``members`` through the first process: see engine.Team.
+
+        ``team``: whose patience counts, that of all ranks where it is None.
+        """
         hosts = self.job.hosts
         here = hosts[self.job.rank]
         everyone = len(members) == self.job.ranks
         key = lane + ("all" if everyone else f"ranks {','.join(map(str, members))}")
         parts = len({hosts[member] for member in members})
         met = self.client.gather(
-            key, here, parts, array("d", own).tobytes(), self.team.wait_elsewhere
+            key, here, parts, array("d", own).tobytes(), (team or self.team).wait_elsewhere
         )
         by_host = {host: array("d", values) for host, values in met.items()}
         count = len(own) // sum(hosts[member] == here for member in members)

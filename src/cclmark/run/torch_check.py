@@ -40,9 +40,8 @@ class TorchChecker:
             for fault in faults
             if fault.kind == "delay" and fault.rank == job.rank
         )
-        self._world = World(
-            torch, backend, job.rank, job.ranks, device, corrupt[0] if corrupt else None
-        )
+        self._corrupt = corrupt[0] if corrupt else None
+        self._world = World(torch, backend, job.rank, job.ranks, device, self._corrupt)
 
     def run(self) -> None:
         """Tries everything; rank 0 reports."""
@@ -60,6 +59,11 @@ class TorchChecker:
             if rank.job.rank == 0:
                 rank.report(result)
         rank.case_index = -1
+        if self._corrupt is not None and not self._world.falsified:
+            rank.notice(
+                f"no output of rank {rank.job.rank} was falsified: none that was compared has an "
+                f"element {self._corrupt}"
+            )
         rank.enter("shutdown")
         self._group.close()
 
@@ -72,14 +76,15 @@ class TorchChecker:
         duration_s = time.monotonic() - begin_s
         # Others may still wait for an operation of theirs to give up.
         self._rank.enter("verification", others_s=self._group.timeout_s)
-        gathered = self._rank.team.gather([verdict, begin_s + duration_s])
-        verdicts, ends_s = gathered[::2], gathered[1::2]
+        # Since the last meeting: clocks of several hosts have nothing in common.
+        gathered = self._rank.team.gather([verdict, duration_s])
+        verdicts, durations_s = gathered[::2], gathered[1::2]
         result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
         if max(verdicts) == _PASS:
             return result
         alike = min(verdicts) == max(verdicts) == _UNSUPPORTED
         result.status = "unsupported" if alike else "failed"
-        result.reason = self._reason(index, reason, verdicts, ends_s, alike=alike)
+        result.reason = self._reason(index, reason, verdicts, durations_s, alike=alike)
         if not alike:
             self._group.renew()
         return result
@@ -100,7 +105,7 @@ class TorchChecker:
         index: int,
         own: str,
         verdicts: Sequence[float],
-        ends_s: Sequence[float],
+        durations_s: Sequence[float],
         *,
         alike: bool,
     ) -> str:
@@ -109,7 +114,7 @@ class TorchChecker:
         worst = max(verdicts)
         speaker = min(
             (number for number, verdict in enumerate(verdicts) if verdict == worst),
-            key=lambda number: ends_s[number],
+            key=lambda number: durations_s[number],
         )
         key = f"reason {index}"
         if job.rank == speaker:

@@ -227,8 +227,6 @@ class Worker:
     ) -> None:
         job = self.job
         session = engine.Session(device, self.rank.team, communicator, self.rank.counter)
-        if session.checked_on_host and job.rank == 0:
-            self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         self.rank.enter("allocating buffers")
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [job.cases[index] for index in indices]
@@ -237,6 +235,8 @@ class Worker:
         runner = CaseRunner(
             session, self.rank.agreement, job.settings, self._injections(), self.rank.enter
         )
+        if runner.checking_host == job.rank:
+            self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         gc.collect()
         gc.disable()
         soak = self._soak_on(device)
