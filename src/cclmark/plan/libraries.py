@@ -10,7 +10,8 @@ _THROUGH_FAKE = "measured through a fake, never on hardware"
 # On what each was tried, in the words of docs/reference/libraries.md.
 VERIFIED = {
     "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; 2.18 through a fake",
-    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13; other vendors' builds not",
+    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13, 2 × H200 with 0.4; "
+    "other vendors' builds not",
     "hccl": "measured through a fake; on no hardware yet",
     "shm": "measured on hardware: hosts, x86-64",
     "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; "
