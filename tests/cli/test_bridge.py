@@ -206,6 +206,7 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
         (("--islands", "0-1,2-3,"), "cannot read the island ''"),
         (("--islands", "host,0-1"), "cannot read the island 'host'"),
         (("--islands", "host=shm,shm"), "one library for all"),
+        (("--islands", "host="), "cannot read 'host='"),
         (("--islands", "0-1,2-3", "--ccl", "shm"), "--islands is for --ccl bridge"),
         (("--through-host", "--ccl", "shm"), "--through-host is for --ccl bridge"),
     ],

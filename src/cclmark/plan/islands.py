@@ -25,7 +25,7 @@ class Island(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """As ``--islands`` takes it."""
-        span = f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
+        span = f"{self.first}-{self.last}" if self.last != self.first else str(self.first)
         return f"{span}={self.ccl}" if self.ccl else span
 
 
@@ -45,43 +45,33 @@ def parse_islands(
     Raises UsageError for islands that overlap, are out of order, leave a rank out or mix runtimes,
     and for a library that does not work there.
     """
-    by_host, equals, ccl = text.strip().partition("=")
-    if by_host == "host":
-        parts = [span + equals + ccl for span in _by_host(hosts, ccl)]
-    else:
-        parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    parts = parts or _stretches(list(zip(hosts, runtimes, strict=True)))
     islands: list[Island] = []
-    for part in parts:
-        span, equals, ccl = part.partition("=")
-        first, dash, last = span.partition("-")
-        last = last if dash else first
-        if not (_is_number(first) and _is_number(last)) or (equals and not ccl):
-            raise UsageError(f"cannot read the island {part!r}: write 0-1=nccl,2-3=nccl")
+    for island in _asked_for(text.strip(), runtimes, hosts):
+        named = f"the island {island.describe()!r}"
         expected = islands[-1].last + 1 if islands else 0
-        _check_span(part, int(first), int(last), expected, len(runtimes))
-        kinds = sorted(set(runtimes[int(first) : int(last) + 1]))
+        _check_span(island, expected, len(runtimes))
+        kinds = sorted({runtimes[rank] for rank in island.ranks})
         if len(kinds) > 1:
             raise UsageError(
-                f"the island {part!r} has {' and '.join(kinds)} devices: one library takes one kind"
+                f"{named} has {' and '.join(kinds)} devices: one library takes one kind"
             )
         allowed = libraries[kinds[0]]
-        if ccl and ccl not in allowed:
+        if island.ccl and island.ccl not in allowed:
+            raise UsageError(f"{named}: on {kinds[0]} devices choose from {', '.join(allowed)}")
+        if island.last == island.first:
+            islands.append(msgspec.structs.replace(island, ccl=""))
+            continue
+        if not island.ccl and not natural[kinds[0]]:
             raise UsageError(
-                f"the island {part!r}: on {kinds[0]} devices choose from {', '.join(allowed)}"
+                f"{named}: {kinds[0]} devices have several libraries, say which after =: "
+                f"{', '.join(allowed)}"
             )
-        if not ccl and not natural[kinds[0]] and last != first:
+        used = island.ccl or allowed[0]
+        if used == "shm" and len({hosts[rank] for rank in island.ranks}) > 1:
             raise UsageError(
-                f"the island {part!r}: {kinds[0]} devices have several libraries, say which after "
-                f"=: {', '.join(allowed)}"
+                f"{named} is on several hosts, and shm works within one: --islands host"
             )
-        used = (ccl or allowed[0]) if int(last) > int(first) else ""
-        island = Island(int(first), int(last), used)
-        if island.ccl == "shm" and len({hosts[rank] for rank in island.ranks}) > 1:
-            raise UsageError(
-                f"the island {part!r} is on several hosts, and shm works within one: --islands host"
-            )
-        islands.append(island)
+        islands.append(msgspec.structs.replace(island, ccl=used))
     if islands[-1].last != len(runtimes) - 1:
         raise UsageError(
             f"the islands leave out the ranks from {islands[-1].last + 1} on, up to "
@@ -97,44 +87,67 @@ def parse_islands(
     return islands
 
 
-def _by_host(hosts: Sequence[int], ccl: str) -> list[str]:
+def _asked_for(text: str, runtimes: Sequence[str], hosts: Sequence[int]) -> list[Island]:
+    """What ``text`` says, or what it leaves to us, with the libraries that it names."""
+    by_host, equals, ccl = text.partition("=")
+    if by_host == "host" and equals and not ccl:
+        raise UsageError(f"cannot read {text!r}: write host, or host=nccl")
+    if by_host == "host":
+        return [Island(first, last, ccl) for first, last in _by_host(hosts, ccl)]
+    if not text:
+        kinds = list(zip(hosts, runtimes, strict=True))
+        return [Island(first, last, "") for first, last in _stretches(kinds)]
+    return [_read(part.strip()) for part in text.split(",")]
+
+
+def _read(part: str) -> Island:
+    span, equals, ccl = part.partition("=")
+    first, dash, last = span.partition("-")
+    last = last if dash else first
+    if not (_is_number(first) and _is_number(last)) or (equals and not ccl):
+        raise UsageError(f"cannot read the island {part!r}: write 0-1=nccl,2-3=nccl")
+    return Island(int(first), int(last), ccl)
+
+
+def _by_host(hosts: Sequence[int], ccl: str) -> list[tuple[int, int]]:
     """An island of each host's ranks. Raises UsageError."""
     if "," in ccl:
         raise UsageError("--islands host takes one library for all: host=nccl")
-    parts = _stretches(hosts)
-    if len(parts) < 2:
+    spans = _stretches(hosts)
+    if len(spans) < 2:
         raise UsageError(
             "--islands host makes an island of each host, and all ranks are on one: say which "
             "ranks, such as --islands 0-1,2-3"
         )
-    if len(parts) > len(set(hosts)):
+    if len(spans) > len(set(hosts)):
         raise UsageError(
             f"--islands host makes an island of each host, and the ranks of one are not in a row "
             f"(hosts of the ranks: {' '.join(map(str, hosts))}): have them placed host by host, as "
             "with mpirun --map-by slot, -ppn N or srun -m block"
         )
-    return parts
+    return spans
 
 
-def _check_span(part: str, first: int, last: int, expected: int, ranks: int) -> None:
-    if last < first:
-        raise UsageError(f"the island {part!r} ends before it begins")
-    if last >= ranks:
-        raise UsageError(f"the island {part!r}: the ranks are 0 to {ranks - 1}")
-    if first < expected:
-        raise UsageError(f"the island {part!r}: rank {first} is in an island before it already")
-    if first > expected:
+def _check_span(island: Island, expected: int, ranks: int) -> None:
+    named = f"the island {island.describe()!r}"
+    if island.last < island.first:
+        raise UsageError(f"{named} ends before it begins")
+    if island.last >= ranks:
+        raise UsageError(f"{named}: the ranks are 0 to {ranks - 1}")
+    if island.first < expected:
+        raise UsageError(f"{named}: rank {island.first} is in an island before it already")
+    if island.first > expected:
         raise UsageError(
             f"the islands leave out rank {expected}: islands are ranks in a row, in order, and "
             "every rank is in one"
         )
 
 
-def _stretches(kinds: Sequence[object]) -> list[str]:
-    """An island of every stretch of ranks of one kind."""
+def _stretches(kinds: Sequence[object]) -> list[tuple[int, int]]:
+    """The first and the last rank of every stretch of one kind."""
     starts = [rank for rank, kind in enumerate(kinds) if rank == 0 or kind != kinds[rank - 1]]
     ends = [*(start - 1 for start in starts[1:]), len(kinds) - 1]
-    return [f"{start}-{end}" for start, end in zip(starts, ends, strict=True)]
+    return list(zip(starts, ends, strict=True))
 
 
 def _is_number(text: str) -> bool:
