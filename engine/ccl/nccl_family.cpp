@@ -53,6 +53,8 @@ struct Family {
   /// 8-bit floats may be FNUZ: their codes stand for half of what OCP's do. What is added, compared
   /// or averaged has the same bits, products have not.
   bool fp8_halved = false;
+  /// Made from another vendor's runtime and library: that one's mark does not tell them apart.
+  bool derived = false;
 };
 
 constexpr int kNone = kUnavailable;
@@ -143,7 +145,11 @@ constexpr Family kFamilies[] = {
      kWithoutFp8,
      kAllReductions,
      0,
-     0},
+     0,
+     nullptr,
+     {},
+     false,
+     true},
     {"pccl",
      "T-Head's PCCL",
      "nccl",
@@ -473,6 +479,7 @@ class Nccl {
 
   /// For a vendor whose library has no function of its own to be known by.
   void refuse_marked_ones() const {
+    if (family_.derived) return;
     for (const Family& other : kFamilies) {
       if (other.prefix != family_.prefix || other.mark == nullptr || !has(other)) continue;
       throw MissingError(symbols_.path() + " is " + std::string(other.vendor) + ", not " +

@@ -412,6 +412,16 @@ class TestRccl:
         assert found["prod"][0] == "skipped"
         assert "OCP or FNUZ" in found["prod"][1]
 
+    def test_what_is_made_of_amds_runtime_is_not_taken_for_it(self, cclmark, env_of) -> None:
+        """As Hygon's may be: of a library that needs AMD's runtime."""
+        file = str(file_of(env_of(RCCL), RCCL))
+        env = {"CCLMARK_DUCCL_LIBRARY": file, "CCLMARK_IXCCL_LIBRARY": file}
+        out = cclmark("info", "--ccls", env=env_of(RCCL) | env).out
+        assert "duccl, for devices of cudart: 2.28.3" in out
+        assert "is AMD's RCCL, not Iluvatar's IXCCL: it has hipGetDeviceCount" in " ".join(
+            out.split()
+        )
+
 
 class TestTheWrongLibrary:
     """Files of the right name and the wrong kind."""
