@@ -52,6 +52,7 @@ class Watched final : public Communicator {
     return std::make_unique<Look>(look_);
   }
   std::string route(const Operation&) const override { return "native"; }
+  void begin_group() override {}
   void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
   void enroll(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
