@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from cclmark.run.locate import wheel_files
+import pytest
+
+from cclmark.errors import MissingError
+from cclmark.run.locate import find_mpirun, mpi_of_srun, wheel_files
 
 
 def test_a_wheel_laid_out_for_the_environment_is_found_without_others(tmp_path, monkeypatch):
@@ -24,3 +27,35 @@ def test_a_wheel_below_site_packages_is_found(tmp_path, monkeypatch):
     library.write_bytes(b"")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert wheel_files("nccl") == [str(library)]
+
+
+@pytest.fixture
+def no_mpirun(tmp_path, monkeypatch):
+    """An environment and a path without one."""
+    monkeypatch.delenv("CCLMARK_MPIRUN", raising=False)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    return tmp_path / "bin"
+
+
+def write_mpirun(directory, says):
+    program = directory / "mpirun"
+    program.write_text(f"#!/bin/sh\necho '{says}'\n")
+    program.chmod(0o755)
+
+
+def test_srun_takes_no_mpirun(no_mpirun):
+    with pytest.raises(MissingError, match="there is no mpirun"):
+        find_mpirun()
+    assert {"libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1"} <= {*mpi_of_srun().libraries}
+    write_mpirun(no_mpirun, "mpirun (Open MPI) 5.0.7")
+    assert mpi_of_srun().libraries == ["libmpi.so.40", "libmpi_abi.so.1"]
+
+
+def test_the_library_of_intels_mpirun_lies_where_intel_puts_it(no_mpirun):
+    write_mpirun(no_mpirun, "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 20230619")
+    library = no_mpirun.parent / "lib" / "release" / "libmpi.so.12"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"")
+    assert find_mpirun().libraries == [str(library), "libmpi.so.12"]

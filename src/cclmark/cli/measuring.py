@@ -160,7 +160,7 @@ def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
             "each process"
         )
     program = launching_program(os.getpid())
-    return locate.mpirun_at(program.path) if program is not None else locate.find_mpirun()
+    return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
 
 
 def device_count(flags: Flags) -> int | None:

@@ -82,6 +82,16 @@ def find_mpirun() -> Mpirun:
     return mpirun_at(Path(found).absolute())
 
 
+def mpi_of_srun() -> Mpirun:
+    """The MPI of ranks that Slurm has started itself, which takes no mpirun: where there is one all
+    the same, the libraries beside it come first.
+    """
+    try:
+        return find_mpirun()
+    except MissingError:
+        return Mpirun("", [name for names in _MPI_LIBRARIES.values() for name in names])
+
+
 def mpirun_at(path: Path) -> Mpirun:
     """That program of an MPI, with the libraries that are installed with it."""
     names = _libraries_of(path)
