@@ -73,7 +73,6 @@ constexpr size_t kApartBytes = size_t{4} << 20;
 /// Up to here a kernel copies, from there on a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kPollsPerCheck = 1024;
 
 /// Memory for what a rank of another host publishes. Raises OutOfMemoryError.
 std::byte* new_mirror(size_t bytes) {
@@ -430,11 +429,7 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
 }
 
 void Bridge::wait_until_idle(void* stream) {
-  for (size_t polls = 1; !device_.idle(stream); ++polls) {
-    if (polls % kPollsPerCheck != 0) continue;
-    check();
-    team_.check(Team::kDevice);
-  }
+  cclmark::wait_until_idle(device_, stream, *this, team_);
 }
 
 /// Holds one stream up until the other has done what it has been given so far.

@@ -83,6 +83,17 @@ class Communicator {
   virtual void check() {}
 };
 
+/// Polls until the device has done what `stream` was given. Every so often it looks for failures of
+/// the library and of other ranks, and raises what they raise.
+inline void wait_until_idle(Device& device, void* stream, Communicator& library, const Team& team) {
+  constexpr size_t kPollsPerCheck = 1024;
+  for (size_t polls = 1; !device.idle(stream); ++polls) {
+    if (polls % kPollsPerCheck != 0) continue;
+    library.check();
+    team.check(Team::kDevice);
+  }
+}
+
 /// Calls `body` between `begin` and `end`. A call that is refused in it ends the group as well:
 /// what comes later would join it, and never be launched.
 template <typename Begin, typename Body, typename End>

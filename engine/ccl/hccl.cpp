@@ -259,8 +259,6 @@ class HcclCommunicator final : public Communicator {
 
   std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
 
-  void begin_group() override { throw UnsupportedError("HCCL has no groups of operations: -m 1"); }
-
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
       throw UnsupportedError("buffers are not registered with HCCL here: --register none");

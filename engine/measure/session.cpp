@@ -18,7 +18,6 @@ constexpr int kPoison = 0xa5;
 constexpr size_t kAlignment = 512;
 constexpr size_t kCachesPerBuffer = 3;
 constexpr size_t kMostSpareBytes = size_t{1} << 28;
-constexpr size_t kPollsPerCheck = 1024;
 constexpr double kLeastLedIn = 10;  // operations: one more before them costs a tenth at most
 
 size_t aligned(size_t bytes) {
@@ -203,11 +202,7 @@ void Session::issue_all(const Batch& batch) {
 }
 
 void Session::wait_until_idle() {
-  for (size_t polls = 1; !device_.idle(stream_.get()); ++polls) {
-    if (polls % kPollsPerCheck != 0) continue;
-    communicator_.check();
-    team_.check(Team::kDevice);
-  }
+  cclmark::wait_until_idle(device_, stream_.get(), communicator_, team_);
   counter_.complete();
 }
 

@@ -167,7 +167,7 @@ def test_ways_to_measure(cclmark, ascend, arguments, operations):
     ("arguments", "words"),
     [
         (("--timing", "graph"), "graphs are not captured with the ACL runtime"),
-        (("-m", "4"), "HCCL has no groups of operations"),
+        (("-m", "4"), "no groups of operations"),
         (("--register", "local"), "not registered with HCCL"),
     ],
     ids=str,

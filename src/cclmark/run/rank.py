@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable
 
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
 from cclmark.results.schema import Condition, Result
-
-Courier = Callable[[list[int], list[float]], list[float]]
 
 
 class Rank:
@@ -32,7 +29,10 @@ class Rank:
         )
         self.group: engine.Team | None = None
         self.group_agreement: engine.Team | None = None
-        self.agreement = self._apart(list(range(job.ranks)), 2 * job.ranks, self._carry_agreement)
+        everyone = list(range(job.ranks))
+        self.agreement = self.team.group(
+            job.team_fd, everyone, 2 * job.ranks, self._carry_agreement
+        )
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
@@ -45,17 +45,16 @@ class Rank:
         """Some of the ranks as ``group``. ``place``: the first of as many as it has ranks, of which
         no other group at the same time takes any.
         """
-        ranks = self.job.ranks
-        self.group = self.team.group(self.job.team_fd, members, ranks + place)
-        self.group_agreement = self._apart(members, 3 * ranks + place, self._carry_for_group)
+        file, ranks = self.job.team_fd, self.job.ranks
+        self.group = self.team.group(file, members, ranks + place)
+        self.group_agreement = self.team.group(
+            file, members, 3 * ranks + place, self._carry_for_group
+        )
         return self.group
 
     def leave_group(self) -> None:
         """Measures with all ranks again."""
         self.group = self.group_agreement = None
-
-    def _apart(self, members: list[int], first_slot: int, courier: Courier) -> engine.Team:
-        return self.team.group(self.job.team_fd, members, first_slot, courier)
 
     def _carry_agreement(self, members: list[int], own: list[float]) -> list[float]:
         return self._carry(members, own, "agreement of ", self.agreement)

@@ -106,8 +106,6 @@ class TorchCommunicator:
         """
         if self._settings.timing == "graph":
             raise engine.UnsupportedError("torch's operations are not captured into graphs here")
-        if self._settings.group > 1:
-            raise engine.UnsupportedError("torch.distributed has no groups of operations: -m 1")
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
             raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")
