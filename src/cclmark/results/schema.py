@@ -280,8 +280,24 @@ class Verification(msgspec.Struct, omit_defaults=True):
     compare_s: float = 0.0
 
 
+class DeviceTime(msgspec.Struct, omit_defaults=True):
+    """The time of a case's operations when they are replayed from a graph.
+
+    Measured with ``--timing auto`` where enqueuing an operation takes the host as long as the
+    operation takes the device: the case's own summary is then the cost of a call, and this one is
+    the time that the devices need.
+    """
+
+    samples: Samples
+    summary: Summary
+    converged: bool = True
+
+
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     """A case and what came of it. ``status``: ok, wrong, skipped, timeout or died, with the reason.
+
+    ``device`` is present where launches determine the time of ``summary``; ``device_reason`` says
+    why it is absent although they do.
 
     ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
     how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
@@ -302,6 +318,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     duration_s: float = 0.0
     samples: Samples | None = None
     summary: Summary | None = None
+    device: DeviceTime | None = None
+    device_reason: str = ""
     verification: Verification | None = None
     beside: Count = 0
     at_once_ratio: float | None = None
