@@ -287,13 +287,15 @@ NB_MODULE(_engine, m) {
       .def(
           "run",
           [](Session& session, Timing timing, size_t iterations, size_t group,
-             size_t graph_launches, double delay_s, bool warm, bool library_barrier, bool events) {
-            return session.run({timing, iterations, group, graph_launches, delay_s, warm,
-                                library_barrier, events});
+             size_t graph_launches, size_t lead_launches, double delay_s, bool warm,
+             bool library_barrier, bool events) {
+            return session.run({timing, iterations, group, graph_launches, lead_launches, delay_s,
+                                warm, library_barrier, events});
           },
-          "timing"_a, "iterations"_a, "group"_a, "graph_launches"_a, "delay_s"_a, nb::kw_only(),
-          "warm"_a, "library_barrier"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
+          "timing"_a, "iterations"_a, nb::kw_only(), "group"_a, "graph_launches"_a,
+          "lead_launches"_a, "delay_s"_a, "warm"_a, "library_barrier"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host);
 
   nb::enum_<Engine>(m, "Engine")

@@ -25,6 +25,9 @@ class PythonCommunicator final : public Communicator {
   void* allocate(size_t bytes, Registration registration) override;
   void enroll(void* memory, size_t bytes, Registration registration) override;
   void release(void* memory, Registration registration) noexcept override;
+  std::string no_graphs() const override {
+    return "torch's operations are not captured into graphs here";
+  }
 
  private:
   nanobind::object adapter_;

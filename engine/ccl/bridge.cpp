@@ -133,7 +133,9 @@ class Bridge final : public Communicator {
     return !device_.synchronous() && (!on_streams_ || host_reduces_ != nullptr);
   }
   /// The flags count on with every call, and a graph would repeat the same numbers.
-  bool capturable() const override { return false; }
+  std::string no_graphs() const override {
+    return "calls of this library cannot be captured in a graph";
+  }
 
   void check() override {
     if (island_ != nullptr) island_->check();

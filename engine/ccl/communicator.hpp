@@ -73,8 +73,10 @@ class Communicator {
 
   /// Whether a call returns only when its work is done: a device's events around it tell nothing.
   virtual bool blocking() const { return false; }
-  /// Whether calls can be captured in a graph and replayed.
-  virtual bool capturable() const { return !blocking(); }
+  /// Why calls cannot be captured in a graph and replayed; empty when they can.
+  virtual std::string no_graphs() const {
+    return blocking() ? "calls of this library cannot be captured in a graph" : "";
+  }
 
   /// To be called by all ranks when they are done with it.
   virtual void leave() {}

@@ -375,10 +375,10 @@ class AclDevice final : public Device {
     return static_cast<double>(ms) * 1e-3;
   }
 
-  void begin_capture(void*) override {
-    throw UnsupportedError(
-        "graphs are not captured with the ACL runtime: use --timing throughput or blocking");
+  std::string no_graphs() const override {
+    return "graphs are not captured with the ACL runtime: use --timing throughput or blocking";
   }
+  void begin_capture(void*) override { throw UnsupportedError(no_graphs()); }
   void* end_capture(void*) override { return nullptr; }
   void abandon_capture(void*) noexcept override {}
   void launch_graph(void*, void*) override {}

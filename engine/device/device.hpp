@@ -122,6 +122,9 @@ class Device {
   /// Seconds on the device's clock between two events that have completed.
   virtual double elapsed_s(void* start, void* end) = 0;
 
+  /// Why no graph can be captured; empty where it can.
+  virtual std::string no_graphs() const { return {}; }
+  /// Raises UnsupportedError with that reason.
   virtual void begin_capture(void* stream) = 0;
   virtual void* end_capture(void* stream) = 0;
   /// Ends a capture whose calls failed.

@@ -237,9 +237,10 @@ class HostDevice final : public Device {
                            *static_cast<Clock::time_point*>(end));
   }
 
-  void begin_capture(void*) override {
-    throw UnsupportedError("the host has no graphs: use --timing throughput or blocking");
+  std::string no_graphs() const override {
+    return "the host has no graphs: use --timing throughput or blocking";
   }
+  void begin_capture(void*) override { throw UnsupportedError(no_graphs()); }
   void* end_capture(void*) override { return nullptr; }
   void abandon_capture(void*) noexcept override {}
   void launch_graph(void*, void*) override {}

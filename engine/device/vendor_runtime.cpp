@@ -472,11 +472,13 @@ class VendorDevice final : public Device {
   }
   double elapsed_s(void* start, void* end) override { return api_.elapsed_s(start, end); }
 
+  std::string no_graphs() const override {
+    bool complete = api_.begin_capture && api_.end_capture && api_.instantiate &&
+                    api_.launch_graph && api_.destroy_graph && api_.destroy_executable;
+    return complete ? "" : info_.runtime + "'s runtime does not support graphs";
+  }
   void begin_capture(void* stream) override {
-    for (bool there : {bool(api_.end_capture), bool(api_.instantiate), bool(api_.launch_graph),
-                       bool(api_.destroy_graph), bool(api_.destroy_executable)}) {
-      if (!there) throw UnsupportedError(info_.runtime + "'s runtime replays no graphs");
-    }
+    if (std::string reason = no_graphs(); !reason.empty()) throw UnsupportedError(reason);
     api_.check(api_.begin_capture(stream, kCaptureThreadLocal), "StreamBeginCapture");
   }
   void* end_capture(void* stream) override {

@@ -260,6 +260,7 @@ Samples Session::run_batch(const Batch& batch) {
   bool replay = batch.timing == Timing::graph;
   void* graph = replay ? graph_of(batch) : nullptr;
   size_t launches = replay ? batch.graph_launches : 1;
+  size_t lead = replay ? batch.lead_launches : 0;
   auto operations = static_cast<double>(batch.iterations * batch.group * launches);
   if (operations >= kLeastLedIn) {
     // After one operation, waited for, all ranks start awake and as good as together. By how much
@@ -270,6 +271,8 @@ Samples Session::run_batch(const Batch& batch) {
   meet(batch);
   auto begin = Clock::now();
   hold_back(batch);
+  // While the device replays these, the host enqueues what follows: no launch is in the event time.
+  for (size_t i = 0; i < lead; ++i) launch(graph);
   device_.record(start_.get(), stream_.get());
   if (replay) {
     for (size_t i = 0; i < launches; ++i) launch(graph);
@@ -281,8 +284,9 @@ Samples Session::run_batch(const Batch& batch) {
   wait_until_idle();
   auto end = Clock::now();
   communicator_.check();
-  return gather({seconds_between(begin, end) / operations}, {elapsed_s(start_, end_) / operations},
-                {seconds_between(begin, enqueued) / operations});
+  double of_host = operations * static_cast<double>(lead + launches) / static_cast<double>(launches);
+  return gather({seconds_between(begin, end) / of_host}, {elapsed_s(start_, end_) / operations},
+                {seconds_between(begin, enqueued) / of_host});
 }
 
 Samples Session::run_singly(const Batch& batch) {
@@ -330,23 +334,39 @@ Samples Session::run_with_events(const Batch& batch) {
   return gather(host_s, device_s, enqueue_s);
 }
 
+std::string Session::no_graphs() const {
+  std::string of_library = communicator_.no_graphs();
+  return of_library.empty() ? device_.no_graphs() : of_library;
+}
+
 void* Session::graph_of(const Batch& batch) {
-  if (!communicator_.capturable()) {
-    throw UnsupportedError("calls of this library cannot be captured in a graph");
-  }
+  if (std::string reason = no_graphs(); !reason.empty()) throw UnsupportedError(reason);
   size_t operations = batch.iterations * batch.group;
   if (graph_ != nullptr && graph_operations_ == operations) return graph_;
   drop_graph();
   uint64_t entered = counter_.entered();
   device_.begin_capture(stream_.get());
-  try {
-    issue_all(batch);
-  } catch (...) {
+  auto abandon = [&] {
     device_.abandon_capture(stream_.get());
     counter_.take_back_to(entered);
+  };
+  try {
+    issue_all(batch);
+    graph_ = device_.end_capture(stream_.get());
+  } catch (const TimeoutError&) {
+    abandon();
+    throw;
+  } catch (const AbortedError&) {
+    abandon();
+    throw;
+  } catch (const Error& error) {
+    abandon();
+    throw UnsupportedError(std::string("the library's calls were not captured in a graph: ") +
+                           error.what());
+  } catch (...) {
+    abandon();
     throw;
   }
-  graph_ = device_.end_capture(stream_.get());
   graph_operations_ = operations;
   counter_.take_back_to(entered);
   // The first launch of a graph also uploads it: not part of what is timed.

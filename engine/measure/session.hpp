@@ -29,6 +29,7 @@ struct Batch {
   size_t iterations = 1;         ///< samples with blocking and per_op, else operations per sample
   size_t group = 1;              ///< operations that the library launches as one
   size_t graph_launches = 1;     ///< graph only
+  size_t lead_launches = 0;      ///< graph only: launches before the first event
   double delay_s = 0;            ///< this rank waits so long before its first operation
   bool warm = false;             ///< every operation takes the same place of the buffers
   bool library_barrier = false;  ///< ranks meet in the library's barrier, else in the team's
@@ -88,6 +89,9 @@ class Session {
   int ranks() const { return team_.size(); }
   /// How the library does the prepared operation: "native", or what it is composed of.
   std::string route() const;
+  /// Why operations of this library on this device cannot be replayed from graphs; empty when they
+  /// can.
+  std::string no_graphs() const;
   /// Why checks run on the host; empty when they run on the device.
   const std::string& checked_on_host() const { return checker_.no_kernels(); }
 

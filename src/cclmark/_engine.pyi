@@ -168,15 +168,18 @@ class Session:
         self,
         timing: Timing,
         iterations: int,
+        *,
         group: int,
         graph_launches: int,
+        lead_launches: int,
         delay_s: float,
-        *,
         warm: bool,
         library_barrier: bool,
         events: bool,
     ) -> Samples: ...
     def verify(self, corrupt: int | None) -> Verdict: ...
+    @property
+    def no_graphs(self) -> str: ...
     @property
     def checked_on_host(self) -> str: ...
 

@@ -97,7 +97,7 @@ TEST_CASE("in a call that hangs the board tells which one it is and which ones a
   Board board;
   std::vector<Counts> seen;
   auto device = open_host_device(0);
-  Batch three{Timing::throughput, 3, 1, 1, 0};
+  Batch three{Timing::throughput, 3};
   seen_in(*device, board, seen, {three, three});
   std::vector<Counts> expected{{1, 1, 0, 0}, {1, 2, 1, 0}, {1, 3, 2, 0},
                                {1, 4, 3, 3}, {1, 5, 4, 3}, {1, 6, 5, 3}};
@@ -110,10 +110,10 @@ TEST_CASE("what is enqueued is complete when the stream was found idle, not befo
   std::vector<Counts> seen;
   LazyDevice device(0, 1, -1);
   seen_in(device, board, seen,
-          {{Timing::throughput, 2, 1, 1, 0},
+          {{Timing::throughput, 2},
            {Timing::throughput, 2, 2, 1, 0},
-           {Timing::blocking, 2, 1, 1, 0},
-           {Timing::per_op, 2, 1, 1, 0}});
+           {Timing::blocking, 2},
+           {Timing::per_op, 2}});
   std::vector<Counts> expected{{1, 1, 0, 0}, {1, 2, 0, 0},  // throughput
                                {1, 3, 2, 2}, {1, 4, 2, 2}, {1, 5, 2, 2}, {1, 6, 2, 2},  // in groups
                                {1, 7, 6, 6}, {1, 8, 7, 6},                              // blocking

@@ -40,7 +40,7 @@ std::string describe(const Operation& op, bool in_place) {
 
 void expect_right(Session& session, const Operation& op, bool in_place) {
   session.prepare(op, in_place, 9);
-  session.run({Timing::throughput, 3, 1, 1, 0});
+  session.run({Timing::throughput, 3});
   for (const Finding& finding : session.verify({}).findings) {
     if (finding.wrong > 0) throw Error("wrong data from " + describe(op, in_place));
   }
@@ -155,7 +155,7 @@ TEST_CASE("samples of every timing come from every rank") {
     op.count = 1000;
     session.prepare(op, false, 9);
     for (Timing timing : {Timing::throughput, Timing::blocking, Timing::per_op}) {
-      Samples samples = session.run({timing, 4, 1, 1, 0});
+      Samples samples = session.run({timing, 4});
       size_t expected = timing == Timing::throughput ? 1 : 4;
       if (samples.count != expected || samples.host_s.size() != 2 * expected) {
         throw Error("wrong number of samples");
@@ -166,7 +166,7 @@ TEST_CASE("samples of every timing come from every rank") {
     }
     bool refused = false;
     try {
-      session.run({Timing::graph, 4, 1, 1, 0});
+      session.run({Timing::graph, 4});
     } catch (const UnsupportedError&) {
       refused = true;
     }
@@ -181,7 +181,7 @@ TEST_CASE("a peer that never comes ends the operation, not the patience of the u
                              op.count = 100000;
                              session.prepare(op, false, 9);
                              team.expect_within(0.2, "timing");
-                             if (team.rank() == 0) session.run({Timing::throughput, 1, 1, 1, 0});
+                             if (team.rank() == 0) session.run({Timing::throughput, 1});
                              if (team.rank() == 1) throw TimeoutError("away");
                            }),
                   std::exception);

@@ -1,18 +1,50 @@
 """Which figure of a case is judged: the device's where launches determine the cost of a call.
 
 With ``--timing auto`` a case whose operations take the host longer to enqueue than the device to
-execute has two figures: the cost of a call (``summary``), which depends on the process that launches
-it, and the time that the devices need (``device``), measured by replaying a graph.
+execute has two figures: the cost of a call (``summary``), which depends on the process that
+launches it, and the time that the devices need (``device``), measured by replaying a graph.
 """
 
 from __future__ import annotations
 
-from cclmark.results.schema import CaseResult, Summary
+from collections.abc import Sequence
+
+from cclmark.analysis.statistics import median
+from cclmark.results.schema import CaseResult, Samples, Summary
+
+# Operations that wait for the host follow each other as fast as it enqueues them; a batch lasts as
+# long as enqueuing it and executing its last operation, so a little longer.
+_SHARE_OF_LAUNCHES = 0.85
+
+
+def launches_determine(samples: Samples) -> bool:
+    """Whether the host takes as long to enqueue operations as the devices to execute them.
+
+    By medians over samples, of the rank that takes longest. False where there are no times of the
+    devices: they cannot be compared then.
+    """
+    device_s: list[float] = []
+    for row in samples.device_s:
+        known = [time_s for time_s in row if time_s is not None]
+        if not known or len(known) < len(row):
+            return False
+        device_s.append(max(known))
+    enqueue_s = [max(row) for row in samples.enqueue_s]
+    return bool(device_s) and median(enqueue_s) >= _SHARE_OF_LAUNCHES * median(device_s)
 
 
 def is_launch_bound(result: CaseResult) -> bool:
-    """Whether launches determine the cost of a call, so that the device's time was measured too."""
-    return result.device is not None
+    """Whether launches determine the cost of a call, as far as a run with ``auto`` found out.
+
+    Such a case has the device's time as well, or the reason why it could not be measured.
+    """
+    return result.device is not None or bool(result.device_reason)
+
+
+def largest_launch_bound(results: Sequence[CaseResult]) -> CaseResult | None:
+    """The case with the largest message whose time is determined by launches; None without any."""
+    bound = [result for result in results if is_launch_bound(result)]
+    return max(bound, key=lambda result: result.case.size_bytes, default=None)
 
 
 def judged_summary(result: CaseResult) -> Summary | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cclmark.analysis.device_time import largest_launch_bound
 from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, Summary
 
@@ -17,7 +18,8 @@ class OperationFindings:
     ``name`` is the operation's, with the library's and the number of ranks where there are several;
     ``peak`` and ``latency`` are results; ``largest_bytes`` is the size of the largest message;
     ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
-    that took longest in most, None where none stands out.
+    that took longest in most, None where none stands out. ``launch_bound`` is the largest case of
+    which launches determine the time, None where there is none.
     """
 
     name: str
@@ -27,6 +29,7 @@ class OperationFindings:
     largest_bytes: int
     slowest_rank: int | None
     late_rank: int | None
+    launch_bound: CaseResult | None = None
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
@@ -77,6 +80,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 largest_bytes=max(result.case.size_bytes for result, _ in own),
                 slowest_rank=_most_often([summary.slowest_rank for _, summary in own]),
                 late_rank=_most_often([summary.late_rank for _, summary in own]),
+                launch_bound=largest_launch_bound([result for result, _ in own]),
             )
         )
     return entries

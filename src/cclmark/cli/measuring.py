@@ -418,7 +418,9 @@ def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) 
             raise UsageError(f"{name} must be above 0 and less than {_LONGEST_S:g}, not {value:g}")
 
 
-def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settings:
+def settings_of(
+    flags: Flags, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
+) -> Settings:
     """The method that the flags ask for. Raises UsageError."""
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     registration = flags.register or _REGISTRATIONS[0]
@@ -433,7 +435,7 @@ def settings_of(flags: Flags, runtime: str, usual_factor: float = 2.0) -> Settin
         raise UsageError("--duration and -N exclude each other: how long, or how often")
     if flags.summary_every and not duration_s:
         raise UsageError("--summary-every goes with --duration")
-    timing = _timing(flags)
+    timing = _timing(flags, usual_timing, runtime)
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations; --timing {timing} times each alone")
     begin_bytes = size_of("-b", flags.begin)
@@ -485,8 +487,11 @@ def size_of(flag: str, text: str) -> int:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def _timing(flags: Flags) -> str:
-    """The timing that ``--timing``, ``-z`` and ``-G`` ask for together."""
+def _timing(flags: Flags, usual: str, runtime: str) -> str:
+    """The timing that ``--timing``, ``-z`` and ``-G`` ask for together.
+
+    ``auto`` is ``throughput`` on the host, which has no graphs.
+    """
     asked = {
         flags.timing,
         "blocking" if flags.blocking else None,
@@ -495,7 +500,8 @@ def _timing(flags: Flags) -> str:
     if len(asked) > 1:
         named = " and ".join(sorted(map(str, asked)))
         raise UsageError(f"--timing, -z and -G ask for different things: {named}")
-    return next(iter(asked), None) or "throughput"
+    timing = next(iter(asked), None) or usual
+    return "throughput" if timing == "auto" and runtime == "host" else timing
 
 
 def _reference_notes(flags: Flags) -> ReferenceNotes:

@@ -235,8 +235,9 @@ class Flags(LibraryFlags):
     timing: str | None = option(
         METHOD,
         "--timing",
-        type=click.Choice(["throughput", "blocking", "graph", "per-op"]),
-        help="How operations are timed [throughput].",
+        type=click.Choice(["auto", "throughput", "blocking", "graph", "per-op"]),
+        help="How operations are timed; auto: throughput, and replayed from graphs where launches "
+        "determine the time [auto; host: throughput].",
     )
     iterations: int | None = option(
         METHOD,

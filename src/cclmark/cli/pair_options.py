@@ -35,6 +35,11 @@ class PairFlags(Flags):
     )
     placement: str = changed(_SHARED["placement"], "out-of-place", shown="out-of-place")
     factor: float | None = changed(_SHARED["factor"], shown="4")
+    timing: str | None = changed(
+        _SHARED["timing"],
+        type=click.Choice(["throughput", "blocking", "graph", "per-op"]),
+        help="How operations are timed [throughput].",
+    )
     max_time_s: float = changed(_SHARED["max_time_s"], 0.1, shown="0.1")
     one_by_one: bool = option(
         METHOD,

@@ -56,7 +56,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     if number < 2:
         raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
     settings = msgspec.structs.replace(
-        settings_of(flags, devices.runtime, USUAL_FACTOR), one_by_one=flags.one_by_one
+        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"), one_by_one=flags.one_by_one
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Thing
 
-_WITH_OPERATIONS = ("warm-up", "timing", "verification")
+_WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification")
 _AT_REST = "waiting for other pairs"
 
 

@@ -21,6 +21,7 @@ PHASES = (
     "preparing",
     "warm-up",
     "timing",
+    "replaying",
     "verification",
     "waiting for other pairs",
     "shutdown",

@@ -40,8 +40,9 @@ _FIGURE_COLUMNS = (
     "late_rank",
     "clock",
 )
+_DEVICE_COLUMNS = ("device_us", "device_half_width", "device_samples", "device_reason")
 _OTHER_COLUMNS = ("wrong", "route", "cycle", "converged", "method")
-COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _OTHER_COLUMNS
+COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _DEVICE_COLUMNS + _OTHER_COLUMNS
 
 Cell = str | int | float | None
 
@@ -78,6 +79,7 @@ def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
         result.status,
         result.reason,
         *_figure_cells(result.summary),
+        *_device_cells(result),
         *_other_cells(result),
         method_cell(result.case, settings),
     ]
@@ -121,6 +123,14 @@ def _figure_cells(summary: Summary | None) -> list[Cell]:
         summary.late_rank,
         summary.clock,
     ]
+
+
+def _device_cells(result: CaseResult) -> list[Cell]:
+    """The device's time where launches determine that of the row, or why it is unknown."""
+    if result.device is None:
+        return [None, None, None, result.device_reason]
+    summary = result.device.summary
+    return [summary.time_s * US_PER_S, summary.half_width, summary.samples, result.device_reason]
 
 
 def _other_cells(result: CaseResult) -> list[Cell]:

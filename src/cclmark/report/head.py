@@ -11,6 +11,7 @@ from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Se
 
 _MOST_HOSTS = 4
 _MOST_LINES = 8
+_TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
 _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
 _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
 
@@ -125,7 +126,8 @@ def method_of(header: Header) -> str:
     check = "every output checked" if settings.check else "outputs not checked"
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
-    return f"{plain(settings.timing)}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
+    timing = _TIMINGS.get(settings.timing) or plain(settings.timing)
+    return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
 
 
 def _met_and_clocked(settings: Settings) -> str:

@@ -11,6 +11,7 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, origin_of
+from cclmark.report.launches import launches_in_words
 from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
@@ -22,6 +23,7 @@ from cclmark.results.schema import CaseResult, Footer, Header
 _SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
 
 _PLACEMENT = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong")
+_DEVICE = "device (us)"
 _SHARE = "of reference"
 _LEAD = ("size", "count", "dtype", "reduction", "root")
 _LEAD_WIDTHS = (10, 12, 8, *map(len, _LEAD[3:]))
@@ -38,10 +40,8 @@ class MarkdownExporter:
         """``references`` are what the peak is held against, and with ``shares`` every row."""
         self._references = references or ReferenceNotes()
         self._header: Header | None = None
-        placement = [*_PLACEMENT, _SHARE] if shares else list(_PLACEMENT)
         self._shares = shares
-        self._heads = [*_LEAD, *placement, *(f"in-place {name}" for name in placement)]
-        self._widths = [*_LEAD_WIDTHS, *(len(head) for head in self._heads[len(_LEAD) :])]
+        self._with_device = False
         self._rows = RowCollector()
         self._heading = ""
         self._results: list[CaseResult] = []
@@ -51,6 +51,7 @@ class MarkdownExporter:
     def begin(self, header: Header) -> str:
         """The heading and the machine."""
         self._header = header
+        self._with_device = header.settings.timing == "auto"
         self._planned = planned_results(header)
         self._numbers_cycles = header.settings.cycles != 1
         paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
@@ -86,6 +87,8 @@ class MarkdownExporter:
 
     def _figures(self, result: CaseResult | None) -> list[str]:
         cells = _figures(result)
+        if self._with_device:
+            cells.insert(1, _device_time(result))
         if not self._shares:
             return cells
         if result is None or self._header is None:
@@ -95,10 +98,23 @@ class MarkdownExporter:
     def _best(self, entry: OperationFindings) -> str:
         """The peak, the latency, and whether the peak is normal."""
         text = _best(entry)
+        if launches := launches_in_words(entry):
+            text += f" {escape(launches[0].upper() + launches[1:])}."
         if not text or self._header is None:
             return text
         verdict = verdict_text(self._references.match(entry.peak, self._header))
         return f"{text} {escape(verdict[0].upper() + verdict[1:])}." if verdict else text
+
+    @property
+    def _heads(self) -> list[str]:
+        time, *others = _PLACEMENT
+        names = [time, *([_DEVICE] if self._with_device else []), *others]
+        names += [_SHARE] if self._shares else []
+        return [*_LEAD, *names, *(f"in-place {name}" for name in names)]
+
+    @property
+    def _widths(self) -> list[int]:
+        return [*_LEAD_WIDTHS, *(len(head) for head in self._heads[len(_LEAD) :])]
 
     def _head(self) -> str:
         rule = [f"{'-' * (width - 1)}:" for width in self._widths]
@@ -200,6 +216,13 @@ def _figures(result: CaseResult | None) -> list[str]:
         f"{result.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
         "N/A" if result.verification is None else str(result.verification.wrong),
     ]
+
+
+def _device_time(result: CaseResult | None) -> str:
+    """The device's time, empty where it is the time of the row."""
+    if result is None or result.device is None:
+        return ""
+    return f"{result.device.summary.time_s * US_PER_S:.2f}"
 
 
 def _remarks(row: Row) -> str:

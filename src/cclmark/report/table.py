@@ -12,6 +12,7 @@ from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
+from cclmark.report.launches import launches_in_words
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.report.remarks import planned_results
@@ -28,11 +29,13 @@ from cclmark.results.schema import (
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
-_DISPENSABLE_COLUMNS = ("count", "root")  # where the terminal is narrow: the journal has them
+_DISPENSABLE_COLUMNS = ("count", "root", "op")  # where the terminal is narrow: the journal has them
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _GAP = "  "
-_PART = "  {:>9}  {:>7}  {:>7}  {:>5}  {:>6}"
-_PART_WIDTH = len(_PART.format("", "", "", "", ""))
+_TIME = "  {:>9}"
+_DEVICE = "  {:>6}"  # of cases that take some microseconds
+_PART = "  {:>7}  {:>7}  {:>5}  {:>6}"
+_PART_WIDTH = len(_TIME.format("") + _PART.format("", "", "", ""))
 _SHARE = "  {:>8}"  # of a reference, where that is asked for
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NO_LIMIT = 200  # characters of a line where there is no terminal
@@ -62,7 +65,7 @@ class TableExporter:
         """
         self._references = references or ReferenceNotes()
         self._shares = shares
-        self._part_width = _PART_WIDTH + (len(_SHARE.format("")) if shares else 0)
+        self._with_device = False
         self._paint = paint
         self._terminal_columns = terminal_columns
         self._placements = [
@@ -79,6 +82,7 @@ class TableExporter:
     def begin(self, header: Header) -> str:
         """The machine, the libraries with their paths, the method."""
         self._header = header
+        self._with_device = header.settings.timing == "auto"
         self._lead, self._stacked = self._layout(header.settings)
         lines = opening_lines(header, "rank", method_of(header), self._paint)
         return "\n".join(lines) + "\n"
@@ -110,6 +114,11 @@ class TableExporter:
         self._section = section
         return text + self._cells(row) + "\n"
 
+    @property
+    def _part_width(self) -> int:
+        device = len(_DEVICE.format("")) if self._with_device else 0
+        return _PART_WIDTH + device + (len(_SHARE.format("")) if self._shares else 0)
+
     def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
         """The columns before the figures, and whether the placements have a line each."""
         columns = _lead_columns(settings)
@@ -130,7 +139,9 @@ class TableExporter:
         route = row.results[0].route
         if route not in ("native", "") and row.summary is not None:
             title += f" ({plain(route)})"
-        names = _PART.format("time µs", "algbw", "busbw", "wrong", "spread")
+        names = _TIME.format("time µs")
+        names += _DEVICE.format("device") if self._with_device else ""
+        names += _PART.format("algbw", "busbw", "wrong", "spread")
         names += _SHARE.format("of ref") if self._shares else ""
         columns = self._aligned({name: name for name in self._lead} | {"place": ""})
         title = f"\n{self._paint(title, 'bold')}"
@@ -185,7 +196,8 @@ class TableExporter:
         wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
-            f"  {format_time_us(summary.time_s):>9}"
+            f"{_TIME.format(format_time_us(summary.time_s))}"
+            f"{_DEVICE.format(_device_time(result)) if self._with_device else ''}"
             f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
@@ -237,6 +249,8 @@ class TableExporter:
             f"{format_size(latency.case.size_bytes)}"
         ]
         lines += self._verdict(peak)
+        if launches := launches_in_words(found):
+            lines.append(f"    {launches}")
         if peak.summary.clock == "host" and self._wants_device_times():
             lines.append("    by the host's clock: there are no times of the device")
         if found.late_rank is not None:
@@ -303,6 +317,11 @@ class TableExporter:
             f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
         )
         return [self._paint(text, "yellow")]
+
+
+def _device_time(result: CaseResult) -> str:
+    """The device's time, empty where it is the time of the row."""
+    return "" if result.device is None else format_time_us(result.device.summary.time_s)
 
 
 def _in_five(number: int) -> str:

@@ -23,17 +23,18 @@ _WORDS = {
     "one_by_one": "one by one",
     "inject": "with faults: {}",
 }
-_USUAL = {
-    "timing": "throughput",
-    "across_ranks": "max",
-    "cache": "cold",
-    "barrier": "own",
-    "registration": "none",
-    "group": 1,
-    "graph_launches": 1,
-    "through_host": False,
-    "one_by_one": False,
-    "inject": [],
+# The values without options. What auto adds to throughput is a second figure beside the first.
+_USUAL: dict[str, tuple[object, ...]] = {
+    "timing": ("auto", "throughput"),
+    "across_ranks": ("max",),
+    "cache": ("cold",),
+    "barrier": ("own",),
+    "registration": ("none",),
+    "group": (1,),
+    "graph_launches": (1,),
+    "through_host": (False,),
+    "one_by_one": (False,),
+    "inject": ([],),
 }
 LIBRARY_BARRIER = _WORDS["barrier"].format("library")
 _ISLANDS = "islands {}"
@@ -53,7 +54,7 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
         if name == "through_host" and not of_bridge:
             continue
         value = getattr(settings, name)
-        if value not in (_USUAL[name], ""):
+        if value not in (*_USUAL[name], ""):
             said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(text.format(said))
     if settings.islands and of_bridge:

@@ -7,15 +7,26 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from cclmark import _engine as engine
+from cclmark.analysis.device_time import launches_determine
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.results.schema import CaseResult, Finding, Samples, Settings, Verification
+from cclmark.results.schema import (
+    CaseResult,
+    DeviceTime,
+    Finding,
+    Samples,
+    Settings,
+    Verification,
+)
 from cclmark.run.together import in_step
 
 _TIMINGS = {
+    "auto": engine.Timing.throughput,
     "throughput": engine.Timing.throughput,
     "blocking": engine.Timing.blocking,
     "graph": engine.Timing.graph,
@@ -24,6 +35,14 @@ _TIMINGS = {
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a sample of its own
 _MOST_SINGLE_OPERATIONS = 50
 _GRACE_S = 10.0  # what one rank cannot do, the others cannot within so long, or they can
+# Of the time of a device, replayed from a graph: launches that count, after one that keeps the
+# devices busy while the host enqueues these.
+_REPLAYS = 5
+
+
+def _by_itself(done: bool) -> bool:
+    """Whether to stop sampling a case that is not held back by others."""
+    return done
 
 
 class CaseRunner:
@@ -46,6 +65,11 @@ class CaseRunner:
         checked = agreement.gather([1.0 if session.checked_on_host else 0.0])
         #: The first rank whose outputs its host checks; None where devices check all.
         self.checking_host = checked.index(1.0) if 1.0 in checked else None
+        without = agreement.gather([1.0 if session.no_graphs else 0.0])
+        #: Why operations are not replayed from graphs, on any rank; empty where they are.
+        self._no_graphs = session.no_graphs or (
+            f"rank {without.index(1.0)} has no graphs" if 1.0 in without else ""
+        )
         self._tried = False  # whether all ranks have done an operation of this case
         self._settings = settings
         self._enter = enter
@@ -60,7 +84,7 @@ class CaseRunner:
         index: int,
         case: Case,
         cycle: int,
-        all_done: Callable[[bool], bool] = lambda done: done,
+        all_done: Callable[[bool], bool] = _by_itself,
     ) -> CaseResult:
         """Measures and checks one case. A case that the library cannot do is skipped.
 
@@ -76,9 +100,10 @@ class CaseRunner:
             iterations, warmup_batches = self._warm_up()
             if index in self._hangs:
                 self._hang()
-            samples, converged = self._sample(iterations, all_done)
+            samples, converged = self._sample(partial(self._batch, iterations), all_done)
         except engine.UnsupportedError as error:
             return CaseResult(index, case, "skipped", str(error), cycle=cycle)
+        device, device_reason = self._device_time(case, iterations, samples)
         verification = self._verify(case) if self._settings.check else None
         wrong = verification.wrong if verification is not None else 0
         return CaseResult(
@@ -93,6 +118,8 @@ class CaseRunner:
             duration_s=time.monotonic() - begin_s,
             samples=samples,
             summary=summarise(case, samples, self._settings),
+            device=device,
+            device_reason=device_reason,
             verification=verification,
         )
 
@@ -121,35 +148,66 @@ class CaseRunner:
             return samples
         return self._run(iterations)
 
+    def _device_time(
+        self, case: Case, iterations: int, samples: Samples
+    ) -> tuple[DeviceTime | None, str]:
+        """The device's time of a case whose calls take the host as long, or why there is none.
+
+        All ranks hold the same samples and so decide alike.
+        """
+        if self._settings.timing != "auto" or not launches_determine(samples):
+            return None, ""
+        if self._no_graphs:
+            return None, self._no_graphs
+        try:
+            self._enter("replaying", 0)
+            in_step(self._agreement, partial(self._replay, iterations), _GRACE_S)
+            replayed, converged = self._sample(
+                partial(self._replay, iterations), _by_itself, phase="replaying", clock="device"
+            )
+        except engine.UnsupportedError as error:
+            return None, str(error)
+        settings = msgspec.structs.replace(self._settings, clock="device")
+        return DeviceTime(replayed, summarise(case, replayed, settings), converged), ""
+
+    def _replay(self, iterations: int) -> Samples:
+        """A sample of the device's time: operations are replayed, none is launched by itself."""
+        settings = self._settings
+        measured = self._session.run(
+            engine.Timing.graph,
+            iterations,
+            group=settings.group,
+            graph_launches=_REPLAYS,
+            lead_launches=1,
+            delay_s=0.0,
+            warm=settings.cache == "warm",
+            library_barrier=settings.barrier == "library",
+            events=False,
+        )
+        return _samples_of(measured, iterations * settings.group * _REPLAYS)
+
     def _run(self, iterations: int) -> Samples:
         settings = self._settings
         measured = self._session.run(
             _TIMINGS[settings.timing],
             iterations,
-            settings.group,
-            settings.graph_launches,
-            self._delay_s,
+            group=settings.group,
+            graph_launches=settings.graph_launches,
+            lead_launches=0,
+            delay_s=self._delay_s,
             warm=settings.cache == "warm",
             library_barrier=settings.barrier == "library",
             events=settings.timing == "blocking" and settings.clock == "device",
         )
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
-        samples = Samples(
-            host_s=_by_sample(measured.host_s),
-            device_s=[
-                [None if math.isnan(time_s) else time_s for time_s in row]
-                for row in _by_sample(measured.device_s)
-            ],
-            enqueue_s=_by_sample(measured.enqueue_s),
-            operations_per_sample=1 if single else iterations * settings.group * launches,
-        )
+        samples = _samples_of(measured, 1 if single else iterations * settings.group * launches)
         if settings.timing == "per-op" and clock_of(samples, settings) == "host":
             return _as_one(samples)
         return samples
 
-    def _times(self, samples: Samples) -> list[float]:
-        rows = chosen_times(samples, clock_of(samples, self._settings))
+    def _times(self, samples: Samples, clock: str = "") -> list[float]:
+        rows = chosen_times(samples, clock or clock_of(samples, self._settings))
         return combine(rows, self._settings.across_ranks)
 
     def _batch_size(self, time_s: float) -> int:
@@ -182,8 +240,18 @@ class CaseRunner:
             elapsed_s += _elapsed(samples)
         return settings.iterations or self._batch_size(time_s), len(times_s) + 2
 
-    def _sample(self, iterations: int, all_done: Callable[[bool], bool]) -> tuple[Samples, bool]:
-        """Returns the samples and whether they reached the precision asked for."""
+    def _sample(
+        self,
+        batch: Callable[[], Samples],
+        all_done: Callable[[bool], bool],
+        *,
+        phase: str = "timing",
+        clock: str = "",
+    ) -> tuple[Samples, bool]:
+        """Returns the samples and whether they reached the precision asked for.
+
+        ``clock``: whose times decide; without it, the clock of the figures.
+        """
         settings = self._settings
         rule = Precision(settings.precision, settings.max_time_s)
         total = Samples([], [], [], 1)
@@ -196,9 +264,9 @@ class CaseRunner:
             return batches > 0 if fixed else rule.done(times_s, elapsed_s)
 
         while not all_done(enough()):
-            self._enter("timing", batches)
-            more = self._batch(iterations)
-            times_s += self._times(more)
+            self._enter(phase, batches)
+            more = batch()
+            times_s += self._times(more, clock)
             elapsed_s += _elapsed(more)
             total.operations_per_sample = more.operations_per_sample
             total.host_s += more.host_s
@@ -232,6 +300,19 @@ class CaseRunner:
                 break
         where = "host" if self.checking_host is not None else "device"
         return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
+
+
+def _samples_of(measured: engine.Samples, operations: int) -> Samples:
+    """The times of one batch of the engine, whose samples are of so many operations each."""
+    return Samples(
+        host_s=_by_sample(measured.host_s),
+        device_s=[
+            [None if math.isnan(time_s) else time_s for time_s in row]
+            for row in _by_sample(measured.device_s)
+        ],
+        enqueue_s=_by_sample(measured.enqueue_s),
+        operations_per_sample=operations,
+    )
 
 
 def _by_sample(by_rank: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from cclmark import _engine as engine
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.results.schema import Settings
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import (
     ProcessGroup,
@@ -73,7 +72,6 @@ class TorchCommunicator:
     """What the engine asks for: calls bound to an operation, then to addresses."""
 
     def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
-        self._settings: Settings = rank.job.settings
         self._rank = rank.job.rank
         self._ranks = rank.job.ranks
         self._torch = torch
@@ -104,8 +102,6 @@ class TorchCommunicator:
         Both, and this, raise UnsupportedError, but only until the operation was done once: ranks
         that find out together stay together.
         """
-        if self._settings.timing == "graph":
-            raise engine.UnsupportedError("torch's operations are not captured into graphs here")
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
             raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")

@@ -14,8 +14,10 @@ from cclmark.results.schema import CaseResult, Header
 
 _CASE = columns(
     (*COLUMNS, "first", "second", "beside", "at_once_ratio"),
-    texts="operation ccl dtype reduction placement status reason clock route method first second",
-    whole="ranks root size_bytes count samples slowest_rank late_rank wrong cycle beside",
+    texts="operation ccl dtype reduction placement status reason clock route method first second "
+    "device_reason",
+    whole="ranks root size_bytes count samples device_samples slowest_rank late_rank wrong cycle "
+    "beside",
     flags="converged",
 )
 _TRANSFER = columns(
