@@ -293,7 +293,16 @@ NB_MODULE(_engine, m) {
                                 warm, library_barrier, events});
           },
           "timing"_a, "iterations"_a, nb::kw_only(), "group"_a, "graph_launches"_a,
-          "lead_launches"_a, "delay_s"_a, "warm"_a, "library_barrier"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
+          "lead_launches"_a, "delay_s"_a, "warm"_a, "library_barrier"_a, "events"_a,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "capture",
+          [](Session& session, size_t iterations, size_t group, bool warm) {
+            session.capture(
+                {.timing = Timing::graph, .iterations = iterations, .group = group, .warm = warm});
+          },
+          "iterations"_a, nb::kw_only(), "group"_a, "warm"_a,
+          nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host);

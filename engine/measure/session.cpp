@@ -232,14 +232,18 @@ double Session::elapsed_s(const Event& from, const Event& to) {
   return device_.elapsed_s(from.get(), to.get());
 }
 
-Samples Session::run(const Batch& batch) {
+void Session::begin(const Batch& batch) {
   // Every batch walks through the buffers from their beginning, so that all samples of a case touch
   // the same memory: what a graph replays, what a batch enqueues, and what nccl-tests times.
   turn_ = 0;
   places_ = batch.warm ? 1 : slots_;
-  counter_.begin_batch();
   done_on_return_ = batch.group <= 1 && (device_.synchronous() || communicator_.blocking());
   ready(batch.iterations * batch.group);
+}
+
+Samples Session::run(const Batch& batch) {
+  begin(batch);
+  counter_.begin_batch();
   if (batch.library_barrier && barrier_ == nullptr) {
     Operation barrier;
     barrier.collective = Collective::barrier;
@@ -284,7 +288,8 @@ Samples Session::run_batch(const Batch& batch) {
   wait_until_idle();
   auto end = Clock::now();
   communicator_.check();
-  double of_host = operations * static_cast<double>(lead + launches) / static_cast<double>(launches);
+  double of_host =
+      operations * static_cast<double>(lead + launches) / static_cast<double>(launches);
   return gather({seconds_between(begin, end) / of_host}, {elapsed_s(start_, end_) / operations},
                 {seconds_between(begin, enqueued) / of_host});
 }
@@ -339,39 +344,48 @@ std::string Session::no_graphs() const {
   return of_library.empty() ? device_.no_graphs() : of_library;
 }
 
-void* Session::graph_of(const Batch& batch) {
+void Session::capture(const Batch& batch) {
   if (std::string reason = no_graphs(); !reason.empty()) throw UnsupportedError(reason);
   size_t operations = batch.iterations * batch.group;
-  if (graph_ != nullptr && graph_operations_ == operations) return graph_;
+  if (graph_ != nullptr && graph_operations_ == operations) return;
   drop_graph();
+  begin(batch);
   uint64_t entered = counter_.entered();
-  device_.begin_capture(stream_.get());
-  auto abandon = [&] {
-    device_.abandon_capture(stream_.get());
-    counter_.take_back_to(entered);
-  };
   try {
+    device_.begin_capture(stream_.get());
     issue_all(batch);
     graph_ = device_.end_capture(stream_.get());
   } catch (const TimeoutError&) {
-    abandon();
+    abandon_capture(entered);
     throw;
   } catch (const AbortedError&) {
-    abandon();
+    abandon_capture(entered);
     throw;
   } catch (const Error& error) {
-    abandon();
-    throw UnsupportedError(std::string("the library's calls were not captured in a graph: ") +
-                           error.what());
+    abandon_capture(entered);
+    throw UnsupportedError(std::string("operations were not captured in a graph: ") + error.what());
   } catch (...) {
-    abandon();
+    abandon_capture(entered);
     throw;
   }
   graph_operations_ = operations;
+  graph_uploaded_ = false;
   counter_.take_back_to(entered);
-  // The first launch of a graph also uploads it: not part of what is timed.
-  launch(graph_);
-  wait_until_idle();
+}
+
+void Session::abandon_capture(uint64_t entered) noexcept {
+  device_.abandon_capture(stream_.get());
+  counter_.take_back_to(entered);
+}
+
+/// The graph of the batch's operations, launched once: its first launch also uploads it.
+void* Session::graph_of(const Batch& batch) {
+  capture(batch);
+  if (!graph_uploaded_) {
+    launch(graph_);
+    wait_until_idle();
+    graph_uploaded_ = true;
+  }
   return graph_;
 }
 

@@ -82,6 +82,10 @@ class Session {
 
   Samples run(const Batch& batch);
 
+  /// Captures the operations of a batch that is to be replayed, unless they are already. Local to
+  /// this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
+  void capture(const Batch& batch);
+
   /// Runs the operation once on fresh inputs and a poisoned output and checks that output in full.
   /// `corrupt`: flip the bits of this element of this rank's output first.
   Verdict verify(std::optional<size_t> corrupt);
@@ -119,6 +123,8 @@ class Session {
   Samples run_singly(const Batch& batch);
   Samples run_with_events(const Batch& batch);
   double elapsed_s(const Event& from, const Event& to);
+  void begin(const Batch& batch);
+  void abandon_capture(uint64_t entered) noexcept;
   void* graph_of(const Batch& batch);
   void launch(void* graph);
   void drop_graph() noexcept;
@@ -163,6 +169,7 @@ class Session {
 
   void* graph_ = nullptr;
   size_t graph_operations_ = 0;
+  bool graph_uploaded_ = false;
 };
 
 }  // namespace cclmark

@@ -8,7 +8,7 @@ import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 
-SHORT = ("-n", "2", "-w", "1")
+SHORT = ("-n", "2", "-w", "1", "--timing", "throughput")
 TWO = ("-g", "2", "-b", "64", "-e", "64", *SHORT)
 
 

@@ -52,8 +52,8 @@ TEST_CASE("operations of a batch go through the buffers, or stay where they begi
                        std::set(communicator.places.begin(), communicator.places.end()).size()};
     };
     for (Timing timing : {Timing::throughput, Timing::blocking, Timing::per_op}) {
-      auto [cold_first, cold] = places_in({timing, 6, 1, 1, 0, false});
-      auto [warm_first, warm] = places_in({timing, 6, 1, 1, 0, true});
+      auto [cold_first, cold] = places_in({.timing = timing, .iterations = 6});
+      auto [warm_first, warm] = places_in({.timing = timing, .iterations = 6, .warm = true});
       CHECK(cold == 6);
       CHECK(warm == 1);
       CHECK(cold_first == warm_first);

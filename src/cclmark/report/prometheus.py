@@ -16,7 +16,7 @@ from cclmark.report.flat.cases import device_labels
 from cclmark.report.flat.table import devices_of, hosts_of
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, CheckResult, Header, TransferResult
+from cclmark.results.schema import CaseResult, CheckResult, Header, Settings, TransferResult
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -112,6 +112,11 @@ _CASE_FIGURES = (
 )
 
 
+def _timing(settings: Settings) -> str:
+    """The timing that the figures of a series are of: auto adds another series to throughput's."""
+    return "throughput" if settings.timing == "auto" else settings.timing
+
+
 def prometheus(journals: Sequence[Journal]) -> str:
     """The text, of which a scrape takes all."""
     series = _Series()
@@ -134,7 +139,7 @@ def _run(series: _Series, journal: Journal) -> None:
     ranks = settings.across_ranks
     # The slowest rank is what everybody means; imports need not know.
     method = [
-        ("timing", settings.timing),
+        ("timing", _timing(settings)),
         ("across_ranks", "" if ranks == "max" else ranks),
         ("cache", "" if settings.cache == "cold" else settings.cache),
         ("barrier", "" if settings.barrier == "own" else settings.barrier),

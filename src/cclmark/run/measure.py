@@ -161,7 +161,7 @@ class CaseRunner:
             return None, self._no_graphs
         try:
             self._enter("replaying", 0)
-            in_step(self._agreement, partial(self._replay, iterations), _GRACE_S)
+            in_step(self._agreement, partial(self._capture, iterations))
             replayed, converged = self._sample(
                 partial(self._replay, iterations), _by_itself, phase="replaying", clock="device"
             )
@@ -169,6 +169,11 @@ class CaseRunner:
             return None, str(error)
         settings = msgspec.structs.replace(self._settings, clock="device")
         return DeviceTime(replayed, summarise(case, replayed, settings), converged), ""
+
+    def _capture(self, iterations: int) -> None:
+        settings = self._settings
+        warm = settings.cache == "warm"
+        self._session.capture(iterations, group=settings.group, warm=warm)
 
     def _replay(self, iterations: int) -> Samples:
         """A sample of the device's time: operations are replayed, none is launched by itself."""

@@ -1,5 +1,6 @@
 // Streams, events, captures and graphs.
 
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/fake_cuda.h"
@@ -25,6 +26,13 @@ Memory word_memory(unsigned long long address) {
       Driver::instance().find_memory(reinterpret_cast<const void*>(address), sizeof(uint32_t));
   require(memory.has_value(), kInvalidValue);
   return *memory;
+}
+
+/// CCLMARK_FAKE_NO_CAPTURE: the number of the device whose streams cannot be captured.
+bool refuses_captures(int device) {
+  constexpr unsigned long long kNone = ~0ull;
+  return fake_common::environment_number("CCLMARK_FAKE_NO_CAPTURE", kNone, 0) ==
+         static_cast<unsigned long long>(device);
 }
 
 bool satisfied(const uint32_t* word, uint32_t value, unsigned condition) {
@@ -148,7 +156,9 @@ FAKE_API int cuEventElapsedTime(float* elapsed_ms, void* start, void* end) {
 FAKE_API int cuStreamBeginCapture_v2(void* stream, int mode) {
   return guarded([&] {
     require(mode >= 0 && mode <= static_cast<int>(CaptureMode::relaxed), kInvalidValue);
-    own(Driver::instance().streams, stream)->begin_capture(static_cast<CaptureMode>(mode));
+    std::shared_ptr<Stream> captured = own(Driver::instance().streams, stream);
+    require(!refuses_captures(captured->context->device), kNotSupported);
+    captured->begin_capture(static_cast<CaptureMode>(mode));
   });
 }
 

@@ -13,6 +13,7 @@ void check_and_submit(void* handle, void* stream, Operation operation) {
   int rank = communicator->rank();
   const char* call = name(operation.kind);
   fail_if_asked(rank, call);
+  take_time_if_asked();
   if (Result state = communicator->async_error(); state != kSuccess) {
     throw Failure{state, std::string("the communicator has failed before: ") + last_error()};
   }

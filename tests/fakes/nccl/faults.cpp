@@ -1,11 +1,14 @@
 #include "nccl/faults.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <regex>
 #include <string>
+#include <thread>
 
+#include "common/environment.hpp"
 #include "nccl/abi.hpp"
 
 namespace fake_nccl {
@@ -43,6 +46,11 @@ void fail_if_asked(int rank, const char* call) {
   if (!concerns(read("CCLMARK_FAKE_NCCL_FAIL", false), rank, call)) return;
   throw Failure{kInternalError,
                 "injected failure of " + std::string(call) + " on rank " + std::to_string(rank)};
+}
+
+void take_time_if_asked() {
+  auto time_us = fake_common::environment_number("CCLMARK_FAKE_NCCL_ENQUEUE_US", 0, 0);
+  if (time_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(time_us));
 }
 
 bool asked_to_hang(int rank, const char* call) {

@@ -10,6 +10,8 @@ namespace fake_nccl {
 
 /// CCLMARK_FAKE_NCCL_FAIL=rank:call - the call returns ncclInternalError. Raises that Failure.
 void fail_if_asked(int rank, const char* call);
+/// CCLMARK_FAKE_NCCL_ENQUEUE_US=N - every call takes the host so many microseconds.
+void take_time_if_asked();
 /// CCLMARK_FAKE_NCCL_HANG=rank:call - the operation never completes.
 bool asked_to_hang(int rank, const char* call);
 /// CCLMARK_FAKE_NCCL_CORRUPT=rank:call:element - all bits of that element of the output flip.

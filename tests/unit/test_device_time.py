@@ -1,0 +1,89 @@
+"""Which cases are launch-bound, and which of their figures is judged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.device_time import (
+    converged,
+    is_launch_bound,
+    judged_summary,
+    largest_launch_bound,
+    launches_determine,
+)
+from cclmark.analysis.summary import summarise
+from cclmark.plan.cases import Case
+from cclmark.results.schema import CaseResult, DeviceTime, Samples, Settings
+
+SETTINGS = Settings(
+    *(8, 8, 0, 2.0, "auto", "max", 0.02, 1.0, 60.0, None, None, 1, 1, 1, 1, "none", 0)
+)
+
+
+def case(size_bytes=8):
+    return Case("all_reduce", "nccl", 2, "float32", size_bytes, size_bytes // 4, False, "sum")
+
+
+def samples(enqueue_us, device_us):
+    """Of two ranks, the second of which takes longer."""
+    device_s = [[None, None]] if device_us is None else [[device_us * 0.9e-6, device_us * 1e-6]]
+    return Samples([[1e-5, 1e-5]], device_s, [[enqueue_us * 0.5e-6, enqueue_us * 1e-6]], 20)
+
+
+def result(time_us, device_us=None, *, size_bytes=8, reason=""):
+    measured = samples(time_us, time_us)
+    device = None
+    if device_us is not None:
+        replayed = samples(0.1, device_us)
+        device = DeviceTime(
+            replayed, summarise(case(size_bytes), replayed, SETTINGS), converged=False
+        )
+    return CaseResult(
+        0,
+        case(size_bytes),
+        "ok",
+        summary=summarise(case(size_bytes), measured, SETTINGS),
+        device=device,
+        device_reason=reason,
+    )
+
+
+@pytest.mark.parametrize(
+    ("enqueue_us", "device_us", "expected"),
+    [(9.0, 9.2, True), (9.0, 10.0, True), (5.0, 10.0, False), (5.0, None, False)],
+    ids=["as long", "nearly as long", "half as long", "no device times"],
+)
+def test_launches_determine_what_the_host_enqueues_no_faster(enqueue_us, device_us, expected):
+    assert launches_determine(samples(enqueue_us, device_us)) is expected
+
+
+def test_one_rank_without_device_times_is_enough_not_to_know():
+    assert not launches_determine(Samples([[1.0, 1.0]], [[1.0, None]], [[1.0, 1.0]], 1))
+
+
+@given(st.floats(1e-7, 1.0), st.floats(1e-7, 1.0), st.floats(0.1, 10.0))
+def test_the_unit_of_time_does_not_matter(enqueue_s, device_s, scale):
+    def at(factor):
+        return launches_determine(
+            Samples([[1.0]], [[device_s * factor]], [[enqueue_s * factor]], 1)
+        )
+
+    if not 0.84 < enqueue_s / device_s < 0.86:
+        assert at(1.0) == at(scale)
+
+
+def test_the_device_is_judged_where_launches_determine_the_time():
+    bound, other = result(9.0, 5.7), result(9.0)
+    assert judged_summary(bound).time_s == pytest.approx(5.7e-6)
+    assert not converged(bound)
+    assert judged_summary(other).time_s == pytest.approx(9e-6)
+    assert converged(other)
+
+
+def test_the_largest_launch_bound_case():
+    known, unknown = result(9.0, 5.7, size_bytes=64), result(9.0, size_bytes=256, reason="none")
+    assert not is_launch_bound(result(9.0))
+    assert largest_launch_bound([known, unknown, result(9.0, size_bytes=1024)]) is unknown
+    assert largest_launch_bound([result(9.0)]) is None
