@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import is_staged_in_place
 from cclmark.results.schema import CaseResult, Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 _LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
-# In place, the output of these is copied aside by cclmark: how long that takes is no finding.
-_STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
 _NOISY_CV = 0.10
 _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
@@ -81,8 +80,8 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
-        if case.operation in _STAGED_IN_PLACE or summary.cv > _NOISY_CV:
-            continue
+        if is_staged_in_place(case.operation) or summary.cv > _NOISY_CV:
+            continue  # how long the copy aside takes is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
     worst: dict[tuple[str, str], PlacementGap] = {}

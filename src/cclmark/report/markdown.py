@@ -15,6 +15,7 @@ from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
+from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, plain
 from cclmark.results.schema import CaseResult, Footer, Header
 
@@ -66,7 +67,8 @@ class MarkdownExporter:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
-        text += "".join(f"\n- {escape(line)}" for line in self._references.legend())
+        legend = [*staged_legend(self._results), *self._references.legend()]
+        text += "".join(f"\n- {escape(line)}" for line in legend)
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))
         message = escape(ending(footer))
@@ -195,7 +197,7 @@ def _figures(result: CaseResult | None) -> list[str]:
     if result is None or result.summary is None:
         return ["-"] * len(_PLACEMENT)
     return [
-        f"{result.summary.time_s * US_PER_S:.2f}",
+        f"{result.summary.time_s * US_PER_S:.2f}{escape(staged_mark(result))}",
         f"{result.summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
         f"{result.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
         "N/A" if result.verification is None else str(result.verification.wrong),

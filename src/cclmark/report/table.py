@@ -17,6 +17,7 @@ from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_t
 from cclmark.report.remarks import planned_results
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
+from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import format_time_us, plain
 from cclmark.results.schema import (
     CaseResult,
@@ -94,6 +95,7 @@ class TableExporter:
         text = "".join(self._line(row) for row in self._rows.finish())
         lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
         lines.append("")
+        lines += [self._paint(f"  {line}", "dim") for line in staged_legend(self._results)]
         lines += [self._paint(f"  {line}", "dim") for line in self._references.legend()]
         for found in findings(self._results):
             lines += self._found(found)
@@ -185,8 +187,8 @@ class TableExporter:
         wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
-            f"  {format_time_us(summary.time_s):>9}"
-            f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
+            f"  {format_time_us(summary.time_s):>9}{staged_mark(result) or ' '}"
+            f" {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"

@@ -24,6 +24,7 @@ from cclmark.report.page.machine import machine_sections
 from cclmark.report.page.page import Page, Section, Table
 from cclmark.report.page.rows import rows_of
 from cclmark.report.reference_notes import share_text
+from cclmark.report.staging import STAGED_NOTE, staged_mark
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.topology import LEGEND
 
@@ -79,7 +80,11 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
     for group, title in zip(groups, group_titles(groups), strict=True):
         charts = collective_charts(group, title, runs)
         if charts:
-            sections.append(Section(group.key.translate(_SLUG), title, charts=charts))
+            curves = group.curves.values()
+            results = (one for curve in curves for ones in curve.values() for one in ones)
+            staged = any(map(staged_mark, results))
+            words = [f"In place, {STAGED_NOTE}."] if staged else []
+            sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
         mark = f"-{number}" if len(runs) > 1 else ""
