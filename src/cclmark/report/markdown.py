@@ -11,7 +11,7 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, origin_of
-from cclmark.report.reference_notes import ReferenceNotes, verdict_text
+from cclmark.report.reference_notes import ReferenceNotes, latency_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
@@ -95,12 +95,16 @@ class MarkdownExporter:
         return [*cells, self._references.cell(self._references.match(result, self._header))]
 
     def _best(self, entry: OperationFindings) -> str:
-        """The peak, the latency, and whether the peak is normal."""
+        """The peak, the latency, and whether both are as expected."""
         text = _best(entry)
         if not text or self._header is None:
             return text
-        verdict = verdict_text(self._references.match(entry.peak, self._header))
-        return f"{text} {escape(verdict[0].upper() + verdict[1:])}." if verdict else text
+        lines = []
+        if entry.peak is not None:
+            lines = self._references.verdict_lines(entry.peak, self._header)
+        if (verdict := self._references.latency(entry.latency, self._header)) is not None:
+            lines.append(latency_text(verdict, entry.latency.case.size_bytes))
+        return " ".join([text, *(f"{escape(line[0].upper() + line[1:])}." for line in lines)])
 
     def _head(self) -> str:
         rule = [f"{'-' * (width - 1)}:" for width in self._widths]
@@ -172,13 +176,18 @@ def _beside(comparison: Comparison) -> str:
 
 def _best(entry: OperationFindings) -> str:
     peak, latency = entry.peak, entry.latency
-    if peak.summary is None or latency.summary is None:
+    if latency.summary is None:
         return ""
-    busbw_gb_per_s = peak.summary.busbw_bytes_per_s / BYTES_PER_GB
-    return (
-        f"{escape(entry.name)}: up to {busbw_gb_per_s:.2f} GB/s "
-        f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
+    at_smallest = (
         f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
+    )
+    if peak is None or peak.summary is None:
+        return f"{escape(entry.name)}: no peak, because no case converged; {at_smallest}"
+    half = entry.half_peak_bytes
+    return (
+        f"{escape(entry.name)}: up to {peak.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s "
+        f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
+        f"{f'half of it from {format_size(half)} on, ' if half is not None else ''}{at_smallest}"
     )
 
 

@@ -15,7 +15,7 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.matrix import figure, labels
 from cclmark.report.pair_matrix import NOTES, names_of
-from cclmark.report.remarks import planned_results
+from cclmark.report.remarks import planned_results, unsettled_text
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Header
 
@@ -133,15 +133,8 @@ class PairSummary:
         return text + (f", {given_up} given up" if given_up else "")
 
     def unsettled(self) -> str:
-        """How many medians are known less well than asked for, if any."""
-        number = sum(not result.converged for result in self._results)
-        settings = self._header.settings
-        if not number:
-            return ""
-        return (
-            f"{number} case{'s' * (number > 1)} did not get to ±{settings.precision * 100:g} % "
-            f"within --max-time {settings.max_time_s:g} s"
-        )
+        """Which medians are known less well than asked for, if any."""
+        return unsettled_text(self._header.settings, self._results)
 
     def _pair(self, pair: Pair, series: Case) -> str:
         """The devices, with an arrow the way that data goes where it goes one way."""

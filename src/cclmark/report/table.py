@@ -13,8 +13,8 @@ from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
 from cclmark.report.paint import Paint, unpainted
-from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
-from cclmark.report.remarks import planned_results
+from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
+from cclmark.report.remarks import planned_results, unsettled_text
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.staging import staged_legend, staged_mark
@@ -226,19 +226,24 @@ class TableExporter:
     def _found(self, found: OperationFindings) -> list[str]:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
-        assert peak.summary is not None
         name = self._paint(plain(found.name), "bold")
         if found.operation == "barrier":
             return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
+        at_smallest = (
+            f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
+        )
+        if peak is None or peak.summary is None:
+            return [f"  {name}: no peak, because no case converged; {at_smallest}"]
+        half = found.half_peak_bytes
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
             f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
-            f"{self._share(peak.summary)}; "
-            f"{format_time_us(latency.summary.time_s)} µs at "
-            f"{format_size(latency.case.size_bytes)}"
+            f"{self._share(peak.summary)}"
+            f"{f', half of it from {format_size(half)} on' if half is not None else ''}; "
+            f"{at_smallest}"
         ]
-        lines += self._verdict(peak)
+        lines += self._verdict(peak, latency)
         if peak.summary.clock == "host" and self._wants_device_times():
             lines.append("    by the host's clock: there are no times of the device")
         if found.late_rank is not None:
@@ -253,13 +258,20 @@ class TableExporter:
             )
         return lines
 
-    def _verdict(self, peak: CaseResult) -> list[str]:
-        """Whether the peak is normal, where a reference of such devices tells."""
+    def _verdict(self, peak: CaseResult, latency: CaseResult) -> list[str]:
+        """Whether the peak is normal and the latency plausible, where a reference tells."""
         if self._header is None:
             return []
         match = self._references.match(peak, self._header)
-        text = verdict_text(match)
-        return [self._if_bad(f"    {text}", verdict_of(match) == "low", "yellow")] if text else []
+        lines = self._references.verdict_lines(peak, self._header)
+        lines = [
+            self._if_bad(f"    {line}", verdict_of(match) == "low", "yellow") for line in lines
+        ]
+        verdict = self._references.latency(latency, self._header)
+        if verdict is not None:
+            text = latency_text(verdict, latency.case.size_bytes)
+            lines.append(self._if_bad(f"    {text}", verdict.slow, "yellow"))
+        return lines
 
     def _wants_device_times(self) -> bool:
         header = self._header
@@ -295,16 +307,11 @@ class TableExporter:
         return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
 
     def _unsettled(self) -> list[str]:
-        """How many medians are known less well than asked for."""
-        number = sum(not result.converged for result in self._results)
-        if number == 0 or self._header is None:
+        """Which medians are known less well than asked for: they are not counted as peaks."""
+        if self._header is None:
             return []
-        settings = self._header.settings
-        text = (
-            f"  {number} case{'s' * (number > 1)} did not get to "
-            f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
-        )
-        return [self._paint(text, "yellow")]
+        text = unsettled_text(self._header.settings, self._results)
+        return [self._paint(f"  {text}", "yellow")] if text else []
 
 
 def _in_five(number: int) -> str:

@@ -69,17 +69,22 @@ def _of_collectives(journal: Journal) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
+        if one.peak is not None
+        and one.peak.summary is not None
+        and one.largest_bytes >= LEAST_JUDGED_BYTES
     ]
     if not rates:
         return _of_latencies(usual)
     rate, place = max(rates)
     best = usual[place]
+    assert best.peak is not None
     share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
     text = (
         f"{plain(best.name)} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
         f"{format_size(best.peak.case.size_bytes)}{share}"
     )
+    if best.half_peak_bytes is not None:
+        text += f", half of it from {format_size(best.half_peak_bytes)} on"
     latency = best.latency.summary
     if latency is None:
         return f"{text}."
