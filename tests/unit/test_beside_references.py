@@ -67,15 +67,17 @@ class TestLatency:
         assert one.text.endswith(
             "up to 2 times counts as plausible, because it depends on the host's processors."
         )
-        assert "    plausible: a call takes 8.47 µs at 8 B, 0.77 times" in table(COLLECTIVES)
+        assert "    latency plausible: a call takes 8.47 µs at 8 B, 0.77 times" in table(
+            COLLECTIVES
+        )
 
     def test_far_slower_than_the_reference_is_worth_a_look(self):
-        (one,) = found(SIMPLE, "smallest message")
+        (one,) = found(SIMPLE, "latency slow")
         assert one.kind == "look"
-        assert "slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.text
+        assert "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.text
         assert found(SIMPLE, "Latencies are plausible") == []
         text = export(MarkdownExporter(ReferenceNotes(shipped_references)), SIMPLE)
-        assert "Slow: a call takes 26.84 µs at 8 B" in text
+        assert "Latency slow: a call takes 26.84 µs at 8 B" in text
 
     @pytest.mark.parametrize(("factor", "word"), [(0.5, "plausible"), (1.4, "slow")])
     def test_the_time_of_the_device_is_judged_where_it_is_known(self, factor, word):
@@ -95,7 +97,7 @@ class TestLatency:
             replace(one, device=device) if one is smallest else one for one in SIMPLE.results
         ]
         text = table(Journal(SIMPLE.header, results, footer=SIMPLE.footer))
-        assert f"    {word}: the device needs" in text
+        assert f"    latency {word}: the device needs" in text
         assert "up to 1.5 times counts as plausible" in text
 
 

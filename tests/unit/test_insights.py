@@ -76,7 +76,10 @@ def test_of_a_good_machine_nothing_stands_out():
         assert texts(journal, "bad") == []
         assert texts(journal, "look", shipped()) == []
         assert "Nothing stands out that would need a look." in texts(journal, "good", shipped())
-        assert "Every output was checked in full; none was wrong." in texts(journal, "good")
+        assert any(
+            text.startswith("Every output was checked in full; none was wrong")
+            for text in texts(journal, "good")
+        )
 
 
 def test_wrong_data_comes_first():
@@ -137,7 +140,7 @@ def test_a_slow_copy_is_named_with_both_devices():
         footer=COPIES.footer,
     )
     (text,) = texts(journal, "look")
-    assert text.startswith("Copies from DEV0 to DEV1: 132.01 GB/s, where pairs linked by NV18")
+    assert text.startswith("Copies: DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
 
 
 def test_small_messages_of_pairs_are_not_blamed_on_links():
@@ -211,7 +214,7 @@ def test_what_was_put_in_on_purpose_is_said():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, transfers=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights(journal) if one.text.startswith("Copies from")]
+    (look,) = [one for one in insights(journal) if one.text.startswith("Copies: DEV")]
     assert look.advice == "That may be what --inject put in."
 
 
@@ -447,7 +450,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(COPIES.header, devices=devices),
         transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    assert any("from HOST0:DEV0 to HOST0:DEV1" in one.text for one in insights(journal))
+    assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights(journal))
 
 
 def test_notices_of_the_run_reach_the_summary():

@@ -11,12 +11,14 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, origin_of
+from cclmark.report.insights.curves import of_kinks
 from cclmark.report.reference_notes import ReferenceNotes, latency_text
 from cclmark.report.remarks import ending, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Footer, Header
 
 # What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
@@ -71,6 +73,9 @@ class MarkdownExporter:
         text += "".join(f"\n- {escape(line)}" for line in legend)
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))
+        if self._header is not None:
+            found = of_kinks(Journal(self._header, self._results), self._references)
+            lines += [escape(one.text) for one in found]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 

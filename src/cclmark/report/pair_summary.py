@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_deviations, sweeps
+from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_outliers, sweeps
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
+from cclmark.report.deviations import relative
 from cclmark.report.matrix import figure, labels
 from cclmark.report.pair_matrix import NOTES, names_of
 from cclmark.report.remarks import planned_results, unsettled_text
@@ -70,9 +71,8 @@ class PairSummary:
         found = [
             (one, f"{self._pair(one.pair, one.series)}: {_deviation(one)}: {names[one.series]}, "
             f"{format_size(one.size_bytes)}")
-            for one in pair_deviations(sweeps_of_all, self._header.relations)
+            for one in pair_outliers(sweeps_of_all, self._header)
         ]  # fmt: skip
-        found.sort(key=lambda entry: -entry[0].time_s / entry[0].usual_s)
         return found[:_MOST_NAMED]
 
     def mismatches(self, sweep: PairSweep) -> list[str]:
@@ -189,5 +189,6 @@ class GatheredPairs:
 def _deviation(one: PairDeviation) -> str:
     return (
         f"{figure(one.time_s * US_PER_S)} µs, usual for {plain(one.kind)} "
-        f"{figure(one.usual_s * US_PER_S)} ({one.time_s / one.usual_s - 1:+.0%})"
+        f"{figure(one.usual_s * US_PER_S)} µs "
+        f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
     )

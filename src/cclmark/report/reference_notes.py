@@ -151,7 +151,7 @@ def verdict_text(match: Match | None) -> str:
 
 def latency_text(verdict: LatencyVerdict, size_bytes: int) -> str:
     """Whether the time of a small message is plausible, the band stated. Safe to print."""
-    word = "slow" if verdict.slow else "plausible"
+    word = "latency slow" if verdict.slow else "latency plausible"
     whose = "the device needs" if verdict.by_device else "a call takes"
     return plain(
         f"{word}: {whose} {format_time_us(verdict.time_s)} µs at {format_size(size_bytes)}, "

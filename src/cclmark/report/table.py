@@ -12,6 +12,7 @@ from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
+from cclmark.report.insights.curves import of_kinks
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
 from cclmark.report.remarks import planned_results, unsettled_text
@@ -19,6 +20,7 @@ from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import format_time_us, plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     CaseResult,
     Footer,
@@ -99,6 +101,7 @@ class TableExporter:
         lines += [self._paint(f"  {line}", "dim") for line in self._references.legend()]
         for found in findings(self._results):
             lines += self._found(found)
+        lines += self._kinks()
         lines += self._checked()
         if footer is not None and footer.message:
             ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
@@ -272,6 +275,13 @@ class TableExporter:
             text = latency_text(verdict, latency.case.size_bytes)
             lines.append(self._if_bad(f"    {text}", verdict.slow, "yellow"))
         return lines
+
+    def _kinks(self) -> list[str]:
+        """Sizes that take longer than their neighbours suggest."""
+        if self._header is None:
+            return []
+        found = of_kinks(Journal(self._header, self._results), self._references)
+        return [self._if_bad(f"  {one.text}", one.kind == "look", "yellow") for one in found]
 
     def _wants_device_times(self) -> bool:
         header = self._header

@@ -34,7 +34,7 @@ def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insi
         *of_completeness(journal),
         *of_ranks(journal),
         *of_pairs(journal),
-        *of_copies(journal),
+        *of_copies(journal, notes),
         *of_limits(journal, notes),
         *beside,
         *of_restrictions(journal, notes),

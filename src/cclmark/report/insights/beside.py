@@ -115,7 +115,7 @@ def _latencies(
         if verdict.slow:
             yield Insight(
                 "look",
-                f"{name}, smallest message: {latency_text(verdict, size_bytes)}.",
+                f"{name}: {latency_text(verdict, size_bytes)}.",
                 "Look at what restricts the library's protocols, at the processors' clocks, at "
                 "which cores and memory ranks are bound to, and at what else runs there.",
             )

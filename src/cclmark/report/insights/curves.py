@@ -27,7 +27,22 @@ _LEAST_TIMES = 1.1  # as long as the fastest library
 def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     """Curves with kinks, bandwidth that falls as messages grow, placements that differ."""
     results = of_all_ranks(journal)
+    yield from of_kinks(journal, notes)
     several = len({one.case.ccl for one in results}) > 1
+    gaps = [
+        f"{plain(gap.in_place.case.operation)}{f' ({plain(gap.in_place.case.ccl)})' * several} "
+        f"{max(gap.ratio, 1 / gap.ratio):.2f} times as long "
+        f"{'in-place' if gap.ratio > 1 else 'out-of-place'} at "
+        f"{format_size(gap.in_place.case.size_bytes)}"
+        for gap in placement_gaps(results)
+    ]
+    if gaps:
+        yield Insight("note", f"The placements differ: {listed(gaps[:6], len(gaps))}.")
+
+
+def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+    """Sizes that take longer than their neighbours suggest, and bandwidth that falls."""
+    results = of_all_ranks(journal)
     odd = kinks(results)
     for kink in odd[:MOST_NAMED]:
         case, below, above = kink.at.case, kink.below.case, kink.above.case
@@ -47,15 +62,6 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
             f"{format_size(best.case.size_bytes)}{_instead(at, results)}"
         )
         yield _odd(journal, notes, at, text)
-    gaps = [
-        f"{plain(gap.in_place.case.operation)}{f' ({plain(gap.in_place.case.ccl)})' * several} "
-        f"{max(gap.ratio, 1 / gap.ratio):.2f} times as long "
-        f"{'in-place' if gap.ratio > 1 else 'out-of-place'} at "
-        f"{format_size(gap.in_place.case.size_bytes)}"
-        for gap in placement_gaps(results)
-    ]
-    if gaps:
-        yield Insight("note", f"The placements differ: {listed(gaps[:6], len(gaps))}.")
 
 
 def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Insight:
