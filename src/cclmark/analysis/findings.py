@@ -18,9 +18,9 @@ class OperationFindings:
     ``peak`` is the result with the highest bus bandwidth of those that converged, None where none
     did; ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking", 1996) the
     smallest size from which on all bus bandwidths of the peak's curve are at least half of the
-    peak, None where that is the smallest size or the peak's own. ``latency`` is the result of the
-    smallest message, ``largest_bytes`` the size of the largest. ``unsettled`` are the results that
-    did not converge although their bus bandwidth is above the peak.
+    peak, None where the curve begins with it. ``latency`` is the result of the smallest message,
+    ``largest_bytes`` the size of the largest. ``unsettled`` are the results that did not converge
+    although their bus bandwidth is above the peak.
     ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
     that took longest in most, None where none stands out.
     """
@@ -111,7 +111,7 @@ def _half_peak_bytes(
     )
     below = [size for size, rate in curve if 2 * rate < best.busbw_bytes_per_s]
     above = [size for size, _ in curve if below and size > below[-1]]
-    return above[0] if above and above[0] < at.case.size_bytes else None
+    return above[0] if above else None
 
 
 def _key(result: CaseResult) -> tuple[str, str, int]:

@@ -13,7 +13,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, origin_of
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.reference_notes import ReferenceNotes, latency_text
-from cclmark.report.remarks import ending, planned_results, problems
+from cclmark.report.remarks import ending, half_peak_text, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.staging import staged_legend, staged_mark
@@ -188,11 +188,10 @@ def _best(entry: OperationFindings) -> str:
     )
     if peak is None or peak.summary is None:
         return f"{escape(entry.name)}: no peak, because no case converged; {at_smallest}"
-    half = entry.half_peak_bytes
     return (
         f"{escape(entry.name)}: up to {peak.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s "
-        f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
-        f"{f'half of it from {format_size(half)} on, ' if half is not None else ''}{at_smallest}"
+        f"of bus bandwidth at {format_size(peak.case.size_bytes)}{half_peak_text(entry)}, "
+        f"{at_smallest}"
     )
 
 

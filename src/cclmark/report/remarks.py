@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.findings import OperationFindings
+from cclmark.plan.sizes import format_size
 from cclmark.report.rows import Row
 from cclmark.report.text import counted, plain
 from cclmark.results.journal import Journal
@@ -89,6 +91,14 @@ def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
         f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
         f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
     )
+
+
+def half_peak_text(found: OperationFindings) -> str:
+    """``, half of it from 8 MiB on`` for behind a peak; empty where that says nothing new."""
+    half = found.half_peak_bytes
+    if half is None or found.peak is None or half >= found.peak.case.size_bytes:
+        return ""
+    return f", half of it from {format_size(half)} on"
 
 
 def _describe(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from cclmark.report.head import method_of, opening_lines
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
-from cclmark.report.remarks import planned_results, unsettled_text
+from cclmark.report.remarks import half_peak_text, planned_results, unsettled_text
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.staging import staged_legend, staged_mark
@@ -237,13 +237,11 @@ class TableExporter:
         )
         if peak is None or peak.summary is None:
             return [f"  {name}: no peak, because no case converged; {at_smallest}"]
-        half = found.half_peak_bytes
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
             f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
-            f"{self._share(peak.summary)}"
-            f"{f', half of it from {format_size(half)} on' if half is not None else ''}; "
+            f"{self._share(peak.summary)}{half_peak_text(found)}; "
             f"{at_smallest}"
         ]
         lines += self._verdict(peak, latency)

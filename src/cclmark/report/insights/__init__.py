@@ -48,7 +48,7 @@ def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insi
         header = journal.header
         held = beside or header.relations or link_limit(header.links, header.hosts) is not None
         found.append(
-            Insight("good", "Nothing stands out that would need a look.")
+            Insight("good", "Nothing needs a look.")
             if held
             else Insight("note", "There is no link limit and no reference to hold these against.")
         )

@@ -34,7 +34,9 @@ def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     limit = link_limit(journal.header.links, journal.header.hosts)
     if limit is None:
         return
-    low, high, usual = [], [], []
+    low: list[str] = []
+    high: list[str] = []
+    usual: list[str] = []
     for found in findings(of_all_ranks(journal)):
         peak = found.peak
         if peak is None or peak.summary is None or found.operation == "barrier":
@@ -121,8 +123,10 @@ def _latencies(
             )
             continue
         whose = "time of the device" if verdict.by_device else "cost of a call"
-        words = f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
-        plausible.setdefault((verdict.most, whose, plain(verdict.match.name)), []).append(words)
+        key = (verdict.most, whose, plain(verdict.match.name))
+        plausible.setdefault(key, []).append(
+            f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
+        )
     for (most, whose, reference), words in plausible.items():
         why = "" if whose.endswith("device") else ", because it depends on the host's processors"
         yield Insight(

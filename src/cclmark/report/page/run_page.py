@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark import __version__
+from cclmark.analysis.copies import slowest_matches
 from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
@@ -258,8 +259,11 @@ def _copies(run: Run) -> Table | None:
     for result in run.journal.transfers:
         matrices += collector.add(result)
     matrices += collector.finish()
+    header = run.journal.header
+    matches = slowest_matches(run.journal.transfers, header, run.notes.match_transfer)
     rows = []
     for matrix in matrices:
+        match = matches.get(matrix.series)
         values = sorted(
             (cell.value, place) for place, cell in matrix.cells.items() if cell.value is not None
         )
@@ -272,9 +276,13 @@ def _copies(run: Run) -> Table | None:
                     f"{figure(middle)} {matrix.unit}",
                     f"{figure(low)} ({slow[0]}, {slow[1]})",
                     f"{figure(high)} ({fast[0]}, {fast[1]})",
+                    "" if match is None else share_text(match.share),
                 ]
             )
     if not rows:
         return None
     head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
+    head.append("slowest pair, of reference")
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     return Table("All matrices in a line each", head, rows, len(head) - 1)
