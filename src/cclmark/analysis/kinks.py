@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from cclmark.analysis.irregularities import LEAST_DIP_BYTES, quiet_curves
 from cclmark.results.schema import CaseResult
 
-# Of the time that neighbours suggest. In benchmarks/results, NCCL's changes of protocol and algorithm
-# between 512 KiB and 8 MiB take up to 1.46 times as long.
+# Of the time that neighbours suggest. In benchmarks/results, NCCL's changes of protocol and
+# algorithm between 512 KiB and 8 MiB take up to 1.46 times as long.
 _LEAST_EXCESS = 1.5
 # Between the neighbours: with wider steps a straight line says little.
 _MOST_APART = 16
