@@ -21,6 +21,8 @@ from statistics import median, stdev
 
 from fidelity import OUT_OF_PLACE_ONLY, mpirun, run
 
+from cclmark.results.journal import read_journal
+
 OPERATIONS = (
     *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"),
     *("alltoall", "gather", "scatter", "sendrecv"),
@@ -30,8 +32,6 @@ Key = tuple[str, int, bool]
 
 def ours(args: argparse.Namespace, keep: Path | None) -> dict[Key, tuple[float, float | None]]:
     """Seconds of a call and of the device by operation, size and placement."""
-    from cclmark.results.journal import read_journal
-
     with tempfile.TemporaryDirectory() as directory:
         journal = Path(directory) / "run.jsonl" if keep is None else keep
         command = [sys.executable, "-m", "cclmark", "collectives", "-b", args.begin, "-e", args.end]

@@ -307,7 +307,7 @@ def test_a_slow_link_is_marked_where_it_is():
     )
     chart = next(one for one in transfer_charts(journal) if isinstance(one, Heat))
     assert chart.texts[0][1] == "198.01 ▼"
-    assert "-50% beside what is usual for NV18" in chart.hover[0][1]
+    assert "50% lower, worse than usual for NV18" in chart.hover[0][1]
     assert "From 198.01 (DEV0, DEV1)" in chart.says
 
 

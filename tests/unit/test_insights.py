@@ -34,8 +34,13 @@ def changed(journal, at, **changes):
     return Journal(journal.header, results, footer=journal.footer)
 
 
-def texts(journal, kind):
-    return [one.text for one in insights(journal) if one.kind == kind]
+def texts(journal, kind, notes=None):
+    return [one.text for one in insights(journal, notes) if one.kind == kind]
+
+
+def shipped():
+    """The references that commands use."""
+    return ReferenceNotes(shipped_references)
 
 
 def place_of(operation, size_bytes):
@@ -47,7 +52,10 @@ def place_of(operation, size_bytes):
 
 
 def test_what_was_measured_is_said_in_a_sentence():
-    assert measured_words(COPIES) == "240 copies between devices on 4 × NVIDIA H200 of h200-host."
+    assert (
+        measured_words(COPIES)
+        == "216 copies and 24 latencies between devices on 4 × NVIDIA H200 of h200-host."
+    )
     assert "with nccl 2.28.9." in measured_words(COLLECTIVES)
     assert "834 cases between single pairs of devices" in measured_words(PAIRS)
 
@@ -55,8 +63,8 @@ def test_what_was_measured_is_said_in_a_sentence():
 def test_the_figure_to_remember():
     text = headline(COLLECTIVES)
     assert text == (
-        "all_reduce reaches 346.1 GB/s bus bandwidth at 512 MiB, 77% of the 450 GB/s link limit; "
-        "8 B take 7.88 µs."
+        "all_reduce reaches 346.1 GB/s bus bandwidth at 512 MiB, 77% of the 450 GB/s link limit, "
+        "half of it from 8 MiB on; 8 B take 7.88 µs."
     )
     assert headline(COPIES) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s, "
@@ -69,9 +77,12 @@ def test_the_figure_to_remember():
 def test_of_a_good_machine_nothing_stands_out():
     for journal in (COLLECTIVES, COPIES):
         assert texts(journal, "bad") == []
-        assert texts(journal, "look") == []
-        assert "Nothing stands out that would need a look." in texts(journal, "good")
-        assert "Every output was checked in full; none was wrong." in texts(journal, "good")
+        assert texts(journal, "look", shipped()) == []
+        assert "Nothing needs a look." in texts(journal, "good", shipped())
+        assert any(
+            text.startswith("Every output was checked in full; none was wrong")
+            for text in texts(journal, "good")
+        )
 
 
 def test_wrong_data_comes_first():
@@ -94,7 +105,7 @@ def test_a_dip_of_the_bandwidth_is_named_with_its_size():
     at = place_of("all_reduce", 128 << 20)
     summary = COLLECTIVES.results[at].summary
     slow = replace(summary, busbw_bytes_per_s=summary.busbw_bytes_per_s / 2)
-    (text,) = texts(changed(COLLECTIVES, at, summary=slow), "look")
+    (text,) = texts(changed(COLLECTIVES, at, summary=slow), "look", shipped())
     assert "bus bandwidth falls to" in text
     assert "at 128 MiB, after" in text
 
@@ -107,15 +118,16 @@ def test_a_slow_rank_is_named_with_its_device():
         for one in COLLECTIVES.results
     ]
     journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-    (text,) = texts(journal, "look")
+    (text,) = texts(journal, "look", shipped())
     assert text.startswith("all_gather: rank 2 (cuda:2 of h200-host) is slower")
 
 
 def test_bandwidth_far_below_the_links_is_worth_a_look():
     journal = read_journal(RESULTS / "runs" / "ctas8.jsonl")
-    assert texts(journal, "look") == [
+    found = texts(journal, "look", shipped())
+    assert (
         "Less than 60% of the 450 GB/s link limit even with large messages: all_reduce 42%."
-    ]
+    ) in found
 
 
 def test_a_slow_copy_is_named_with_both_devices():
@@ -131,7 +143,7 @@ def test_a_slow_copy_is_named_with_both_devices():
         footer=COPIES.footer,
     )
     (text,) = texts(journal, "look")
-    assert text.startswith("Copies from DEV0 to DEV1: 132.01 GB/s, where pairs linked by NV18")
+    assert text.startswith("Copies: DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
 
 
 def test_small_messages_of_pairs_are_not_blamed_on_links():
@@ -151,7 +163,7 @@ def test_small_messages_of_pairs_are_not_blamed_on_links():
     assert " more like that)" in note.text
     assert "processors that launch" in note.advice
     assert "measure" not in note.advice
-    assert "Nothing stands out that would need a look." in texts(journal, "good")
+    assert "Nothing needs a look." in texts(journal, "good")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +217,7 @@ def test_what_was_put_in_on_purpose_is_said():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, transfers=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights(journal) if one.text.startswith("Copies from")]
+    (look,) = [one for one in insights(journal) if one.text.startswith("Copies: DEV")]
     assert look.advice == "That may be what --inject put in."
 
 
@@ -233,7 +245,11 @@ def test_nothing_stands_out_only_where_something_was_measured():
 
 def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
     header = replace(COLLECTIVES.header, links=[], relations=[])
-    quiet = [one for one in COLLECTIVES.results if one.summary.cv < 0.1]
+    quiet = [
+        one
+        for one in COLLECTIVES.results
+        if one.summary.cv < 0.1 and one.case.operation != "sendrecv"  # which has a kink
+    ]
     journal = Journal(header, quiet, footer=COLLECTIVES.footer)
     assert "There is no link limit and no reference to hold these against." in texts(
         journal, "note"
@@ -422,9 +438,8 @@ def test_far_above_a_reference_is_not_normal_and_small_messages_are_not_judged()
     found = insights(Journal(COLLECTIVES.header, many), notes)
     assert [one.kind for one in found if " is high: " in one.text] == ["look"]
     small = [one for one in many if one.case.size_bytes <= 128]
-    assert not any(
-        "reference (" in one.text for one in insights(Journal(COLLECTIVES.header, small), notes)
-    )
+    found = insights(Journal(COLLECTIVES.header, small), notes)
+    assert not any("normal" in one.text or "is high" in one.text for one in found)
 
 
 def test_several_hosts_have_devices_with_their_names():
@@ -438,7 +453,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(COPIES.header, devices=devices),
         transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    assert any("from HOST0:DEV0 to HOST0:DEV1" in one.text for one in insights(journal))
+    assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights(journal))
 
 
 def test_notices_of_the_run_reach_the_summary():

@@ -79,10 +79,10 @@ def test_the_table_says_what_failed_by_how_much_and_what_was_near():
         "           6 checked, none wrong\n"
         "  FAIL     busbw at least 100 GB/s\n"
         "           1 of 2 cases miss it\n"
-        "           all_reduce 1 MiB: 80.00 GB/s, at least 100.00 GB/s (-20.0 %); worst of 3: "
+        "           all_reduce 1 MiB: 80.00 GB/s, at least 100.00 GB/s (20.0 % worse); worst of 3: "
         "80.00 GB/s\n"
         "  pass     time at most 10 us\n"
-        "           all_reduce 8 B: 9.00 µs, at most 10.00 µs (+10.0 %)\n"
+        "           all_reduce 8 B: 9.00 µs, at most 10.00 µs (10.0 % better)\n"
         "\n"
         "p2p  2.5 s\n"
         "  cclmark p2p\n"
@@ -92,10 +92,10 @@ def test_the_table_says_what_failed_by_how_much_and_what_was_near():
         "           not measured\n"
         "\n"
         "  3 pass, 1 FAIL, 1 skipped, 1 ERROR; exit code 4\n"
-        "  furthest off: large, all_reduce 1 MiB: 80.00 GB/s, at least 100.00 GB/s (-20.0 %); "
+        "  furthest off: large, all_reduce 1 MiB: 80.00 GB/s, at least 100.00 GB/s (20.0 % worse); "
         "worst of 3: 80.00 GB/s\n"
         "  tightest that passed: large, all_reduce 2 MiB: 101.00 GB/s, at least 100.00 GB/s "
-        "(+1.0 %)\n"
+        "(1.0 % better)\n"
     )
 
 
@@ -157,7 +157,7 @@ def test_junit_counts_and_names_every_test():
     assert [case.get("classname") for case in large.findall("testcase")] == ["mine.large"] * 4
     (failure,) = large.iter("failure")
     assert failure.get("message") == "1 of 2 cases miss it"
-    assert "-20.0 %" in failure.text
+    assert "20.0 % worse" in failure.text
     assert [one.get("message") for one in p2p.iter("error")] == ["exit code 4: rank 1 died"]
     assert [one.get("message") for one in p2p.iter("skipped")] == ["not measured"]
 

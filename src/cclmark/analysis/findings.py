@@ -15,8 +15,13 @@ from cclmark.results.schema import CaseResult, Summary
 class OperationFindings:
     """The best bandwidth and the smallest message's latency of one operation with one library.
 
-    ``name`` is the operation's, with the library's and the number of ranks where there are several;
-    ``peak`` and ``latency`` are results; ``largest_bytes`` is the size of the largest message;
+    ``name`` is the operation's, with the library's and the number of ranks where there are several.
+    ``peak`` is the result with the highest bus bandwidth of those that converged, None where none
+    did; ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking", 1996) the
+    smallest size from which on all bus bandwidths of the peak's curve are at least half of the
+    peak, None where the curve begins with it. ``latency`` is the result of the smallest message,
+    ``largest_bytes`` the size of the largest. ``unsettled`` are the results that did not converge
+    although their bus bandwidth is above the peak.
     ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
     that took longest in most, None where none stands out. ``launch_bound`` is the largest case of
     which launches determine the time, None where there is none.
@@ -24,12 +29,14 @@ class OperationFindings:
 
     name: str
     operation: str
-    peak: CaseResult
+    peak: CaseResult | None
     latency: CaseResult
     largest_bytes: int
     slowest_rank: int | None
     late_rank: int | None
     launch_bound: CaseResult | None = None
+    half_peak_bytes: int | None = None
+    unsettled: tuple[CaseResult, ...] = ()
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
@@ -62,7 +69,11 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
         own = measured(by_key.get(key, []))
         if not own:
             continue
-        peak = max(own, key=lambda pair: pair[1].busbw_bytes_per_s)
+        peak = max(
+            (pair for pair in own if pair[0].converged),
+            key=lambda pair: pair[1].busbw_bytes_per_s,
+            default=None,
+        )
         smallest = min(result.case.size_bytes for result, _ in own)
         latency = min(
             (pair for pair in own if pair[0].case.size_bytes == smallest),
@@ -75,15 +86,36 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
             OperationFindings(
                 name=" · ".join(filter(None, words)),
                 operation=operation,
-                peak=peak[0],
+                peak=None if peak is None else peak[0],
                 latency=latency[0],
                 largest_bytes=max(result.case.size_bytes for result, _ in own),
                 slowest_rank=_most_often([summary.slowest_rank for _, summary in own]),
                 late_rank=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),
+                half_peak_bytes=None if peak is None else _half_peak_bytes(peak, own),
+                unsettled=tuple(
+                    result
+                    for result, summary in own
+                    if not result.converged
+                    and (peak is None or summary.busbw_bytes_per_s > peak[1].busbw_bytes_per_s)
+                ),
             )
         )
     return entries
+
+
+def _half_peak_bytes(
+    peak: tuple[CaseResult, Summary], own: Sequence[tuple[CaseResult, Summary]]
+) -> int | None:
+    at, best = peak
+    curve = sorted(
+        (one.case.size_bytes, summary.busbw_bytes_per_s)
+        for one, summary in own
+        if one.converged and one.case.curve() == at.case.curve()
+    )
+    below = [size for size, rate in curve if 2 * rate < best.busbw_bytes_per_s]
+    above = [size for size, _ in curve if below and size > below[-1]]
+    return above[0] if above else None
 
 
 def _key(result: CaseResult) -> tuple[str, str, int]:

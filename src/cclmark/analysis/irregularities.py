@@ -9,15 +9,17 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import is_staged_in_place
 from cclmark.results.schema import CaseResult, Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
-_LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
-# In place, the output of these is copied aside by cclmark: how long that takes is no finding.
-_STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
+LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
 _NOISY_CV = 0.10
 _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
+
+
+Curve = list[tuple[CaseResult, Summary]]
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,12 @@ def dips(results: Sequence[CaseResult]) -> list[Dip]:
     Of quiet cases alone: the best of noisy ones is the luckiest, and whatever follows looks low.
     """
     found = []
-    for curve in _curves(results).values():
+    for curve in quiet_curves(results):
         deepest: Dip | None = None
         best: tuple[float, CaseResult] | None = None
         for result, summary in curve:
-            if summary.cv > _NOISY_CV:
-                continue
             rate = summary.busbw_bytes_per_s
-            if best is not None and result.case.size_bytes >= _LEAST_DIP_BYTES:
+            if best is not None and result.case.size_bytes >= LEAST_DIP_BYTES:
                 share = 1 - rate / best[0]
                 if share >= _LEAST_DIP and (deepest is None or share > deepest.share):
                     deepest = Dip(result, best[1], share)
@@ -81,8 +81,8 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
-        if case.operation in _STAGED_IN_PLACE or summary.cv > _NOISY_CV:
-            continue
+        if is_staged_in_place(case.operation) or summary.cv > _NOISY_CV:
+            continue  # how long the copy aside takes is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
     worst: dict[tuple[str, str], PlacementGap] = {}
@@ -111,11 +111,12 @@ def _measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]
     ]
 
 
-def _curves(results: Sequence[CaseResult]) -> dict[Case, list[tuple[CaseResult, Summary]]]:
-    """By all but the size, in rising sizes; of several cycles the first."""
+def quiet_curves(results: Sequence[CaseResult]) -> list[Curve]:
+    """By all but the size, in rising sizes, without noisy cases; of several cycles the first."""
     curves: dict[Case, dict[int, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
-        case = result.case
-        key = msgspec.structs.replace(case, size_bytes=0, count=0, matrix=())
-        curves[key].setdefault(case.size_bytes, (result, summary))
-    return {key: [by_size[size] for size in sorted(by_size)] for key, by_size in curves.items()}
+        curves[result.case.curve()].setdefault(result.case.size_bytes, (result, summary))
+    return [
+        [by_size[size] for size in sorted(by_size) if by_size[size][1].cv <= _NOISY_CV]
+        for by_size in curves.values()
+    ]

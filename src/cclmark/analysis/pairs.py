@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import looked_at, outliers
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair, series_of
-from cclmark.results.schema import CaseResult, Relation, Summary
+from cclmark.results.schema import CaseResult, Header, Relation, Summary
 
 MOST_DISTURBANCE = 0.02  # of a time, for what pairs at once do to each other
 
@@ -151,6 +152,17 @@ def pair_deviations(
         for pair, time_s in (members[place] for place in places):
             far.append(PairDeviation(series, size_bytes, pair, kind, time_s, usual_s))
     return far
+
+
+def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviation]:
+    """The same, the slowest beside what is usual first.
+
+    None where the run itself reports that its times mean little.
+    """
+    if times_mean_little(header):
+        return []
+    far = pair_deviations(found, header.relations)
+    return sorted(far, key=lambda one: one.usual_s / one.time_s)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, group
 from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match, library_name
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import OPERATIONS, is_staged_in_place
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.reference import Reference
 from cclmark.results.schema import Header, Summary
@@ -24,8 +24,6 @@ from cclmark.results.schema import Header, Summary
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
 BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
-# In place their outputs are copied aside first: see docs/methodology.md.
-_STAGED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
 # What is taken to be meant where a source tells no type or reduction.
 _USUAL_DTYPES = ("float32", "float16", "bfloat16")
 _USUAL_REDUCTIONS = ("sum",)
@@ -202,7 +200,7 @@ class _Wanted:
         if series.root not in (case.root, None):
             found.append(f"root {series.root} there, root {case.root} here")
         found += self._multicast(series)
-        if case.operation in _STAGED_IN_PLACE and bool(series.in_place) != case.in_place:
+        if is_staged_in_place(case.operation) and bool(series.in_place) != case.in_place:
             there = "in place" if series.in_place else "out of place"
             found.append(f"{there} there, {'in place' if case.in_place else 'out of place'} here")
         if self.hosts > 1 and not series.source.own:

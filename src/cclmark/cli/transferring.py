@@ -333,7 +333,9 @@ def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[
     if flags.format == "csv":
         return TransferCsv()
     if flags.format == "markdown":
-        return TransferMarkdown(shares=shares, hosts=hosts)
+        return TransferMarkdown(
+            shares=shares, hosts=hosts, references=ReferenceNotes(usual_references)
+        )
     if flags.format == "pccl":
         return TransferPccl(shares=shares, hosts=hosts, most_devices=flags.most_shown)
     return TransferTable(

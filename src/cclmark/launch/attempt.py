@@ -15,6 +15,7 @@ from textwrap import indent
 import msgspec
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
+from cclmark.analysis.meaning import TIMES_SAY_LITTLE
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -272,8 +273,7 @@ class Attempt:
         launched = crew.placement is not None and crew.placement.by_mpi
         if on_host and crowded:
             self._listener.notice(
-                f"{self._size} ranks share {self._processors_in_words()}: they take turns, and "
-                "their times say little"
+                f"{self._size} ranks share {self._processors_in_words()}: {TIMES_SAY_LITTLE}"
             )
         return [
             Job(

@@ -42,6 +42,10 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         """``in-place`` or ``out-of-place``."""
         return "in-place" if self.in_place else "out-of-place"
 
+    def curve(self) -> Case:
+        """What all sizes of one curve have in common: the case without its size."""
+        return msgspec.structs.replace(self, size_bytes=0, count=0, matrix=())
+
     def output_elements(self, rank: int) -> int:
         """How many elements ``rank`` has in its output, all of which are checked."""
         match self.operation:

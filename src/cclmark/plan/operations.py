@@ -16,6 +16,8 @@ class OperationInfo:
     ``bus_factor``: bus bandwidth over algorithm bandwidth for n ranks (nccl-tests,
     doc/PERFORMANCE.md): the share of the size that every rank must send or receive.
     ``round_trip``: a message goes there and back between two ranks, and the figures are of one way.
+    ``staged_in_place``: in place, input and output overlap in a way that libraries leave undefined:
+    the engine copies the input aside first, inside the timed region (engine/collective/table.cpp).
     """
 
     name: str
@@ -24,6 +26,7 @@ class OperationInfo:
     spans_ranks: bool
     bus_factor: Callable[[int], float]
     round_trip: bool = False
+    staged_in_place: bool = False
 
 
 def _all_reduce(n: int) -> float:
@@ -46,18 +49,30 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo("reduce_scatter", True, False, True, _others),
         OperationInfo("broadcast", False, True, False, _once),
         OperationInfo("reduce", True, True, False, _once),
-        OperationInfo("alltoall", False, False, True, _others),
-        OperationInfo("alltoallv", False, False, True, _others),
+        OperationInfo("alltoall", False, False, True, _others, staged_in_place=True),
+        OperationInfo("alltoallv", False, False, True, _others, staged_in_place=True),
         OperationInfo("gather", False, True, True, _others),
         OperationInfo("scatter", False, True, True, _others),
-        OperationInfo("sendrecv", False, False, False, _once),
-        OperationInfo("ping_pong", False, False, False, _once, round_trip=True),
+        OperationInfo("sendrecv", False, False, False, _once, staged_in_place=True),
+        OperationInfo(
+            "ping_pong", False, False, False, _once, round_trip=True, staged_in_place=True
+        ),
         OperationInfo("barrier", False, False, False, _once),
     )
 }
 
 # A ping-pong is between two: it has no command of its own.
 COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.round_trip]
+
+
+def is_staged_in_place(operation: str) -> bool:
+    """Whether the operation's in-place time includes the engine's copy of the input.
+
+    False for an operation that is not in the table, which a journal of a newer version may hold.
+    """
+    row = OPERATIONS.get(operation)
+    return row is not None and row.staged_in_place
+
 
 DTYPE_BYTES: dict[str, int] = {
     "int8": 1,

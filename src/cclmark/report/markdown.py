@@ -11,12 +11,15 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, origin_of
+from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
-from cclmark.report.reference_notes import ReferenceNotes, verdict_text
-from cclmark.report.remarks import ending, planned_results, problems
+from cclmark.report.reference_notes import ReferenceNotes, latency_text
+from cclmark.report.remarks import ending, half_peak_text, planned_results, problems
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
+from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Footer, Header
 
 # What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
@@ -67,9 +70,13 @@ class MarkdownExporter:
         """The row that still waited for its other placement, and what was found."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
-        text += "".join(f"\n- {escape(line)}" for line in self._references.legend())
+        legend = [*staged_legend(self._results), *self._references.legend()]
+        text += "".join(f"\n- {escape(line)}" for line in legend)
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))
+        if self._header is not None:
+            found = of_kinks(Journal(self._header, self._results), self._references)
+            lines += [escape(one.text) for one in found]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 
@@ -96,14 +103,18 @@ class MarkdownExporter:
         return [*cells, self._references.cell(self._references.match(result, self._header))]
 
     def _best(self, entry: OperationFindings) -> str:
-        """The peak, the latency, and whether the peak is normal."""
+        """The peak, the latency, and whether both are as expected."""
         text = _best(entry)
         if launches := launches_in_words(entry):
             text += f" {escape(launches[0].upper() + launches[1:])}."
         if not text or self._header is None:
             return text
-        verdict = verdict_text(self._references.match(entry.peak, self._header))
-        return f"{text} {escape(verdict[0].upper() + verdict[1:])}." if verdict else text
+        lines = []
+        if entry.peak is not None:
+            lines = self._references.verdict_lines(entry.peak, self._header)
+        if (verdict := self._references.latency(entry.latency, self._header)) is not None:
+            lines.append(latency_text(verdict, entry.latency.case.size_bytes))
+        return " ".join([text, *(f"{escape(line[0].upper() + line[1:])}." for line in lines)])
 
     @property
     def _heads(self) -> list[str]:
@@ -186,13 +197,17 @@ def _beside(comparison: Comparison) -> str:
 
 def _best(entry: OperationFindings) -> str:
     peak, latency = entry.peak, entry.latency
-    if peak.summary is None or latency.summary is None:
+    if latency.summary is None:
         return ""
-    busbw_gb_per_s = peak.summary.busbw_bytes_per_s / BYTES_PER_GB
-    return (
-        f"{escape(entry.name)}: up to {busbw_gb_per_s:.2f} GB/s "
-        f"of bus bandwidth at {format_size(peak.case.size_bytes)}, "
+    at_smallest = (
         f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
+    )
+    if peak is None or peak.summary is None:
+        return f"{escape(entry.name)}: no peak, because no case converged; {at_smallest}"
+    return (
+        f"{escape(entry.name)}: up to {peak.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s "
+        f"of bus bandwidth at {format_size(peak.case.size_bytes)}{half_peak_text(entry)}, "
+        f"{at_smallest}"
     )
 
 
@@ -211,7 +226,7 @@ def _figures(result: CaseResult | None) -> list[str]:
     if result is None or result.summary is None:
         return ["-"] * len(_PLACEMENT)
     return [
-        f"{result.summary.time_s * US_PER_S:.2f}",
+        f"{result.summary.time_s * US_PER_S:.2f}{escape(staged_mark(result))}",
         f"{result.summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
         f"{result.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
         "N/A" if result.verification is None else str(result.verification.wrong),

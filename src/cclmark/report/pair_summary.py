@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_deviations, sweeps
+from cclmark.analysis.pairs import PairDeviation, PairSweep, at_once, pair_outliers, sweeps
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
+from cclmark.report.deviations import relative
 from cclmark.report.matrix import figure, labels
 from cclmark.report.pair_matrix import NOTES, names_of
-from cclmark.report.remarks import planned_results
+from cclmark.report.remarks import planned_results, unsettled_text
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.schema import CaseResult, Header
 
@@ -70,9 +71,8 @@ class PairSummary:
         found = [
             (one, f"{self._pair(one.pair, one.series)}: {_deviation(one)}: {names[one.series]}, "
             f"{format_size(one.size_bytes)}")
-            for one in pair_deviations(sweeps_of_all, self._header.relations)
+            for one in pair_outliers(sweeps_of_all, self._header)
         ]  # fmt: skip
-        found.sort(key=lambda entry: -entry[0].time_s / entry[0].usual_s)
         return found[:_MOST_NAMED]
 
     def mismatches(self, sweep: PairSweep) -> list[str]:
@@ -133,15 +133,8 @@ class PairSummary:
         return text + (f", {given_up} given up" if given_up else "")
 
     def unsettled(self) -> str:
-        """How many medians are known less well than asked for, if any."""
-        number = sum(not result.converged for result in self._results)
-        settings = self._header.settings
-        if not number:
-            return ""
-        return (
-            f"{number} case{'s' * (number > 1)} did not get to ±{settings.precision * 100:g} % "
-            f"within --max-time {settings.max_time_s:g} s"
-        )
+        """Which medians are known less well than asked for, if any."""
+        return unsettled_text(self._header.settings, self._results)
 
     def _pair(self, pair: Pair, series: Case) -> str:
         """The devices, with an arrow the way that data goes where it goes one way."""
@@ -196,5 +189,6 @@ class GatheredPairs:
 def _deviation(one: PairDeviation) -> str:
     return (
         f"{figure(one.time_s * US_PER_S)} µs, usual for {plain(one.kind)} "
-        f"{figure(one.usual_s * US_PER_S)} ({one.time_s / one.usual_s - 1:+.0%})"
+        f"{figure(one.usual_s * US_PER_S)} µs "
+        f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
     )

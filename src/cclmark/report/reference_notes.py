@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.copy_references import CopyReferences
+from cclmark.analysis.device_time import judged_summary
+from cclmark.analysis.latency import LatencyVerdict, latency_verdict
 from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.analysis.references import References, kinds_of
+from cclmark.analysis.restrictions import restrictions
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.text import plain
+from cclmark.report.text import format_time_us, plain
 from cclmark.results.reference import P2P, Reference
 from cclmark.results.schema import CaseResult, Header, TransferResult
 
@@ -45,7 +48,7 @@ class ReferenceNotes:
 
     def match(self, result: CaseResult, header: Header) -> Match | None:
         """The reference for a case; None without figures or without a fair reference."""
-        summary = result.summary
+        summary = judged_summary(result)
         if summary is None or result.status != "ok":
             return None
         # A page asks for each case several times; a night's run must not fill the memory.
@@ -55,6 +58,28 @@ class ReferenceNotes:
                 self._found.clear()
             self._found[key] = self._of(header).nearest(result.case, summary)
         return self._found[key]
+
+    def verdict_lines(self, result: CaseResult, header: Header) -> list[str]:
+        """Whether a figure is normal, and what restricts it; empty without a reference that tells.
+
+        Safe to print.
+        """
+        match = self.match(result, header)
+        text = verdict_text(match)
+        if match is None or not text:
+            return []
+        restricted = restrictions(header, result.case.operation, result.case.ccl)
+        return [
+            text,
+            *(plain(f"{one.words} ({one.setting}); {one.beside(match)}") for one in restricted),
+        ]
+
+    def latency(self, result: CaseResult, header: Header) -> LatencyVerdict | None:
+        """Whether the time of a small message is plausible; None where nothing tells."""
+        summary = judged_summary(result)
+        if summary is None:
+            return None
+        return latency_verdict(result, summary.time_s, self.match(result, header))
 
     def match_transfer(self, result: TransferResult, header: Header) -> Match | None:
         """The same for a copy."""
@@ -122,6 +147,17 @@ def verdict_text(match: Match | None) -> str:
         why += f"; not judged: smaller than {format_size(LEAST_JUDGED_BYTES)}"
     share = f"{share_text(match.share)} of the reference"
     return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{why})")
+
+
+def latency_text(verdict: LatencyVerdict, size_bytes: int) -> str:
+    """Whether the time of a small message is plausible, the band stated. Safe to print."""
+    word = "latency slow" if verdict.slow else "latency plausible"
+    whose = "the device needs" if verdict.by_device else "a call takes"
+    return plain(
+        f"{word}: {whose} {format_time_us(verdict.time_s)} µs at {format_size(size_bytes)}, "
+        f"{verdict.ratio:.2f} times the reference's {format_time_us(verdict.match.time_s)} µs "
+        f"({verdict.match.name}); up to {verdict.most:g} times counts as plausible"
+    )
 
 
 def _mark(number: int) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cclmark.analysis.findings import OperationFindings
+from cclmark.plan.sizes import format_size
 from cclmark.report.rows import Row
 from cclmark.report.text import counted, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Finding, Footer, Header
+from cclmark.results.schema import CaseResult, Finding, Footer, Header, Settings
+
+_MOST_UNSETTLED = 3
 
 
 def problems(result: CaseResult) -> list[str]:
@@ -69,6 +75,30 @@ def lacking(journal: Journal) -> list[str]:
     if lines := journal.damaged_lines:
         found.append(f"damaged lines are left out: {lines}")
     return found
+
+
+def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
+    """Which medians are known less well than asked for; empty where all converged.
+
+    Safe to print.
+    """
+    found = [one for one in results if not one.converged]
+    if not found:
+        return ""
+    names = [plain(f"{one.case.describe()}, {one.case.ccl}") for one in found[:_MOST_UNSETTLED]]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return (
+        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+    )
+
+
+def half_peak_text(found: OperationFindings) -> str:
+    """``, half of it from 8 MiB on`` for behind a peak; empty where that says nothing new."""
+    half = found.half_peak_bytes
+    if half is None or found.peak is None or half >= found.peak.case.size_bytes:
+        return ""
+    return f", half of it from {format_size(half)} on"
 
 
 def _describe(finding: Finding) -> str:

@@ -89,7 +89,9 @@ _TRANSFERS: _Exporters = {
     ),
     "json": lambda page: JsonExporter("transfers"),
     "csv": lambda page: TransferCsv(),
-    "markdown": lambda page: TransferMarkdown(shares=False, hosts=page.hosts),
+    "markdown": lambda page: TransferMarkdown(
+        shares=False, hosts=page.hosts, references=page.references
+    ),
     "pccl": lambda page: TransferPccl(shares=False, hosts=page.hosts),
 }
 _CHECKS: _Exporters = {

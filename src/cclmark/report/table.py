@@ -12,13 +12,16 @@ from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
+from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
 from cclmark.report.paint import Paint, unpainted
-from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
-from cclmark.report.remarks import planned_results
+from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
+from cclmark.report.remarks import half_peak_text, planned_results, unsettled_text
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
+from cclmark.report.staging import staged_legend, staged_mark
 from cclmark.report.text import format_time_us, plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     CaseResult,
     Footer,
@@ -98,9 +101,11 @@ class TableExporter:
         text = "".join(self._line(row) for row in self._rows.finish())
         lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
         lines.append("")
+        lines += [self._paint(f"  {line}", "dim") for line in staged_legend(self._results)]
         lines += [self._paint(f"  {line}", "dim") for line in self._references.legend()]
         for found in findings(self._results):
             lines += self._found(found)
+        lines += self._kinks()
         lines += self._checked()
         if footer is not None and footer.message:
             ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
@@ -196,14 +201,22 @@ class TableExporter:
         wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
-            f"{_TIME.format(format_time_us(summary.time_s))}"
-            f"{_DEVICE.format(_device_time(result)) if self._with_device else ''}"
-            f"  {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
+            f"{_TIME.format(format_time_us(summary.time_s))}{staged_mark(result) or ' '}"
+            f"{self._device(result)}"
+            f" {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
             f"{self._of_reference(result) if self._shares else ''}"
         )
+
+    def _device(self, result: CaseResult) -> str:
+        """The device's time, empty where it is the time of the row."""
+        if not self._with_device:
+            return ""
+        known = result.device
+        time = "" if known is None else format_time_us(known.summary.time_s)
+        return _DEVICE.format(time)
 
     def _of_reference(self, result: CaseResult) -> str:
         assert self._header is not None
@@ -236,19 +249,22 @@ class TableExporter:
     def _found(self, found: OperationFindings) -> list[str]:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
-        assert peak.summary is not None
         name = self._paint(plain(found.name), "bold")
         if found.operation == "barrier":
             return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
+        at_smallest = (
+            f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
+        )
+        if peak is None or peak.summary is None:
+            return [f"  {name}: no peak, because no case converged; {at_smallest}"]
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
             f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
-            f"{self._share(peak.summary)}; "
-            f"{format_time_us(latency.summary.time_s)} µs at "
-            f"{format_size(latency.case.size_bytes)}"
+            f"{self._share(peak.summary)}{half_peak_text(found)}; "
+            f"{at_smallest}"
         ]
-        lines += self._verdict(peak)
+        lines += self._verdict(peak, latency)
         if launches := launches_in_words(found):
             lines.append(f"    {launches}")
         if peak.summary.clock == "host" and self._wants_device_times():
@@ -265,13 +281,27 @@ class TableExporter:
             )
         return lines
 
-    def _verdict(self, peak: CaseResult) -> list[str]:
-        """Whether the peak is normal, where a reference of such devices tells."""
+    def _verdict(self, peak: CaseResult, latency: CaseResult) -> list[str]:
+        """Whether the peak is normal and the latency plausible, where a reference tells."""
         if self._header is None:
             return []
         match = self._references.match(peak, self._header)
-        text = verdict_text(match)
-        return [self._if_bad(f"    {text}", verdict_of(match) == "low", "yellow")] if text else []
+        lines = self._references.verdict_lines(peak, self._header)
+        lines = [
+            self._if_bad(f"    {line}", verdict_of(match) == "low", "yellow") for line in lines
+        ]
+        verdict = self._references.latency(latency, self._header)
+        if verdict is not None:
+            text = latency_text(verdict, latency.case.size_bytes)
+            lines.append(self._if_bad(f"    {text}", verdict.slow, "yellow"))
+        return lines
+
+    def _kinks(self) -> list[str]:
+        """Sizes that take longer than their neighbours suggest."""
+        if self._header is None:
+            return []
+        found = of_kinks(Journal(self._header, self._results), self._references)
+        return [self._if_bad(f"  {one.text}", one.kind == "look", "yellow") for one in found]
 
     def _wants_device_times(self) -> bool:
         header = self._header
@@ -307,21 +337,11 @@ class TableExporter:
         return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
 
     def _unsettled(self) -> list[str]:
-        """How many medians are known less well than asked for."""
-        number = sum(not result.converged for result in self._results)
-        if number == 0 or self._header is None:
+        """Which medians are known less well than asked for: they are not counted as peaks."""
+        if self._header is None:
             return []
-        settings = self._header.settings
-        text = (
-            f"  {number} case{'s' * (number > 1)} did not get to "
-            f"±{settings.precision * 100:g} % within --max-time {settings.max_time_s:g} s"
-        )
-        return [self._paint(text, "yellow")]
-
-
-def _device_time(result: CaseResult) -> str:
-    """The device's time, empty where it is the time of the row."""
-    return "" if result.device is None else format_time_us(result.device.summary.time_s)
+        text = unsettled_text(self._header.settings, self._results)
+        return [self._paint(f"  {text}", "yellow")] if text else []
 
 
 def _in_five(number: int) -> str:

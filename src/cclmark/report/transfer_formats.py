@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cclmark.analysis.transfers import deviations, utilisation
+from cclmark.analysis.copies import checks_of, outliers_of, slowest_matches
+from cclmark.analysis.transfers import utilisation
 from cclmark.report.csv_format import Cell, csv_line
+from cclmark.report.deviations import checks_text, deviation_text, series_title
 from cclmark.report.grid import hidden_line
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import Matrix, MatrixCollector, figure, labels
 from cclmark.report.paint import unpainted
+from cclmark.report.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.schema import Footer, Header, TransferResult
 
@@ -145,6 +148,13 @@ class _ByMatrix:
 class TransferMarkdown(_ByMatrix):
     """A table for each matrix, for issues and wikis."""
 
+    def __init__(
+        self, *, shares: bool, hosts: bool = False, references: ReferenceNotes | None = None
+    ) -> None:
+        """``references`` are what the slowest pairs are held against."""
+        super().__init__(shares=shares, hosts=hosts)
+        self._references = references or ReferenceNotes()
+
     def opening(self) -> str:
         """The machine in a sentence."""
         header = self._header
@@ -164,15 +174,18 @@ class TransferMarkdown(_ByMatrix):
         return "\n".join(lines) + "\n"
 
     def closing(self, footer: Footer | None) -> str:
-        """The pairs that stand out."""
-        found = [one for one in deviations(self._results, self._header.relations) if one.worse]
-        lines = [
-            f"- {escape(self._names[one.pair[0]])} to {escape(self._names[one.pair[1]])} is slower "
-            f"than usual: {one.value / one.usual:.0%} of the median ({escape(one.transfer.means)})"
-            for one in found
+        """The pairs that stand out, the references, and what was checked."""
+        results, header = self._results, self._header
+        far = outliers_of(results, header).far
+        lines = [f"- stands out: {escape(deviation_text(one, self._names))}" for one in far]
+        matches = slowest_matches(results, header, self._references.match_transfer)
+        lines += [
+            f"- {escape(series_title(series))}: the slowest pair, {escape(text)}"
+            for series, match in matches.items()
+            if (text := verdict_text(match))
         ]
-        wrong = sum(one.status == "wrong" for one in self._results)
-        return "\n" + "\n".join([*lines, f"\n{len(self._results)} transfers, {wrong} wrong.", ""])
+        checks = checks_text(checks_of(results))
+        return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
 
 
 class TransferPccl(_ByMatrix):

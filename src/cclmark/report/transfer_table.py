@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from cclmark.analysis.copies import checks_of, outliers_of, slowest_matches
+from cclmark.analysis.reference_match import Match
 from cclmark.analysis.statistics import median
-from cclmark.analysis.transfers import Deviation, deviations, figures
+from cclmark.analysis.transfers import Deviation, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.report.deviations import checks_text, deviation_text
 from cclmark.report.grid import grid_lines, hidden_line, usual_width
 from cclmark.report.head import opening_lines
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
@@ -130,8 +133,7 @@ class TransferTable:
         )
         if results and all(one.summary is None for one in results):
             return lines + [self._paint(f"  {reason}", "yellow") for reason in reasons]
-        found = deviations(results, self._header.relations)
-        usual = {one.pair: one for one in found}
+        usual = {one.pair: one for one in outliers_of(results, self._header).far}
         rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
         cells = [
             [
@@ -232,6 +234,7 @@ class TransferTable:
                     (pair, value) for pair, value in figures(result) if pair[0] != pair[1]
                 )
         lines = []
+        matches = slowest_matches(self._results, self._header, self._references.match_transfer)
         for series, values in by_series.items():
             if not values:
                 continue
@@ -245,27 +248,15 @@ class TransferTable:
             )
             title = Matrix(series, "latency" if latency else "bandwidth", [], []).title
             lines.append(f"  {title}: median {figure(middle)} {unit}, from {low} to {high}")
-            lines += self._verdict(series)
+            lines += self._verdict(matches.get(series))
         return lines
 
-    def _verdict(self, series: Transfer) -> list[str]:
-        """Whether the worst pair is normal, of those with paths of each length."""
-        hops = {(one.first, one.second): one.hops for one in self._header.relations}
-        worst: dict[int | None, TransferResult] = {}
-        for result in self._results:
-            if result.transfer.series() != series or result.summary is None:
-                continue
-            length = hops.get(result.transfer.flows[0])
-            other = worst[length].summary if length in worst else None
-            if other is None or result.summary.time_s > other.time_s:
-                worst[length] = result
-        matches = [self._references.match_transfer(one, self._header) for one in worst.values()]
-        found = [match for match in matches if match is not None]
-        lowest = min(found, key=lambda match: (not match.exact, match.share), default=None)
-        if lowest is None:
+    def _verdict(self, match: Match | None) -> list[str]:
+        """Whether the slowest pair is normal."""
+        if match is None:
             return []
-        text = f"    the slowest pair, {verdict_text(lowest)}"
-        return [self._paint(text, "yellow") if verdict_of(lowest) == "low" else text]
+        text = f"    the slowest pair, {verdict_text(match)}"
+        return [self._paint(text, "yellow") if verdict_of(match) == "low" else text]
 
     def _contention(self) -> list[str]:
         """All pairs at once beside the pairs alone, where both were measured."""
@@ -291,25 +282,15 @@ class TransferTable:
         return f"{self._names[pair[0]]} → {self._names[pair[1]]}"
 
     def _standing_out(self) -> list[str]:
-        found = deviations(self._results, self._header.relations)
+        found = outliers_of(self._results, self._header).far
         if not found:
             return []
-        found.sort(key=lambda one: (not one.worse, -abs(one.value / one.usual - 1)))
         lines = [
             "",
             self._paint("  Pairs that stand out among those with the same kind of link:", "bold"),
         ]
         for one in found[:_MOST_NAMED]:
-            latency = one.transfer.measure == "latency"
-            scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
-            title = Matrix(
-                one.transfer.series(), "latency" if latency else "bandwidth", [], []
-            ).title
-            text = (
-                f"  {self._pair(one.pair)}: {figure(one.value * scale)} {unit}, usual for "
-                f"{plain(one.kind)} {figure(one.usual * scale)} "
-                f"({one.value / one.usual - 1:+.0%}): {title}"
-            )
+            text = f"  {deviation_text(one, self._names)}"
             lines.append(self._paint(text, "red" if one.worse else "green"))
         if len(found) > _MOST_NAMED:
             lines.append(f"  and {len(found) - _MOST_NAMED} more")
@@ -319,20 +300,19 @@ class TransferTable:
         results = self._results
         if not results:
             return []
-        checked = [one for one in results if one.verification is not None]
-        wrong = sum(one.status == "wrong" for one in results)
-        planned = planned_results(self._header)
-        copies = sum(one.transfer.method in ("", "copy") for one in results)
-        text = f"  {len(checked)} of {copies} copies checked, {wrong} wrong"
-        if len(results) < planned:
+        checks = checks_of(results)
+        text = f"  {checks_text(checks)}"
+        if len(results) < planned_results(self._header):
             measured = sum(one.summary is not None for one in results)
-            text = f"  {measured} of {planned} transfers measured, {len(checked)} checked"
-            text += f", {wrong} wrong"
+            text = (
+                f"  {measured} of {planned_results(self._header)} transfers measured, "
+                f"{checks.checked} checked, {checks.wrong} wrong"
+            )
         for status, word in (("skipped", "skipped"), ("timeout", "hung")):
             number = sum(one.status == status for one in results)
             text += f", {number} {word}" if number else ""
         hung = any(one.status == "timeout" for one in results)
-        return ["", self._paint(text, "red") if wrong or hung else text]
+        return ["", self._paint(text, "red") if checks.wrong or hung else text]
 
 
 def _method(header: Header) -> str:

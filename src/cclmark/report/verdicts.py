@@ -139,9 +139,14 @@ def quantity(value: float, figure: str) -> str:
 
 
 def _percent(margin: float) -> str:
+    """``20.0 % worse``: which side of the bound a figure is on, whatever its sign means there."""
     if math.isnan(margin):
         return "-"
-    return f"{margin * 100:+.1f} %" if margin < _MANY else f"{margin + 1:.0f} times that"
+    if margin >= _MANY:
+        return f"{margin + 1:.0f} times that: better"
+    if margin == 0:
+        return "just met"
+    return f"{abs(margin) * 100:.1f} % {'better' if margin > 0 else 'worse'}"
 
 
 def _order(held: Judgement) -> float:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from cclmark.analysis.copies import outliers_of
 from cclmark.analysis.statistics import median
-from cclmark.analysis.transfers import Deviation, deviations, figures
+from cclmark.analysis.transfers import Deviation, figures
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.charts.cells import extremes, key_of, least_span
 from cclmark.report.charts.model import Chart, Heat, Lines, Series
+from cclmark.report.deviations import relative
 from cclmark.report.matrix import Cell, Matrix, MatrixCollector, figure
 from cclmark.report.text import BYTES_PER_GB, plain
 from cclmark.results.journal import Journal
@@ -34,7 +36,7 @@ def transfer_charts(journal: Journal) -> list[Chart]:
     kinds = {(one.first, one.second): one for one in journal.header.relations}
     usual = {
         (one.transfer.series(), one.pair): one
-        for one in deviations(journal.transfers, journal.header.relations)
+        for one in outliers_of(journal.transfers, journal.header).far
     }
     keys: set[str] = set()
     for matrix in matrices:
@@ -76,8 +78,9 @@ def _transfer_heat(
         said = [f"{figure(cell.value)} {matrix.unit}"]
         said += [plain(link.kind)] if link is not None else []
         if found is not None:
-            share = found.value / found.usual - 1
-            said.append(f"{share:+.0%} beside what is usual for {plain(found.kind)}")
+            latency = found.transfer.measure == "latency"
+            share = relative(found.value, found.usual, lower_is_better=latency)
+            said.append(f"{share} than usual for {plain(found.kind)}")
         return ", ".join(said)
 
     title = f"{matrix.title[0].upper()}{matrix.title[1:]}"

@@ -6,14 +6,10 @@ Safe to print: see report.text.
 from __future__ import annotations
 
 from cclmark.analysis.limits import link_limit
-from cclmark.report.insights.curves import (
-    of_courses,
-    of_libraries,
-    of_limits,
-    of_noise,
-    of_references,
-)
+from cclmark.report.insights.beside import of_limits, of_references, of_restrictions
+from cclmark.report.insights.curves import of_courses, of_libraries
 from cclmark.report.insights.headline import headline, measured_words
+from cclmark.report.insights.noise import of_noise
 from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
 from cclmark.report.insights.together import of_methods, together
@@ -31,16 +27,18 @@ def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insi
 
     ``notes`` knows what others reached.
     """
-    beside = list(of_references(journal, notes or ReferenceNotes()))
+    notes = notes or ReferenceNotes()
+    beside = list(of_references(journal, notes))
     found = [
         *of_data(journal),
         *of_completeness(journal),
         *of_ranks(journal),
         *of_pairs(journal),
-        *of_copies(journal),
-        *of_limits(journal),
+        *of_copies(journal, notes),
+        *of_limits(journal, notes),
         *beside,
-        *of_courses(journal),
+        *of_restrictions(journal, notes),
+        *of_courses(journal, notes),
         *of_libraries(journal),
         *of_noise(journal),
     ]
@@ -50,7 +48,7 @@ def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insi
         header = journal.header
         held = beside or header.relations or link_limit(header.links, header.hosts) is not None
         found.append(
-            Insight("good", "Nothing stands out that would need a look.")
+            Insight("good", "Nothing needs a look.")
             if held
             else Insight("note", "There is no link limit and no reference to hold these against.")
         )

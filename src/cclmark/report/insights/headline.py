@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from cclmark.analysis.copies import checks_of
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pairs import sweeps
@@ -15,6 +16,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.head import origin_of
 from cclmark.report.insights.words import counted, listed, of_all_ranks
+from cclmark.report.remarks import half_peak_text
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
@@ -38,7 +40,11 @@ def measured_words(journal: Journal) -> str:
         number = len(journal.results) - len(all_ranks)
         parts.append(f"{counted(number, 'case')} between single pairs of devices")
     if journal.transfers:
-        parts.append(counted(len(journal.transfers), "copy", "copies") + " between devices")
+        checks = checks_of(journal.transfers)
+        copies = [counted(checks.copies, "copy", "copies")] if checks.copies else []
+        if checks.unverifiable:
+            copies.append(counted(checks.unverifiable, "latency", "latencies"))
+        parts.append(f"{listed(copies)} between devices")
     if journal.checks:
         parts.append(counted(len(journal.checks), "check") + " of a framework's backend")
     libraries = listed(
@@ -69,16 +75,19 @@ def _of_collectives(journal: Journal) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
+        if one.peak is not None
+        and one.peak.summary is not None
+        and one.largest_bytes >= LEAST_JUDGED_BYTES
     ]
     if not rates:
         return _of_latencies(usual)
     rate, place = max(rates)
     best = usual[place]
+    assert best.peak is not None
     share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
     text = (
         f"{plain(best.name)} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
-        f"{format_size(best.peak.case.size_bytes)}{share}"
+        f"{format_size(best.peak.case.size_bytes)}{share}{half_peak_text(best)}"
     )
     latency = best.latency.summary
     if latency is None:

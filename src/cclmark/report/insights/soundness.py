@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cclmark.analysis.copies import checks_of
 from cclmark.errors import EXIT_INTERRUPTED
+from cclmark.report.deviations import checks_text
 from cclmark.report.insights.words import (
     MOST_NAMED,
     Insight,
@@ -47,7 +49,7 @@ def of_data(journal: Journal) -> Iterator[Insight]:
         whole = len(checked) == len(measured)
         share = "Every output was" if whole else f"{len(checked)} of {len(measured)} outputs were"
         kind: Kind = "good" if whole else "note"
-        yield Insight(kind, f"{share} checked in full; none was wrong.")
+        yield Insight(kind, f"{share} checked in full; none was wrong{_unverifiable(journal)}.")
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0
         yield Insight(
@@ -56,6 +58,12 @@ def of_data(journal: Journal) -> Iterator[Insight]:
             "Leave out -c 0." if off else "",
         )
     yield from _checks(journal)
+
+
+def _unverifiable(journal: Journal) -> str:
+    """How many copies that is, in parentheses, where latencies have no output to check."""
+    checks = checks_of(journal.transfers)
+    return f" ({checks_text(checks)})" if checks.unverifiable else ""
 
 
 def _checks(journal: Journal) -> Iterator[Insight]:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cclmark.analysis.copies import outliers_of, slowest_matches
 from cclmark.analysis.findings import findings
+from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
-from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_deviations, sweeps
-from cclmark.analysis.transfers import deviations, figures
+from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_outliers, sweeps
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
 from cclmark.report.charts.cells import device_names
+from cclmark.report.deviations import deviation_text, relative, series_title
 from cclmark.report.insights.words import (
     MOST_NAMED,
     Insight,
+    Kind,
+    counted,
     device_words,
     of_all_ranks,
     on_host_alone,
 )
-from cclmark.report.matrix import figure
-from cclmark.report.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.report.reference_notes import (
+    ReferenceNotes,
+    share_text,
+    verdict_of,
+    verdict_text,
+)
+from cclmark.report.text import format_time_us, plain
 from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10
@@ -62,12 +70,12 @@ def of_pairs(journal: Journal) -> Iterator[Insight]:
     """Pairs whose collectives take longer than those of pairs linked in the same way."""
     found = sweeps([one for one in journal.results if one.case.pair is not None])
     names = device_names(journal.header)
-    far = [
-        one for one in pair_deviations(found, journal.header.relations) if one.time_s > one.usual_s
-    ]
-    if not far and any(_enough(sweep) for sweep in found):
+    outliers = pair_outliers(found, journal.header)
+    far = [one for one in outliers if one.time_s > one.usual_s]
+    quick = [one for one in reversed(outliers) if one.time_s <= one.usual_s]
+    compared = any(_enough(sweep) for sweep in found)
+    if not outliers and compared and not times_mean_little(journal.header):
         yield Insight("good", "No pair of devices stands out among those linked in the same way.")
-    far.sort(key=lambda one: one.usual_s / one.time_s)
     large = [one for one in far if one.size_bytes >= _LATENCY_BYTES]
     small = [one for one in far if one.size_bytes < _LATENCY_BYTES]
     for one in large[:MOST_NAMED]:
@@ -75,6 +83,9 @@ def of_pairs(journal: Journal) -> Iterator[Insight]:
     if small:
         more = f" (and {len(small) - 1} more like that)" if len(small) > 1 else ""
         yield Insight("note", f"{_far_words(small[0], names)}{more}.", _LATENCY_ADVICE)
+    if quick:
+        more = f" (and {len(quick) - 1} more)" if len(quick) > 1 else ""
+        yield Insight("note", f"{_far_words(quick[0], names)}{more}.")
 
 
 def _far_words(one: PairDeviation, names: Sequence[str]) -> str:
@@ -82,7 +93,8 @@ def _far_words(one: PairDeviation, names: Sequence[str]) -> str:
     return (
         f"{first} and {second} need {format_time_us(one.time_s)} µs for "
         f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
-        f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs"
+        f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs "
+        f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
     )
 
 
@@ -90,28 +102,34 @@ def _enough(sweep: PairSweep) -> bool:
     return any(len(point.once) >= LEAST_VALUES for point in sweep.measured)
 
 
-def of_copies(journal: Journal) -> Iterator[Insight]:
-    """The same of copies."""
-    by_series: dict[Transfer, int] = {}
-    for result in journal.transfers:
-        if result.transfer.scope in ("pairs", "all-pairs"):
-            series = result.transfer.series()
-            by_series[series] = by_series.get(series, 0) + len(figures(result))
-    names = device_names(journal.header)
-    far = [one for one in deviations(journal.transfers, journal.header.relations) if one.worse]
-    if not far and any(count >= LEAST_VALUES for count in by_series.values()):
+def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+    """Copies that stand out, and whether the slowest ones are normal."""
+    header = journal.header
+    names = device_names(header)
+    found = outliers_of(journal.transfers, header)
+    if not found.far and found.compared:
         yield Insight("good", "Copies: no pair stands out among those linked in the same way.")
-    far.sort(key=lambda one: min(one.value / one.usual, one.usual / one.value))
-    for one in far[:MOST_NAMED]:
-        latency = one.transfer.measure == "latency"
-        scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
-        start, end = (names[rank] for rank in one.pair)
+    for one in found.worse[:MOST_NAMED]:
+        yield Insight("look", f"Copies: {deviation_text(one, names)}.", _link_advice(journal))
+    quick = [one for one in found.far if not one.worse]
+    for one in quick[:MOST_NAMED]:
+        yield Insight("note", f"Copies: {deviation_text(one, names)}.")
+    normal: dict[str, list[float]] = {}
+    for series, match in slowest_matches(journal.transfers, header, notes.match_transfer).items():
+        verdict = verdict_of(match)
+        if verdict == "normal":
+            normal.setdefault(plain(match.name), []).append(match.share)
+        elif text := verdict_text(match):
+            kind: Kind = "look" if verdict else "note"
+            advice = _link_advice(journal) if verdict == "low" else ""
+            yield Insight(kind, f"{series_title(series)}: the slowest pair, {text}.", advice)
+    for name, shares in normal.items():
+        ends = " to ".join(dict.fromkeys((share_text(min(shares)), share_text(max(shares)))))
+        matrices = counted(len(shares), "matrix", "matrices")
         yield Insight(
-            "look",
-            f"Copies from {start} to {end}: {figure(one.value * scale)} {unit}, where pairs linked "
-            f"by {plain(one.kind)} usually have {figure(one.usual * scale)} "
-            f"({plain(one.transfer.means)}, {plain(one.transfer.measure)}).",
-            _link_advice(journal),
+            "good",
+            f"Copies are normal: in {matrices} the slowest pair reaches {ends} of the reference "
+            f"({name}).",
         )
 
 

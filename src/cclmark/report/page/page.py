@@ -55,11 +55,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Rows:
-    """The raw table: a cell for each of ``columns``, strings, numbers or None."""
+    """The raw table: a cell for each of ``columns``, strings, numbers or None.
+
+    ``notes`` stand above it.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | int | float | None]]
     file_name: str = "cclmark.csv"
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

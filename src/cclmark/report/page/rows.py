@@ -9,6 +9,7 @@ from cclmark.report.charts.naming import Run
 from cclmark.report.csv_format import COLUMNS, Cell, case_cells
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Rows
+from cclmark.report.staging import STAGED_NOTE, staged_mark
 from cclmark.report.text import plain
 from cclmark.results.schema import CaseResult, CheckResult, TransferResult
 
@@ -44,7 +45,13 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
     )
     used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
-    return Rows(used, [[_clean(line.get(name)) for name in used] for line in lines], file_name)
+    staged = any(staged_mark(result) for run in runs for result in run.journal.results)
+    return Rows(
+        used,
+        [[_clean(line.get(name)) for name in used] for line in lines],
+        file_name,
+        [f"Route “copy aside, then …”: {STAGED_NOTE}."] if staged else [],
+    )
 
 
 def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:

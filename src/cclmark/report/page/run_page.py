@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark import __version__
+from cclmark.analysis.copies import slowest_matches
 from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
@@ -24,7 +25,9 @@ from cclmark.report.page.machine import machine_sections
 from cclmark.report.page.page import Page, Section, Table
 from cclmark.report.page.rows import rows_of
 from cclmark.report.reference_notes import share_text
+from cclmark.report.staging import STAGED_NOTE, staged_legend, staged_mark
 from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.results.schema import CaseResult, Summary
 from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
@@ -79,7 +82,11 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
     for group, title in zip(groups, group_titles(groups), strict=True):
         charts = collective_charts(group, title, runs)
         if charts:
-            sections.append(Section(group.key.translate(_SLUG), title, charts=charts))
+            curves = group.curves.values()
+            results = (one for curve in curves for ones in curve.values() for one in ones)
+            staged = any(map(staged_mark, results))
+            words = [f"In place, {STAGED_NOTE}."] if staged else []
+            sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
         mark = f"-{number}" if len(runs) > 1 else ""
@@ -133,20 +140,25 @@ def _subtitle(runs: Sequence[Run]) -> str:
 def peaks_of(runs: Sequence[Run]) -> Table | None:
     """The best bandwidth and the smallest message's time of each operation."""
     rows = []
+    named: list[CaseResult] = []
     shown = dict.fromkeys(("link limit", "reference"), False)
     references: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         header = run.journal.header
         limit = link_limit(header.links, header.hosts)
         for found in findings([one for one in run.journal.results if one.case.pair is None]):
-            peak, latency = found.peak.summary, found.latency.summary
-            if peak is None or latency is None:
+            latency = found.latency.summary
+            if latency is None:
                 continue
             name = plain(found.name)
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
             if found.operation == "barrier":
-                cells += ["", "", "", "", format_time_us(latency.time_s), ""]
+                cells += ["", "", "", "", "", format_time_us(latency.time_s), ""]
+            elif found.peak is None or found.peak.summary is None:
+                cells += ["", "no case converged", "", "", ""]
+                cells += _smallest(found.latency, latency)
             else:
+                peak, half = found.peak.summary, found.half_peak_bytes
                 share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
                 match = run.notes.match(found.peak, header)
                 shown["link limit"] |= bool(share)
@@ -156,18 +168,20 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
                     users.setdefault(name, []).append(run.name)
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
-                    f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}",
+                    f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}"
+                    f"{staged_mark(found.peak)}",
                     share,
                     "" if match is None else share_text(match.share),
-                    format_time_us(latency.time_s),
-                    format_size(found.latency.case.size_bytes),
+                    "" if half is None else format_size(half),
+                    *_smallest(found.latency, latency),
                 ]
+            named += [one for one in (found.peak, found.latency) if one is not None]
             rows.append(cells)
     if not rows:
         return None
     heads = (
         *("operation", "peak busbw GB/s", "at", "link limit", "reference"),
-        *("smallest message µs", "size"),
+        *("half of peak from", "smallest message µs", "size"),
     )
     kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
     return Table(
@@ -176,10 +190,21 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
         [[row[place] for place in kept] for row in rows],
         len(kept) - 1,
         [
-            f"Reference of {_users(of, len(runs))}: {reference}."
-            for reference, of in list(references.items())[:_MOST_NOTES]
+            *staged_legend(named),
+            *(
+                f"Reference of {_users(of, len(runs))}: {reference}."
+                for reference, of in list(references.items())[:_MOST_NOTES]
+            ),
         ],
     )
+
+
+def _smallest(result: CaseResult, summary: Summary) -> list[str]:
+    """The time of the smallest message, and its size."""
+    return [
+        f"{format_time_us(summary.time_s)}{staged_mark(result)}",
+        format_size(result.case.size_bytes),
+    ]
 
 
 def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
@@ -234,8 +259,11 @@ def _copies(run: Run) -> Table | None:
     for result in run.journal.transfers:
         matrices += collector.add(result)
     matrices += collector.finish()
+    header = run.journal.header
+    matches = slowest_matches(run.journal.transfers, header, run.notes.match_transfer)
     rows = []
     for matrix in matrices:
+        match = matches.get(matrix.series)
         values = sorted(
             (cell.value, place) for place, cell in matrix.cells.items() if cell.value is not None
         )
@@ -248,9 +276,13 @@ def _copies(run: Run) -> Table | None:
                     f"{figure(middle)} {matrix.unit}",
                     f"{figure(low)} ({slow[0]}, {slow[1]})",
                     f"{figure(high)} ({fast[0]}, {fast[1]})",
+                    "" if match is None else share_text(match.share),
                 ]
             )
     if not rows:
         return None
     head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
+    head.append("slowest pair, of reference")
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     return Table("All matrices in a line each", head, rows, len(head) - 1)

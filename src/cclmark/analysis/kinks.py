@@ -1,0 +1,102 @@
+"""Messages that take much longer than messages of neighbouring sizes suggest.
+
+Self-consistent performance guidelines (Träff, Gropp, Thakur: "Self-consistent MPI performance
+guidelines", IEEE TPDS 21(5), 2010) ask that a message takes no longer than its parts one after
+another, and no longer than a larger message. Between two sizes of a curve a time is expected to lie
+on a straight line: a latency and so much for every byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.irregularities import LEAST_DIP_BYTES, quiet_curves
+from cclmark.results.schema import CaseResult
+
+# Of the time that neighbours suggest. In benchmarks/results, NCCL's changes of protocol and
+# algorithm between 512 KiB and 8 MiB take up to 1.46 times as long.
+_LEAST_EXCESS = 1.5
+# Between the neighbours: with wider steps a straight line says little.
+_MOST_APART = 16
+_LEAST_GAIN = 0.15  # of the time per byte, for another size to be the better choice
+
+
+@dataclass(frozen=True)
+class Kink:
+    """A message that takes longer than its neighbours suggest.
+
+    ``below`` and ``above`` are the results of the neighbouring sizes; ``expected_s`` is the time
+    that a straight line between them gives for ``at``.
+    """
+
+    at: CaseResult
+    below: CaseResult
+    above: CaseResult
+    expected_s: float
+    time_s: float
+
+    @property
+    def share(self) -> float:
+        """How much less bandwidth than expected, as a share of the expected one."""
+        return 1 - self.expected_s / self.time_s
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """``number`` messages like ``result`` in place of another one, in ``time_s`` in all.
+
+    ``number`` is below 1 for a larger message: the part of it that is needed.
+    """
+
+    result: CaseResult
+    number: float
+    time_s: float
+
+
+def kinks(results: Sequence[CaseResult]) -> list[Kink]:
+    """The worst of each operation, library and number of ranks, the worst first.
+
+    Of quiet cases from 256 KiB on, between neighbours that are at most a factor of 16 apart.
+    """
+    worst: dict[tuple[str, str, int], Kink] = {}
+    for curve in quiet_curves(results):
+        for below, at, above in zip(curve, curve[1:], curve[2:], strict=False):
+            sizes = [result.case.size_bytes for result, _ in (below, at, above)]
+            if sizes[1] < LEAST_DIP_BYTES or sizes[2] > _MOST_APART * sizes[0]:
+                continue
+            part = (sizes[1] - sizes[0]) / (sizes[2] - sizes[0])
+            expected_s = (1 - part) * below[1].time_s + part * above[1].time_s
+            if expected_s <= 0 or at[1].time_s < _LEAST_EXCESS * expected_s:
+                continue
+            found = Kink(at[0], below[0], above[0], expected_s, at[1].time_s)
+            case = found.at.case
+            key = (case.operation, case.ccl, case.ranks)
+            if key not in worst or found.share > worst[key].share:
+                worst[key] = found
+    return sorted(worst.values(), key=lambda one: -one.share)
+
+
+def alternatives(at: CaseResult, results: Sequence[CaseResult]) -> list[Alternative]:
+    """Which other sizes of the same curve would have carried the bytes of ``at`` faster.
+
+    At most two: the best of the smaller sizes of which a whole number makes up the message, and the
+    smallest larger size whose time per byte is lower by 15 % or more.
+    """
+    curve = next(
+        (one for one in quiet_curves(results) if any(result is at for result, _ in one)), []
+    )
+    own = next((summary for result, summary in curve if result is at), None)
+    if own is None:
+        return []
+    size, found = at.case.size_bytes, list[Alternative]()
+    for result, summary in curve:
+        number = size / result.case.size_bytes
+        time_s = number * summary.time_s
+        if time_s <= (1 - _LEAST_GAIN) * own.time_s and (number < 1 or number.is_integer()):
+            found.append(Alternative(result, number, time_s))
+    smaller = min(
+        (one for one in found if one.number > 1), key=lambda one: one.time_s, default=None
+    )
+    larger = next((one for one in found if one.number < 1), None)
+    return [one for one in (smaller, larger) if one is not None]

@@ -1,0 +1,74 @@
+"""How certain the figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cclmark.analysis.irregularities import noisy
+from cclmark.report.insights.words import Insight, counted, described
+from cclmark.report.remarks import unsettled_text
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult
+
+_LEAST_UNSURE = 0.05  # of a median, for its 95 % interval to each side
+
+
+def of_noise(journal: Journal) -> Iterator[Insight]:
+    """How sure the figures are: how well medians are known, and how far samples scatter."""
+    measured = [one for one in journal.results if one.summary is not None]
+    unsure = _unsure(journal, measured)
+    if 2 * len(unsure) > len(measured):
+        width, worst = unsure[0]
+        yield Insight(
+            "look",
+            f"The medians of {counted(len(unsure), 'case')} of {len(measured)} are known to no "
+            f"better than ±{_unsure_from(journal):.2g} % (95 %), the worst that of "
+            f"{described(worst)}: ±{width:.0%}.",
+            "Smaller differences say nothing. Measure longer (--max-time), or with nothing else "
+            "at work on the machine.",
+        )
+    noisy_cases = noisy(measured)
+    if noisy_cases:
+        first = noisy_cases[0]
+        assert first.summary is not None
+        yield Insight(
+            "note",
+            f"{counted(len(noisy_cases), 'case')} of {len(measured)} vary by more than 10 % from "
+            f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
+            f"{_yet_known(noisy_cases)}.",
+            "" if unsure else "The median is what counts.",
+        )
+    settings = journal.header.settings
+    if journal.header.imported is not None or settings.iterations is not None:
+        return
+    if text := unsettled_text(settings, measured):
+        yield Insight(
+            "note", f"{text}. They are not counted as peaks.", "--max-time gives them longer."
+        )
+
+
+def _unsure_from(journal: Journal) -> float:
+    """Percent of a median: what the run did not ask for is not asked of it."""
+    return max(_LEAST_UNSURE, journal.header.settings.precision) * 100
+
+
+def _unsure(journal: Journal, measured: Sequence[CaseResult]) -> list[tuple[float, CaseResult]]:
+    """Those whose median is not known well, with its half width, the worst first."""
+    least = _unsure_from(journal) / 100
+    found = [
+        (one.summary.half_width, one)
+        for one in measured
+        if one.summary is not None
+        and one.summary.half_width is not None
+        and one.summary.half_width > least
+    ]
+    return sorted(found, key=lambda entry: -entry[0])
+
+
+def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
+    """How well the medians of what scatters are known, where that is told of all of them."""
+    widths = [one.summary.half_width for one in noisy_cases if one.summary is not None]
+    known = [width for width in widths if width is not None]
+    if len(known) < len(widths):
+        return ""
+    return f"; their medians are known to ±{max(known) * 100:.2g} % or better"

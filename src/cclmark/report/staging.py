@@ -1,0 +1,34 @@
+"""The mark of rows whose time includes a copy of the input by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cclmark.plan.operations import is_staged_in_place
+from cclmark.results.schema import CaseResult
+
+STAGED_MARK = "*"
+STAGED_NOTE = (
+    "the time includes copying the input aside: in place, input and output of this operation "
+    "overlap, which libraries leave undefined; in-place figures of nccl-tests, which times the "
+    "undefined call, are not comparable"
+)
+
+
+def staged_mark(result: CaseResult) -> str:
+    """STAGED_MARK for a measured case whose time includes that copy, else empty.
+
+    Another tool's figures, whose route is not known, do not include it.
+    """
+    staged = (
+        result.summary is not None
+        and result.case.in_place
+        and result.route != ""
+        and is_staged_in_place(result.case.operation)
+    )
+    return STAGED_MARK if staged else ""
+
+
+def staged_legend(results: Iterable[CaseResult]) -> list[str]:
+    """The footnote that explains STAGED_MARK; empty where no result bears it."""
+    return [f"{STAGED_MARK} {STAGED_NOTE}"] if any(map(staged_mark, results)) else []

@@ -1,0 +1,201 @@
+"""Peaks and latencies beside references and limits, and what the environment switches off."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.analysis.findings import findings
+from cclmark.analysis.restrictions import restrictions
+from cclmark.report.charts.naming import Run
+from cclmark.report.insights import insights
+from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.page.run_page import page_of
+from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.table import TableExporter
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.references import shipped_references
+from cclmark.results.schema import DeviceTime, HostDescription
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
+UNCHECKED = read_journal(RESULTS / "runs" / "collectives" / "a-3.jsonl")
+SIMPLE = read_journal(RESULTS / "runs" / "simple.jsonl")
+replace = msgspec.structs.replace
+
+
+def found(journal, word):
+    notes = ReferenceNotes(shipped_references)
+    return [one for one in insights(journal, notes) if word in one.text]
+
+
+def table(journal):
+    exporter = TableExporter(references=ReferenceNotes(shipped_references))
+    return export(exporter, journal)
+
+
+def export(exporter, journal):
+    return (
+        exporter.begin(journal.header)
+        + "".join(map(exporter.add, journal.results))
+        + exporter.end(journal.footer)
+    )
+
+
+def only(journal, operation, **environment):
+    results = [one for one in journal.results if one.case.operation == operation]
+    header = replace(journal.header, environment=environment)
+    return Journal(header, results, footer=journal.footer)
+
+
+def test_what_is_normal_by_a_reference_is_not_worth_a_look():
+    (one,) = found(UNCHECKED, "Less than 60%")
+    assert one.kind == "note"
+    assert one.text == (
+        "Less than 60% of the 450 GB/s link limit, as in the reference: sendrecv 36% (grouped "
+        "send/recv)."
+    )
+    without = [one for one in insights(UNCHECKED) if "Less than 60%" in one.text]
+    assert [one.kind for one in without] == ["look"]
+
+
+class TestLatency:
+    def test_the_band_is_stated(self):
+        (one,) = found(COLLECTIVES, "Latencies are plausible")
+        assert one.kind == "good"
+        assert "all_reduce 0.77 times (8 B)" in one.text
+        assert one.text.endswith(
+            "up to 2 times counts as plausible, because it depends on the host's processors."
+        )
+        assert "    latency plausible: a call takes 8.47 µs at 8 B, 0.77 times" in table(
+            COLLECTIVES
+        )
+
+    def test_far_slower_than_the_reference_is_worth_a_look(self):
+        (one,) = found(SIMPLE, "latency slow")
+        assert one.kind == "look"
+        assert "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.text
+        assert found(SIMPLE, "Latencies are plausible") == []
+        text = export(MarkdownExporter(ReferenceNotes(shipped_references)), SIMPLE)
+        assert "Latency slow: a call takes 26.84 µs at 8 B" in text
+
+    @pytest.mark.parametrize(("factor", "word"), [(0.5, "plausible"), (1.4, "slow")])
+    def test_the_time_of_the_device_is_judged_where_it_is_known(self, factor, word):
+        # The call itself takes 2.43 times as long as the reference's.
+        smallest = min(
+            (one for one in SIMPLE.results if one.summary is not None),
+            key=lambda one: (one.case.size_bytes, one.summary.time_s),
+        )
+        own = smallest.summary
+        quick = replace(
+            own,
+            time_s=own.time_s / 2 * factor,
+            busbw_bytes_per_s=own.busbw_bytes_per_s * 2 / factor,
+        )
+        device = DeviceTime(smallest.samples, quick)
+        results = [
+            replace(one, device=device) if one is smallest else one for one in SIMPLE.results
+        ]
+        text = table(Journal(SIMPLE.header, results, footer=SIMPLE.footer))
+        assert f"    latency {word}: the device needs" in text
+        assert "up to 1.5 times counts as plausible" in text
+
+
+class TestPeak:
+    def test_a_row_that_did_not_converge_is_no_peak_and_is_named(self):
+        (before,) = findings(only(COLLECTIVES, "all_reduce").results)
+        results = [
+            replace(one, converged=one is not before.peak)
+            for one in COLLECTIVES.results
+            if one.case.operation == "all_reduce"
+        ]
+        journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
+        (after,) = findings(results)
+        assert after.peak is not None
+        assert after.peak.converged
+        assert after.peak.summary.busbw_bytes_per_s < before.peak.summary.busbw_bytes_per_s
+        assert [one.case for one in after.unsettled] == [before.peak.case]
+        (note,) = found(journal, "did not get to")
+        assert before.peak.case.describe() in note.text
+        assert note.text.endswith("nccl. They are not counted as peaks.")
+        assert before.peak.case.describe() in table(journal)
+
+    def test_without_any_converged_row_there_is_no_peak(self):
+        results = [
+            replace(one, converged=False)
+            for one in COLLECTIVES.results
+            if one.case.operation == "all_reduce"
+        ]
+        journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
+        assert findings(results)[0].peak is None
+        assert "all_reduce: no peak, because no case converged; 8.47 µs at 8 B" in table(journal)
+        text = export(MarkdownExporter(), journal)
+        assert "all&#95;reduce: no peak" in text or "all_reduce: no peak" in text
+        peaks = page_of([Run("", journal)]).peaks
+        assert peaks is not None
+        assert "no case converged" in peaks.rows[0]
+
+    def test_half_of_the_peak_is_reached_from_a_size_on(self):
+        (one,) = findings(only(COLLECTIVES, "all_reduce").results)
+        half = one.half_peak_bytes
+        rates = {
+            it.case.size_bytes: it.summary.busbw_bytes_per_s
+            for it in COLLECTIVES.results
+            if it.case.curve() == one.peak.case.curve()
+        }
+        best = max(rates.values())
+        assert all(2 * rate >= best for size, rate in rates.items() if size >= half)
+        assert 2 * rates[max(size for size in rates if size < half)] < best
+        assert "half of it from 8 MiB on" in table(COLLECTIVES)
+        peaks = page_of([Run("", COLLECTIVES)]).peaks
+        assert peaks.rows[0][peaks.head.index("half of peak from")] == "8 MiB"
+        (few,) = findings([it for it in COLLECTIVES.results if it.case == one.peak.case])
+        assert few.half_peak_bytes is None
+
+
+class TestRestrictions:
+    def test_multicast_is_named_next_to_the_verdict_with_the_references_setting(self):
+        text = table(COLLECTIVES)
+        line = "NVLink multicast (NVLS) is off (NCCL_NVLS_ENABLE=0); the reference was measured"
+        assert text.count(line) == 3
+        assert f"    {line} with it off too" in text
+        (one,) = found(COLLECTIVES, "NVLS")
+        assert one.kind == "note"
+        assert one.text.endswith("with it off too: all_reduce, all_gather and reduce_scatter.")
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "words"),
+        [
+            ("NCCL_P2P_DISABLE", "1", "direct access between devices (P2P) is off"),
+            ("NCCL_P2P_LEVEL", "loc", "direct access between devices (P2P) is off"),
+            ("NCCL_P2P_LEVEL", "NVL", ""),
+            ("NCCL_P2P_DISABLE", "0", ""),
+            ("NCCL_IB_DISABLE", "1", ""),
+            ("NCCL_PROTO", "Simple", "the choice of protocols is limited"),
+        ],
+    )
+    def test_what_is_off_on_one_host(self, variable, value, words):
+        header = replace(COLLECTIVES.header, environment={variable: value})
+        named = [one.words for one in restrictions(header, "sendrecv", "torch:nccl")]
+        assert named == [words] * bool(words)
+        assert restrictions(header, "sendrecv", "mpi") == []
+
+    def test_what_only_matters_between_hosts(self):
+        machine = COLLECTIVES.header.machine
+        hosts = [
+            HostDescription(machine, "a", {"NCCL_IB_DISABLE": "1"}),
+            HostDescription(machine, "b", {"NCCL_NET_GDR_LEVEL": "LOC"}),
+        ]
+        header = replace(COLLECTIVES.header, environment={}, hosts=hosts)
+        assert [one.setting for one in restrictions(header, "all_reduce", "nccl")] == [
+            "NCCL_IB_DISABLE=1",
+            "NCCL_NET_GDR_LEVEL=LOC",
+        ]
+
+    def test_a_setting_that_the_reference_does_not_report_is_said_so(self):
+        journal = only(COLLECTIVES, "broadcast", NCCL_P2P_DISABLE="1")
+        assert (
+            "direct access between devices (P2P) is off (NCCL_P2P_DISABLE=1); the reference does "
+            "not report this setting"
+        ) in table(journal)
+        assert "is off" not in table(only(COLLECTIVES, "broadcast"))

@@ -1,0 +1,119 @@
+"""Findings about copies: computed once, the same in the terminal, in Markdown and on the page."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.analysis.copies import checks_of, outliers_of
+from cclmark.analysis.meaning import TIMES_SAY_LITTLE
+from cclmark.report.charts.naming import Run
+from cclmark.report.deviations import deviation_text, relative
+from cclmark.report.insights import insights
+from cclmark.report.page.run_page import page_of
+from cclmark.report.pair_table import PairTable
+from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.transfer_formats import TransferMarkdown
+from cclmark.report.transfer_table import TransferTable
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.references import shipped_references
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COPIES = read_journal(RESULTS / "p2p.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
+CROWDED = f"4 ranks share 2 processors: {TIMES_SAY_LITTLE}"
+replace = msgspec.structs.replace
+
+
+def notes():
+    return ReferenceNotes(shipped_references)
+
+
+def export(exporter, header, results):
+    return exporter.begin(header) + "".join(map(exporter.add, results)) + exporter.end(None)
+
+
+def formats(journal):
+    """The run in every format that people read, by name."""
+    run = Run("", journal, notes())
+    return {
+        "table": export(TransferTable(references=notes()), journal.header, journal.transfers),
+        "markdown": export(
+            TransferMarkdown(shares=False, references=notes()), journal.header, journal.transfers
+        ),
+        "page": "\n".join(one.text for _, group in page_of([run]).insights for one in group),
+    }
+
+
+def slowed():
+    """The first copy at a third of its bandwidth."""
+    first = COPIES.transfers[0]
+    rate = first.summary.bytes_per_s / 3
+    summary = replace(
+        first.summary,
+        time_s=first.summary.time_s * 3,
+        bytes_per_s=rate,
+        flow_bytes_per_s=[rate],
+    )
+    return Journal(
+        COPIES.header, transfers=[replace(first, summary=summary), *COPIES.transfers[1:]]
+    )
+
+
+@pytest.mark.parametrize("journal", [COPIES, slowed()], ids=["healthy", "one slow pair"])
+@pytest.mark.parametrize("format_name", ["table", "markdown", "page"])
+def test_every_format_has_the_same_findings(journal, format_name):
+    text = formats(journal)[format_name]
+    found = outliers_of(journal.transfers, journal.header).far
+    assert found
+    for one in found:
+        assert deviation_text(one, NAMES) in text
+    assert "no pair stands out" not in text
+    assert (
+        "120 of 120 copies checked, 0 wrong; 24 latencies of loads and stores have no output to "
+        "check"
+    ) in text
+    assert "normal" in text
+    assert ("low: 33% of the reference" in text) == (journal is not COPIES)
+
+
+def test_a_deviation_says_which_way_is_good():
+    assert relative(12.4, 13.28, lower_is_better=True) == "7% lower, better"
+    assert relative(20.0, 10.0, lower_is_better=True) == "100% higher, worse"
+    assert relative(226.7, 394.5, lower_is_better=False) == "43% lower, worse"
+    assert relative(400.0, 200.0, lower_is_better=False) == "100% higher, better"
+    (worst, *_) = outliers_of(slowed().transfers, COPIES.header).far
+    assert "(67% lower, worse)" in deviation_text(worst, NAMES)
+
+
+def test_a_faster_pair_is_noted_and_not_worth_a_look():
+    kinds = {one.kind for one in insights(COPIES) if "lower, better" in one.text}
+    assert kinds == {"note"}
+    kinds = {one.kind for one in insights(slowed()) if "lower, worse" in one.text}
+    assert kinds == {"look"}
+
+
+def test_no_pair_stands_out_where_times_say_little():
+    journal = slowed()
+    crowded = replace(journal.header, notices=[CROWDED])
+    assert outliers_of(journal.transfers, crowded).far == []
+    for text in formats(Journal(crowded, transfers=journal.transfers)).values():
+        assert "stands out" not in text
+        assert "Pairs that stand out" not in text
+    injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])
+    assert outliers_of(journal.transfers, replace(crowded, settings=injected)).far
+
+
+def test_no_pair_of_collectives_stands_out_where_times_say_little():
+    text = export(PairTable(), PAIRS.header, PAIRS.results)
+    assert "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse)" in text
+    crowded = replace(PAIRS.header, notices=[CROWDED])
+    assert "stand out" not in export(PairTable(), crowded, PAIRS.results)
+    found = insights(Journal(crowded, PAIRS.results))
+    assert not any("usually need" in one.text or "stands out among" in one.text for one in found)
+
+
+def test_what_has_no_output_is_not_counted_as_a_copy():
+    checks = checks_of(COPIES.transfers)
+    assert (checks.copies, checks.checked, checks.wrong, checks.unverifiable) == (120, 120, 0, 24)

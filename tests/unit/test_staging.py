@@ -1,0 +1,74 @@
+"""In place, some operations include a copy of the input: every format that people read marks it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.plan.operations import OPERATIONS
+from cclmark.report.charts.naming import Run
+from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import page_of
+from cclmark.report.staging import staged_mark
+from cclmark.report.table import TableExporter
+from cclmark.results.journal import Journal, read_journal
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+
+
+def of(operation):
+    results = [one for one in COLLECTIVES.results if one.case.operation == operation]
+    return Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
+
+
+def export(exporter, journal):
+    return (
+        exporter.begin(journal.header)
+        + "".join(map(exporter.add, journal.results))
+        + exporter.end(journal.footer)
+    )
+
+
+def test_the_table_of_operations_agrees_with_what_the_engine_did():
+    for result in [*COLLECTIVES.results, *PAIRS.results]:
+        staged = result.case.in_place and OPERATIONS[result.case.operation].staged_in_place
+        assert result.route.startswith("copy aside") == staged, result.case.describe()
+        assert (staged_mark(result) == "*") == staged
+
+
+def test_figures_of_another_tool_are_not_marked():
+    (result,) = [one for one in of("sendrecv").results if one.case.in_place][:1]
+    assert staged_mark(result) == "*"
+    assert staged_mark(msgspec.structs.replace(result, route="")) == ""
+    assert staged_mark(msgspec.structs.replace(result, summary=None)) == ""
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_the_table_marks_the_time_and_explains_the_mark(columns):
+    text = export(TableExporter(terminal_columns=columns), of("sendrecv"))
+    in_place = [one for one in of("sendrecv").results if one.case.in_place]
+    assert text.count("* ") == len(in_place) + 1
+    for one in in_place:
+        assert f"{one.summary.time_s * 1e6:.2f}* " in text or one.summary.time_s >= 1e-3
+    assert "  * the time includes copying the input aside" in text
+    assert "*" not in export(TableExporter(terminal_columns=columns), of("all_reduce"))
+
+
+def test_markdown_marks_the_time_and_explains_the_mark():
+    text = export(MarkdownExporter(), of("sendrecv"))
+    in_place = [one for one in of("sendrecv").results if one.case.in_place]
+    for one in in_place:
+        assert f"{one.summary.time_s * 1e6:.2f}&#42;" in text
+    assert "- &#42; the time includes copying the input aside" in text
+    assert "&#42;" not in export(MarkdownExporter(), of("all_reduce"))
+
+
+def test_the_page_explains_it_beside_the_charts_and_above_the_cases():
+    page = page_of([Run("", COLLECTIVES)])
+    marked = {section.title for section in page.sections if section.words and section.charts}
+    assert marked == {"alltoall", "alltoallv", "sendrecv"}
+    assert render(page).count("copying the input aside") == 4
+    assert page_of([Run("", of("all_reduce"))]).rows.notes == []
