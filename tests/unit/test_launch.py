@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.errors import MissingError, UnreadError, UsageError
+from cclmark.launch.attempt import Attempt
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.request import Request
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
@@ -149,6 +151,25 @@ def state(rank, **changes):
         "failure": None,
     }
     return RankState(**{**values, **changes})
+
+
+def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
+    """As when the reader of standard output leaves, or a signal comes, at that moment."""
+    passed = []
+
+    class Listener:
+        def result(self, result):
+            passed.append(result)
+            if len(passed) == 2:
+                raise UnreadError
+
+    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), Listener())
+    attempt._held_back.extend([1, 2, 3])
+    with pytest.raises(UnreadError):
+        attempt._pass_on_results()
+    attempt._pass_on_results()
+    attempt._pass_on_results()
+    assert passed == [1, 2, 3]
 
 
 def failed(rank, kind, message="text"):
