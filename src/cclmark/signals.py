@@ -38,9 +38,14 @@ def leave_at_once(number: int, frame: object) -> None:
         os._exit(EXIT_INTERRUPTED)
 
 
+def note(number: int, frame: object) -> None:
+    """A handler for who looks at ``noted`` all the time."""
+    _noted.append(number)
+
+
 def interrupt(number: int, frame: object) -> None:
     """The handler of a command: notes the signal; unless ``deferred``, raises KeyboardInterrupt."""
-    _noted.append(number)
+    note(number, frame)
     if not _deferrals:
         raise _interruption(number)
 

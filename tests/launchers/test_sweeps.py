@@ -162,6 +162,8 @@ class TestOnThisMachine:
         run = begun.finish(SOON_S)
         assert run.code != 0
         footer = begun.read().footer
+        if on_one.name == "mpich" and footer is None:
+            return  # Hydra sends SIGKILL to all others at once
         assert footer.exit_code == 4, footer.message
         assert footer.message.startswith(f"process 2 (pid {member} on ")
         assert "is gone: its connection broke, and rank 2 with it" in footer.message

@@ -68,7 +68,7 @@ _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
 _DEPARTURES_S = 0.5
 _DEAD_S = 0.1
 _STALL_S = 3.0  # of this process itself
-_AFTER_STALL_S = 5.0  # for what a stall has brought on to be seen
+_AFTER_STALL_S = 10.0  # for what a stall has brought on to be seen
 _LAST_WORDS_S = 1.0
 _STOPPED_S = 3.0  # with a process that is stopped when all is measured
 _RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
@@ -95,7 +95,7 @@ class Attempt:
         self._asking: threading.Thread | None = None
         self._ras: RasReport | None = None
         self._cut_s = CUT_S
-        self._heard_s: float | None = None
+        self._ran_s: float | None = None
         self._stall_s = 0.0
         self._stall_ended_s = float("-inf")
 
@@ -340,21 +340,23 @@ class Attempt:
     def _hear(self, timeout_s: float) -> None:
         self._note_stall()
         # One after the other: a quick rank's last word may come together with its first.
-        for message in self._server.receive(timeout_s):
+        messages = self._server.receive(timeout_s)
+        self._note_stall()
+        for message in messages:
             if self._makes_sense(message):
                 self._take(message)
             else:
                 self._server.refused += 1
         if self._started:
             self._pass_on_results()
-        self._heard_s = time.monotonic()
 
     def _note_stall(self) -> None:
         """Notes that this process itself stood still: what it missed says nothing of others."""
-        now_s = time.monotonic()
-        if self._heard_s is None or now_s < self._heard_s + _STALL_S:
+        before_s, now_s = self._ran_s, time.monotonic()
+        self._ran_s = now_s
+        if before_s is None or now_s < before_s + _STALL_S:
             return
-        self._stall_s, self._stall_ended_s = now_s - self._heard_s, now_s
+        self._stall_s, self._stall_ended_s = now_s - before_s, now_s
         for member in self._crew.remote:
             member.heard_s = now_s
 
@@ -557,6 +559,7 @@ class Attempt:
     def _give_up(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
         crew = self._crew
+        began_s = time.monotonic()
         self._look(closely=True)
         began_nothing = crew.own.mpi.began_nothing() if crew.own.mpi is not None else ""
         stopped = {look.rank for look in self._looks.values() if look.stopped}
@@ -571,7 +574,7 @@ class Attempt:
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        stalled = self._stalled(states, lost)
+        stalled = self._stalled(states, began_s)
         message = diagnose(states, self._request.things, cause_is_known=bool(stalled))
         message += self._said_by_ras()
         started = any(look.phase != "start-up" for look in self._looks.values())
@@ -588,10 +591,13 @@ class Attempt:
         failure = None if lost else _failure(culprit_of(states))
         return Outcome(code, message, failure=failure)
 
-    def _stalled(self, states: Sequence[RankState], lost: str) -> str:
-        """That this process itself stood still, where that explains what others waited for."""
-        recent = time.monotonic() < self._stall_ended_s + _AFTER_STALL_S
-        if not recent or not (lost or hangs(culprit_of(states))):
+    def _stalled(self, states: Sequence[RankState], seen_s: float) -> str:
+        """That this process itself stood still, where that explains what was seen at ``seen_s``:
+        others that waited, or left when their time was over, and could not say so.
+        """
+        culprit = culprit_of(states)
+        left = culprit.failure is None and (culprit.exit_status or 0) > 0
+        if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (hangs(culprit) or left):
             return ""
         join = self._crew.joins[0]
         return (

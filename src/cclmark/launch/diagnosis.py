@@ -50,7 +50,7 @@ def diagnose(
     """
     culprit = culprit_of(states)
     lost = any(state.silent_s is not None for state in states)
-    if (lost or cause_is_known) and hangs(culprit):
+    if cause_is_known or (lost and hangs(culprit)):
         return _whereabouts(states, cases)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
