@@ -1,5 +1,6 @@
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ from cclmark.launch.request import Request
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed
+from cclmark.rendezvous.messages import Failed, Look
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
@@ -170,6 +171,16 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
     attempt._pass_on_results()
     attempt._pass_on_results()
     assert passed == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
+def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
+    """Nothing more is heard of them: the report must not come later for that."""
+    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), None)
+    member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
+    attempt._crew = SimpleNamespace(remote=[member])
+    attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    assert attempt._unheard(set()) is waits
 
 
 def failed(rank, kind, message="text"):
