@@ -6,13 +6,14 @@ import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
 from cclmark.launch.attempt import Attempt
+from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.request import Request
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed, Look
+from cclmark.rendezvous.messages import Failed, Interrupted, Look
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
@@ -181,6 +182,24 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     attempt._crew = SimpleNamespace(remote=[member])
     attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
     assert attempt._unheard(set()) is waits
+
+
+def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
+    host = SimpleNamespace(machine=SimpleNamespace(hostname="here"))
+    joins = [SimpleNamespace(rank=rank, pid=100 + rank, host=host) for rank in range(3)]
+    server = SimpleNamespace(cut_off_s=lambda process: 10.0)
+    crew = Crew(None, SimpleNamespace(server=server), joins, None, None, [0, 0, 0])
+    for member in crew.remote:
+        member.heard_s -= 5.0
+        member.ranks = {member.process}
+    crew.hear(Interrupted(1, b"", "ended by SIGTERM"))
+    crew.remote[0].heard_s -= 5.0
+    assert crew.lost() == (
+        "process 2 (pid 102 on here) is gone: its connection broke, and rank 2 with it"
+    )
+    crew.hear(Interrupted(2, b"", ""))
+    crew.remote[1].heard_s -= 5.0
+    assert crew.lost(0.1) == "process 1 (pid 101 on here) has left: ended by SIGTERM"
 
 
 def failed(rank, kind, message="text"):

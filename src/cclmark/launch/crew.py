@@ -177,13 +177,14 @@ class Crew:
     def lost(self, cut_s: float = CUT_S) -> str:
         """Which process is gone, and why; empty while none is. As it was a moment ago at most.
 
-        ``cut_s``: for how long its connection has to be broken.
+        One that died goes before those that a signal ended. ``cut_s``: for how long its connection
+        has to be broken.
         """
         now_s = time.monotonic()
-        if now_s > self._lost_looked_s + _LOST_S:
+        if now_s > self._lost_looked_s + _LOST_S or cut_s != CUT_S:
             self._lost_looked_s = now_s
-            texts = (member.lost(cut_s) for member in self.remote)
-            self._lost = next(filter(None, texts), "")
+            by_cause = sorted(self.remote, key=lambda member: member.interrupted_by is not None)
+            self._lost = next(filter(None, (member.lost(cut_s) for member in by_cause)), "")
         return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
