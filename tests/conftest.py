@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -30,6 +30,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = [sys.executable, "-m", "cclmark"]
 _TAG = "TAG_OF_CCLMARK_TEST"
 _FOREIGN = ("CCLMARK_", "NCCL_", "CUDA_", "OMP_")
+_INHERITED = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP)
 _PATIENCE_S = 30.0  # until something must have happened on a machine that is busy with other things
 
 
@@ -197,6 +198,21 @@ class Background:
             return 0
 
 
+@contextmanager
+def default_signals() -> Iterator[None]:
+    """Processes that are started meanwhile ignore none of the signals that a shell in the
+    background, nohup or Python let its children ignore.
+    """
+    ignored = [one for one in _INHERITED if signal.getsignal(one) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
+
 def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     """This environment without what would change a run, plus ``extra``."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
@@ -214,21 +230,22 @@ def launch(
 ) -> Run:
     """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
     command = [*PROGRAM, *map(str, arguments)]
-    try:
-        result = subprocess.run(
+    with default_signals():
+        process = subprocess.Popen(
             command,
             cwd=directory,
             env=environment(tag, env),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            timeout=timeout_s,
-            check=False,
         )
+    try:
+        out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
         pytest.fail(f"still running after {timeout_s:g} s: {' '.join(command)}")
-    out = (result.stdout or b"").decode()
-    run = Run(command, directory, result.returncode, out, result.stderr.decode())
+    run = Run(command, directory, process.returncode, (out or b"").decode(), err.decode())
     if "Traceback" in run.err + run.out:
         pytest.fail(f"fell over: {run.err[-1500:]}")
     if run.code != code:
@@ -277,14 +294,15 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
         journal = tmp_path / f"background-{len(runs)}.jsonl"
         own_tag = f"{tag}-{uuid.uuid4().hex}"
         command = [*prefix, *PROGRAM, *arguments, "--journal", str(journal)]
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env=environment(own_tag, env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        with default_signals():
+            process = subprocess.Popen(
+                command,
+                cwd=tmp_path,
+                env=environment(own_tag, env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         runs.append(Background(command, tmp_path, journal, own_tag, process))
         return runs[-1]
 
@@ -302,13 +320,14 @@ def serve(tag: str) -> Iterator[Callable[..., Served]]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments, env: Mapping[str, str] | None = None) -> Served:
-        process = subprocess.Popen(
-            [*PROGRAM, "serve", "--port", "0", *map(str, arguments)],
-            env=environment(tag, env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        with default_signals():
+            process = subprocess.Popen(
+                [*PROGRAM, "serve", "--port", "0", *map(str, arguments)],
+                env=environment(tag, env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         running.append(process)
         return Served(process)
 

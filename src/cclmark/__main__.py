@@ -1,16 +1,19 @@
 """The entry point: of ``python -m cclmark`` and of ``cclmark``.
 
-It imports next to nothing before Ctrl-C is taken care of: the rest takes a moment to import.
+It imports next to nothing before Ctrl-C is handled and the standard descriptors are there: the rest
+takes a moment to import, and may open files.
 """
 
 import sys
 
 from cclmark.signals import leave_at_once, on_ending_signals
+from cclmark.streams import open_missing_descriptors
 
 
 def main() -> None:
     """Imports the command line and runs it."""
     on_ending_signals(leave_at_once)
+    open_missing_descriptors()
     from cclmark.cli.main import main as run
 
     run()

@@ -8,6 +8,7 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hosts import program_of, wait_until
@@ -152,11 +153,28 @@ class TestOnThisMachine:
         assert f"rank 2 (host:2, pid {pids[2]}) was killed by" in run.err
         assert begun.read().footer.exit_code == 4
 
+    def test_a_killed_process_is_named(self, on_one, background):
+        """Its launcher ends all others for it, which is not what the journal has to say."""
+        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+        pids = begun.wait_for_ranks(1)
+        member = parent_of(pids[2])
+        os.kill(member, signal.SIGKILL)
+        run = begun.finish(SOON_S)
+        assert run.code != 0
+        footer = begun.read().footer
+        if on_one.name == "mpich" and footer is None:
+            return  # Hydra sends SIGKILL to all others at once
+        assert footer.exit_code == 4, footer.message
+        assert footer.message.startswith(f"process 2 (pid {member} on ")
+        assert "is gone: its connection broke, and rank 2 with it" in footer.message
+
     def test_an_interruption_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
         begun.wait_for_ranks(1)
         begun.signal(begun.process.pid, signal.SIGTERM)
         assert begun.finish(SOON_S).code != 0
+        footer = begun.read().footer
+        assert footer is None or footer.exit_code == 130, footer.message
 
     def test_a_killed_launcher_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
@@ -250,6 +268,10 @@ class TestOnTwoHosts:
         with suppress(ProcessLookupError):
             os.kill(program_of(begun.process), signal.SIGTERM)
         begun.finish(SOON_S)
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def ranks_on(host):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import PROGRAM, environment, tagged_processes
+from conftest import PROGRAM, default_signals, environment, tagged_processes
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")
 
@@ -30,8 +30,8 @@ class Pods:
             "CCLMARK_SHARED_DIR": str(self.directory / "shared"),
             **env,
         }
-        self.processes.append(
-            subprocess.Popen(
+        with default_signals():
+            process = subprocess.Popen(
                 [*prefix, *PROGRAM, *(arguments or SWEEP)],
                 cwd=self.directory,
                 env=environment(self.tag, {name: text for name, text in extra.items() if text}),
@@ -40,7 +40,7 @@ class Pods:
                 stderr=subprocess.PIPE,
                 text=True,
             )
-        )
+        self.processes.append(process)
         return self.processes[-1]
 
     def end(self, process, timeout_s=60):

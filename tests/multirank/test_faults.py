@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from cclmark.rendezvous.board import PHASES
+from conftest import default_signals
 
 RANKS = 3
 ENDLESS = (
@@ -225,15 +226,16 @@ def test_interrupted_while_it_is_imported(tmp_path, program, number):
     (tmp_path / "click.py").write_text(
         f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
     )
-    ended = subprocess.run(
-        [sys.executable, *program, "info"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    with default_signals():
+        ended = subprocess.run(
+            [sys.executable, *program, "info"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
     assert (ended.returncode, ended.stdout) == (130, "")
     assert ended.stderr == "cclmark: interrupted\n"
 

@@ -11,7 +11,7 @@ from conftest import wait_until
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0
-SILENCE_S = 20.0  # until the first process takes one that says nothing for lost
+SILENCE_S = 10.0  # until the first process takes one that says nothing for lost
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -77,3 +77,36 @@ def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background):
     ended = run.finish(SOON_S)
     assert ended.code == 0, ended.err
     assert "refused" not in ended.out + ended.err
+
+
+def test_the_first_process_is_named_where_it_stood_still_itself(background):
+    """Rank 0 waits to hand over its results, and rank 1 for rank 0, until its time is over."""
+    run = background(
+        *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8", "-n", "1", "-w", "0"),
+        *("--max-time", "0.01", "-c", "0", "-N", "0", "-T", "3", "--format", "csv", "-O", "rows"),
+    )
+    run.wait_for_ranks(1)
+    run.signal(run.process.pid, signal.SIGSTOP)
+    wait_until(lambda: len(run.workers()) < 2, "a rank has given up", 120)
+    run.signal(run.process.pid, signal.SIGCONT)
+    ended = run.finish(SOON_S + 60)
+    assert ended.code == 4
+    first, *others = ended.message.splitlines()
+    assert first.startswith(f"cclmark: process 0 (pid {run.process.pid} on "), ended.err
+    assert ", which supervises the run, stood still for " in first
+    assert "did not get any further than" not in ended.err
+    assert [line.split(" (")[0] for line in others if line.startswith("  rank ")] == [
+        *("  rank 0", "  rank 1")
+    ]
+
+
+def test_a_first_process_that_stood_still_for_longer_than_the_others_wait_is_named(pods):
+    first, second = (pods.start(rank, 2, *SWEEP, "-e", "64", "-N", "0") for rank in (0, 1))
+    wait_until(lambda: pods.results() > 2, "there are results")
+    first.send_signal(signal.SIGSTOP)
+    code, _, err = pods.end(second, 60)
+    assert code == 4
+    first.send_signal(signal.SIGCONT)
+    code, _, err = pods.end(first, SOON_S)
+    assert code == 4
+    assert err.startswith(f"cclmark: process 0 (pid {first.pid} on "), err

@@ -30,6 +30,7 @@ from cclmark.rendezvous.messages import (
     Finished,
     Gather,
     Hello,
+    Interrupted,
     Join,
     Look,
     Measured,
@@ -53,7 +54,7 @@ from conftest import wait_until
 
 STREAMS = 5000
 RANKS = 2
-OF_PROCESSES = (Join, Ready, Seen, Described)
+OF_PROCESSES = (Join, Ready, Seen, Described, Interrupted)
 MOST_GROWTH_BYTES = 64 << 20
 SECRET = "correct horse battery staple"
 pytestmark = pytest.mark.usefixtures("no_leaks")
@@ -79,6 +80,7 @@ def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
         Ready(rank, token, 1, 1e9, 3, 4),
         Seen(rank, token, [look]),
         Described(rank, token, [device], [Link(0, "PCIe", 1, 1e9)], "believed", ["believed"]),
+        Interrupted(rank, token, "believed"),
     ]
 
 

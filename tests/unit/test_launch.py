@@ -1,15 +1,19 @@
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.errors import MissingError, UnreadError, UsageError
+from cclmark.launch.attempt import Attempt
+from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.request import Request
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed
+from cclmark.rendezvous.messages import Failed, Interrupted, Look
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
@@ -149,6 +153,53 @@ def state(rank, **changes):
         "failure": None,
     }
     return RankState(**{**values, **changes})
+
+
+def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
+    """As when the reader of standard output leaves, or a signal comes, at that moment."""
+    passed = []
+
+    class Listener:
+        def result(self, result):
+            passed.append(result)
+            if len(passed) == 2:
+                raise UnreadError
+
+    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), Listener())
+    attempt._held_back.extend([1, 2, 3])
+    with pytest.raises(UnreadError):
+        attempt._pass_on_results()
+    attempt._pass_on_results()
+    attempt._pass_on_results()
+    assert passed == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
+def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
+    """Nothing more is heard of them: the report must not come later for that."""
+    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), None)
+    member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
+    attempt._crew = SimpleNamespace(remote=[member])
+    attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    assert attempt._unheard(set()) is waits
+
+
+def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
+    host = SimpleNamespace(machine=SimpleNamespace(hostname="here"))
+    joins = [SimpleNamespace(rank=rank, pid=100 + rank, host=host) for rank in range(3)]
+    server = SimpleNamespace(cut_off_s=lambda process: 10.0)
+    crew = Crew(None, SimpleNamespace(server=server), joins, None, None, [0, 0, 0])
+    for member in crew.remote:
+        member.heard_s -= 5.0
+        member.ranks = {member.process}
+    crew.hear(Interrupted(1, b"", "ended by SIGTERM"))
+    crew.remote[0].heard_s -= 5.0
+    assert crew.lost() == (
+        "process 2 (pid 102 on here) is gone: its connection broke, and rank 2 with it"
+    )
+    crew.hear(Interrupted(2, b"", ""))
+    crew.remote[1].heard_s -= 5.0
+    assert crew.lost(0.1) == "process 1 (pid 101 on here) has left: ended by SIGTERM"
 
 
 def failed(rank, kind, message="text"):

@@ -86,6 +86,41 @@ def test_a_journal_is_never_written_over(tmp_path):
     assert path.read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", [b"", b'{"type"', b'{"type":"header","schema_version":3,"run'])
+def test_a_journal_without_a_whole_header_is_taken_over(tmp_path, content):
+    """It was left by a run that was killed before all its ranks were up."""
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(content)
+    JournalWriter(path).close(keep=True)
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("content", [b'{"type":"header"}\n', b'{"type":"footer"', b"\n", b"{}"])
+def test_anything_else_is_not_taken_over(tmp_path, content):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="File exists"):
+        JournalWriter(path)
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_another_run_is_about_to_begin_is_not_taken_over(tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = JournalWriter(path)
+    with pytest.raises(UsageError, match="File exists"):
+        JournalWriter(path)
+    assert path.read_bytes() == b""
+    first.close(keep=False)
+    JournalWriter(path).close(keep=False)
+
+
+def test_a_link_is_not_taken_over(tmp_path):
+    (tmp_path / "target").touch()
+    (tmp_path / "link").symlink_to("target")
+    with pytest.raises(UsageError, match="File exists"):
+        JournalWriter(tmp_path / "link")
+
+
 def test_a_journal_that_never_began_is_taken_away(tmp_path):
     path = tmp_path / "run.jsonl"
     JournalWriter(path).close(keep=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from cclmark.errors import MissingError, OutputError
-from cclmark.signals import on_ending_signals
+from cclmark.signals import note, noted, on_ending_signals
 
 _LOOK_S = 0.1
 _GRACE_S = 30.0  # for a command to end its ranks and to keep its results
@@ -39,13 +39,12 @@ class Children:
     """Runs one command at a time. Signals that ask this process to end are passed on to it."""
 
     def __init__(self) -> None:
-        self._signals: list[int] = []
-        on_ending_signals(lambda number, _: self._signals.append(number))
+        on_ending_signals(note)
 
     @property
     def interrupted(self) -> bool:
         """Whether this process was asked to end: nothing more is to be begun."""
-        return bool(self._signals)
+        return bool(noted())
 
     def run(
         self,
@@ -102,10 +101,11 @@ class Children:
                 process.wait(_LOOK_S)
                 return timed_out
             now_s = time.monotonic()
-            for number in self._signals[passed_on:]:
+            arrived = noted()
+            for number in arrived[passed_on:]:
                 process.send_signal(number)
                 last_s = min(last_s, now_s + _GRACE_S)
-            passed_on = len(self._signals)
+            passed_on = len(arrived)
             if now_s > deadline_s and last_s == float("inf"):
                 timed_out, last_s = True, now_s + _GRACE_S
                 process.terminate()

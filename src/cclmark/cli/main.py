@@ -39,6 +39,7 @@ from cclmark.errors import (
 )
 from cclmark.launch.placement import speaks
 from cclmark.signals import interrupt, on_ending_signals
+from cclmark.streams import prepare_streams
 
 # What the kernel says when this user may have no more files, processes, threads or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -128,23 +129,13 @@ for _command in (
     app.add_command(_command)
 
 
-def _prepare_streams() -> None:
-    """Output must never fail for a character that a terminal lacks, or for being closed."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        else:
-            stream.reconfigure(errors="replace")
-
-
 def main() -> None:
     """Runs the command line; every failure ends in one message and its exit code."""
-    _prepare_streams()
+    prepare_streams()
     try:
         _run()
     except BrokenPipeError:
-        # Nobody reads what is said either, as behind ``2>&1 | head``: only the code is left.
+        # Of standard output, while an error was handled: only the exit code is left.
         os._exit(EXIT_UNREAD)
     except Exception as error:  # of Python, or of ZeroMQ, which has its own
         if getattr(error, "errno", None) not in _SHORTAGES:
@@ -173,14 +164,6 @@ def _check_arguments() -> None:
             raise UsageError(f"the argument {text!a} is no UTF-8: use other names") from None
 
 
-def _say_interrupted() -> None:
-    try:
-        if speaks(os.environ):
-            print("cclmark: interrupted", file=sys.stderr)
-    except BrokenPipeError:
-        os._exit(EXIT_INTERRUPTED)
-
-
 def _run() -> None:
     try:
         on_ending_signals(interrupt)
@@ -206,7 +189,8 @@ def _run() -> None:
     except UnreadError:
         os._exit(EXIT_UNREAD)  # what is left to be flushed nobody reads either
     except (KeyboardInterrupt, click.Abort):
-        _say_interrupted()
+        if speaks(os.environ):
+            print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     finally:
         on_ending_signals(signal.SIG_IGN)  # the exit code stands

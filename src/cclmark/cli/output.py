@@ -19,6 +19,7 @@ from cclmark.cli.atomic import (
     write_whole,
 )
 from cclmark.errors import OutputError, UnreadError, UsageError
+from cclmark.streams import patient_text
 
 
 class Output:
@@ -38,7 +39,7 @@ class Output:
         if path is None:
             self._file = sys.stdout
         elif is_special(path):
-            self._file = os.fdopen(open_special(path), "w", encoding="utf-8", errors="replace")
+            self._file = patient_text(open_special(path))
         else:
             _check(path)
 

@@ -12,18 +12,9 @@ from contextlib import contextmanager
 @contextmanager
 def libraries_on_standard_error() -> Iterator[None]:
     """What libraries write meanwhile does not mix with what this command prints."""
-    try:
-        kept = os.dup(1)
-    except OSError:
-        yield  # there is no standard output
-        return
+    kept = os.dup(1)
     _flush()
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        os.close(kept)
-        yield  # there is no standard error
-        return
+    os.dup2(2, 1)
     try:
         yield
     finally:
@@ -34,6 +25,5 @@ def libraries_on_standard_error() -> Iterator[None]:
 
 def _flush() -> None:
     """Python's buffer and that of C."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)

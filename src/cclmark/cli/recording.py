@@ -44,6 +44,7 @@ from cclmark.results.schema import (
     Result,
 )
 from cclmark.results.surroundings import surroundings_changed
+from cclmark.signals import deferred
 
 
 class Recorder:
@@ -115,14 +116,15 @@ class Recorder:
         header.notices += news
         self._journal.write(header)
         self._introduced = True
+        if self._resumed is not None:  # before anything is printed, which may fail
+            for result in self._resumed.remainder.carried:
+                self._keep(result)
         beginning = self._exporter.begin(header)
         self._print(beginning)
         for text in news:
             if plain(text) not in beginning:  # not every format shows them
                 self.notice(text)
         if self._resumed is not None:
-            for result in self._resumed.remainder.carried:
-                self._keep(result)
             for result in self._carried.before_place(self._resumed.remainder.pending[0]):
                 self._show(result)
 
@@ -239,20 +241,14 @@ def record(
                 return _print_again(resumed, exporter_for(printed), printed)
             request = resumed.left_of(request)
         repetition = Repetition.at_hand()
-        written = JournalWriter(journal or _new_journal(stem))
-        if repetition is not None:
-            repetition.journal = written.path
-        recorder = Recorder(
-            written,
-            printed,
-            exporter_for(printed),
-            request,
-            began_s,
-            resumed,
-            repetition,
-        )
-        with contextlib.closing(recorder):
-            return recorder.finish(PersistentLaunch(request, recorder).run())
+        exporter = exporter_for(printed)
+        with deferred():  # what is in a journal is kept: the supervision of the ranks ends the run
+            written = JournalWriter(journal or _new_journal(stem))
+            if repetition is not None:
+                repetition.journal = written.path
+            recorder = Recorder(written, printed, exporter, request, began_s, resumed, repetition)
+            with contextlib.closing(recorder):
+                return recorder.finish(PersistentLaunch(request, recorder).run())
     finally:
         printed.close()
 

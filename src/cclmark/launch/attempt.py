@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from textwrap import indent
 
@@ -26,10 +25,10 @@ from cclmark.errors import (
     UnreadError,
 )
 from cclmark.launch.crew import crew_of_one
-from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
-from cclmark.launch.follower import SILENCE_S
+from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind, hangs
+from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.member import describe_devices
-from cclmark.launch.placement import launcher_is_gone
+from cclmark.launch.placement import raise_if_ended
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
@@ -59,12 +58,18 @@ from cclmark.results.schema import (
     TransferResult,
 )
 from cclmark.results.topology import relations_between
-from cclmark.signals import on_ending_signals
+from cclmark.signals import noted
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
 _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
+# After a launcher's signal: for processes that it ends as well to say so, and for the broken
+# connection of one that died, which is why the launcher ends the others.
+_DEPARTURES_S = 0.5
+_DEAD_S = 0.1
+_STALL_S = 3.0  # of this process itself
+_AFTER_STALL_S = 10.0  # for what a stall has brought on to be seen
 _LAST_WORDS_S = 1.0
 _STOPPED_S = 3.0  # with a process that is stopped when all is measured
 _RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
@@ -82,7 +87,7 @@ class Attempt:
         self._hellos: dict[int, Hello] = {}
         self._failures: dict[int, Failed] = {}
         self._finished: dict[int, Finished] = {}
-        self._held_back: list[Result | Condition] = []
+        self._held_back: deque[Result | Condition] = deque()
         self._described: dict[int, Described] = {}
         self._describing_s: float | None = None
         self._started = False
@@ -90,6 +95,10 @@ class Attempt:
         self._noted = False
         self._asking: threading.Thread | None = None
         self._ras: RasReport | None = None
+        self._cut_s = CUT_S
+        self._ran_s: float | None = None
+        self._stall_s = 0.0
+        self._stall_ended_s = float("-inf")
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all are gone, however that came about."""
@@ -105,12 +114,10 @@ class Attempt:
                 try:
                     return self._supervise()
                 except (KeyboardInterrupt, UnreadError) as interruption:
-                    # Once a run is being ended, impatience must not keep it from ending well.
-                    on_ending_signals(signal.SIG_IGN)
-                    if self._crew.placement is not None and self._has_lost_a_rank():
-                        return self._give_up(_SHORT_OF_TIME_S)
-                    self._wait_for_description()
-                    return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
+                    try:
+                        return self._end_early(interruption)
+                    except UnreadError:  # raised once: nothing is printed from now on
+                        return self._end_early(interruption)
                 finally:
                     kill_ranks(self._crew.own.ranks)
         except (RankError, MissingError) as error:
@@ -118,6 +125,8 @@ class Attempt:
 
     def _supervise(self) -> Outcome:
         crew = self._crew
+        launched = crew.placement is not None
+        raise_if_ended(launched=launched)
         crew.begin_attempt(self._request.settings.timeout_s)
         jobs = self._jobs()
         crew.own.start_by(self._request.mpirun)
@@ -143,8 +152,7 @@ class Attempt:
                 self._listener.progress(self._looks[0])
             if self._failures or self._dead() or self._overdue() or crew.lost():
                 return self._give_up()
-            if crew.placement is not None and launcher_is_gone():
-                raise KeyboardInterrupt("what launched this process is gone")
+            raise_if_ended(launched=launched)
         return self._conclude()
 
     def _conclude(self) -> Outcome:
@@ -178,8 +186,7 @@ class Attempt:
             ]
             if silent:
                 self._hear(_POLL_S)
-            if launcher_is_gone():
-                raise KeyboardInterrupt("what launched this process is gone")
+            raise_if_ended()
         return self._lost(_STOPPED_S) if silent else ""
 
     def _lost(self, patience_s: float = SILENCE_S) -> str:
@@ -193,7 +200,7 @@ class Attempt:
             here = crew.host_of[member.process] == crew.host_of[0]
             if silent and here and is_stopped(crew.joins[member.process].pid):
                 return f"{member.name} is stopped (SIGSTOP or a debugger)"
-        return crew.lost()
+        return crew.lost(self._cut_s)
 
     def _process_of_rank(self) -> list[int]:
         """The process of each rank; one process may hold all devices as one rank."""
@@ -331,14 +338,27 @@ class Attempt:
         return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
+        self._note_stall()
         # One after the other: a quick rank's last word may come together with its first.
-        for message in self._server.receive(timeout_s):
+        messages = self._server.receive(timeout_s)
+        self._note_stall()
+        for message in messages:
             if self._makes_sense(message):
                 self._take(message)
             else:
                 self._server.refused += 1
         if self._started:
             self._pass_on_results()
+
+    def _note_stall(self) -> None:
+        """Notes that this process itself stood still: what it missed says nothing of others."""
+        before_s, now_s = self._ran_s, time.monotonic()
+        self._ran_s = now_s
+        if before_s is None or now_s < before_s + _STALL_S:
+            return
+        self._stall_s, self._stall_ended_s = now_s - before_s, now_s
+        for member in self._crew.remote:
+            member.heard_s = now_s
 
     def _take(self, message: FromAny) -> None:
         if isinstance(message, Hello):
@@ -408,12 +428,13 @@ class Attempt:
         return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
 
     def _pass_on_results(self) -> None:
-        for entry in self._held_back:
+        """Each exactly once, also where the listener raises UnreadError."""
+        while self._held_back:
+            entry = self._held_back.popleft()
             if isinstance(entry, Condition):
                 self._listener.condition(entry)
             else:
                 self._listener.result(entry)
-        self._held_back.clear()
 
     def _devices(self) -> list[DeviceDescription]:
         return [device for rank in range(self._size) for device in self._hellos[rank].devices]
@@ -505,16 +526,40 @@ class Attempt:
             look.overdue and look.rank not in self._finished for look in self._looks.values()
         )
 
-    def _has_lost_a_rank(self) -> bool:
-        """Whether a launcher ends this run because one of its ranks has ended: that is the news."""
+    def _end_early(self, interruption: BaseException) -> Outcome:
+        """Keeps what has arrived, and names who died where that is why a launcher ends the run."""
         self._hear(0.0)
+        if self._crew.placement is not None and self._has_lost_one():
+            return self._give_up(_SHORT_OF_TIME_S)
+        self._wait_for_description()
+        return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
+
+    def _has_lost_one(self) -> bool:
+        """Whether a rank or a process of this run has ended before the signal that ends the others.
+
+        Where it was a signal, waits a moment until each process has said that it is interrupted
+        as well, or is seen to be gone.
+        """
         self._look(closely=False)
-        died = any(look.exit_status not in (None, 0) for look in self._looks.values())
-        return died or bool(self._failures)
+        own = self._crew.own.looks(closely=False)
+        deadline_s = time.monotonic() + (_DEPARTURES_S if noted() else 0.0)
+        while True:
+            looks = [*own, *(look for member in self._crew.remote for look in member.seen)]
+            if self._failures or any(look.exit_status not in (None, 0) for look in looks):
+                return True
+            left = [member for member in self._crew.remote if member.interrupted_by is None]
+            if any(member.lost(_DEAD_S) for member in left):
+                self._cut_s = _DEAD_S
+                return True
+            if not left or time.monotonic() > deadline_s:
+                return False
+            self._hear(_POLL_S)
+            self._look(closely=False)
 
     def _give_up(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
         """Lets the surviving ranks say where they were, then ends them all."""
         crew = self._crew
+        began_s = time.monotonic()
         self._look(closely=True)
         began_nothing = crew.own.mpi.began_nothing() if crew.own.mpi is not None else ""
         stopped = {look.rank for look in self._looks.values() if look.stopped}
@@ -529,12 +574,15 @@ class Attempt:
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        message = diagnose(states, self._request.things) + self._said_by_ras()
+        stalled = self._stalled(states, began_s)
+        message = diagnose(states, self._request.things, cause_is_known=bool(stalled))
+        message += self._said_by_ras()
         started = any(look.phase != "start-up" for look in self._looks.values())
         if began_nothing and not started and not self._failures:
             message = began_nothing
-        if lost:
-            message = f"{lost}\n{indent(message, '  ')}"
+        for cause in (lost, stalled):
+            if cause:
+                message = f"{cause}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)
         if self._server.refused:
             message += f"\n  {self._server.refused} foreign messages were refused"
@@ -543,6 +591,21 @@ class Attempt:
         failure = None if lost else _failure(culprit_of(states))
         return Outcome(code, message, failure=failure)
 
+    def _stalled(self, states: Sequence[RankState], seen_s: float) -> str:
+        """That this process itself stood still, where that explains what was seen at ``seen_s``:
+        others that waited, or left when their time was over, and could not say so.
+        """
+        culprit = culprit_of(states)
+        left = culprit.failure is None and (culprit.exit_status or 0) > 0
+        if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (hangs(culprit) or left):
+            return ""
+        join = self._crew.joins[0]
+        return (
+            f"process 0 (pid {join.pid} on {join.host.machine.hostname}), which supervises the "
+            f"run, stood still for {self._stall_s:.0f} s (SIGSTOP, a debugger, or output that was "
+            "not read)"
+        )
+
     def _states(self, stopped: set[int]) -> list[RankState]:
         """What is known of every rank now. One that was never seen waits to be started."""
         now_s = time.monotonic()
@@ -550,7 +613,9 @@ class Attempt:
         hosts = self._crew.hosts
         host_of = self._host_of_rank()
         process_of = self._process_of_rank()
-        silent_s = {one.process: now_s - one.heard_s for one in self._crew.remote if one.lost()}
+        silent_s = {
+            one.process: now_s - one.heard_s for one in self._crew.remote if one.lost(self._cut_s)
+        }
         heard = {rank: order for order, rank in enumerate(self._failures)}
         unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
@@ -584,8 +649,10 @@ class Attempt:
         return states
 
     def _unheard(self, stopped: set[int]) -> bool:
+        """Whether a rank can still say where it is. Those of a lost process cannot be heard."""
+        lost = {rank for one in self._crew.remote if one.lost(self._cut_s) for rank in one.ranks}
         return any(
-            look.rank not in stopped
+            look.rank not in stopped | lost
             and not look.stopped
             and not self._was_heard(look.rank)
             and self._may_be_heard(look)

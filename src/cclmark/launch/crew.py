@@ -24,13 +24,14 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
 from cclmark.launch.member import LocalMember, Member
-from cclmark.launch.placement import Placement, launcher_is_gone
+from cclmark.launch.placement import Placement, raise_if_ended
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Abort,
     Clear,
     FromAny,
+    Interrupted,
     Job,
     Join,
     Leave,
@@ -42,6 +43,7 @@ from cclmark.rendezvous.messages import (
 from cclmark.rendezvous.server import Server
 from cclmark.results.machine import describe_host, spread_over_cores
 from cclmark.results.schema import HostDescription
+from cclmark.signals import deferred
 
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")
@@ -60,14 +62,15 @@ class RemoteMember:
         self.process = join.rank
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
         self.seen: list[Look] = []
-        self._ranks: set[int] = set()
+        self.ranks: set[int] = set()
+        self.interrupted_by: str | None = None
         self.ready_for = 0
         self.heard_s = time.monotonic()
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Has it start the ranks that these jobs are for."""
         owner = self._owner
-        self._ranks = {job.rank for job in jobs}
+        self.ranks = {job.rank for job in jobs}
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
@@ -86,16 +89,23 @@ class RemoteMember:
         """Takes note of what it says."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
-            self.seen = [look for look in message.looks if look.rank in self._ranks]
+            self.seen = [look for look in message.looks if look.rank in self.ranks]
         elif isinstance(message, Ready):
             self.ready_for = message.attempt
             self.seen = []
+        elif isinstance(message, Interrupted):
+            self.interrupted_by = message.reason
 
-    def lost(self) -> str:
-        """Why it is taken for gone; empty while it is not."""
+    def lost(self, cut_s: float = CUT_S) -> str:
+        """Why it is taken for gone; empty while it is not.
+
+        ``cut_s``: for how long its connection has to be broken.
+        """
         silent_s = time.monotonic() - self.heard_s
-        if self._server.cut_off_s(self.process) > CUT_S and silent_s > CUT_S:
-            return f"{self.name} is gone: its connection broke"
+        if self._server.cut_off_s(self.process) > cut_s and silent_s > cut_s:
+            if self.interrupted_by is not None:
+                return f"{self.name} has left: {self.interrupted_by or 'interrupted'}"
+            return f"{self.name} is gone: its connection broke{_with_ranks(self.ranks)}"
         if silent_s > SILENCE_S:
             return (
                 f"nothing was heard of {self.name} for {SILENCE_S:g} s: it, its host or the "
@@ -164,12 +174,17 @@ class Crew:
                 raise RankError(_left_behind(message.left, join.host.machine.hostname))
         self.remote[message.rank - 1].hear(message)
 
-    def lost(self) -> str:
-        """Which process is gone, and why; empty while none is. As it was a moment ago at most."""
+    def lost(self, cut_s: float = CUT_S) -> str:
+        """Which process is gone, and why; empty while none is. As it was a moment ago at most.
+
+        One that died goes before those that a signal ended. ``cut_s``: for how long its connection
+        has to be broken.
+        """
         now_s = time.monotonic()
-        if now_s > self._lost_looked_s + _LOST_S:
+        if now_s > self._lost_looked_s + _LOST_S or cut_s != CUT_S:
             self._lost_looked_s = now_s
-            self._lost = next((text for member in self.remote if (text := member.lost())), "")
+            by_cause = sorted(self.remote, key=lambda member: member.interrupted_by is not None)
+            self._lost = next(filter(None, (member.lost(cut_s) for member in by_cause)), "")
         return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
@@ -190,6 +205,7 @@ class Crew:
             for message in server.receive(_POLL_S):
                 if isinstance(message, OF_PROCESSES):
                     self.hear(message)
+            raise_if_ended(launched=self.placement is not None)
             if self.lost() or time.monotonic() > deadline_s:
                 raise RankError(self.lost() or "not all processes have ended their ranks in time")
 
@@ -204,10 +220,11 @@ class Crew:
     ) -> None:
         """Sends the others home, with the exit code that this process will have."""
         code = error.exit_code if isinstance(error, CclmarkError) else self.exit_code
-        for member in self.remote:
-            self.meeting.server.tell(member.process, Leave(code))
-        self.own.close()
-        self.meeting.close()
+        with deferred():
+            for member in self.remote:
+                self.meeting.server.tell(member.process, Leave(code))
+            self.own.close()
+            self.meeting.close()
 
 
 def crew_of_one(devices: DeviceChoice) -> Crew:
@@ -257,7 +274,8 @@ def gather_crew(
         raise
     joins = {0: _own_join(0, own, own_devices, placement.notices)}
     try:
-        _wait_for_all(placement, meeting, joins, timeout_s)
+        with deferred():
+            _wait_for_all(placement, meeting, joins, timeout_s)
         found = [joins[process] for process in range(placement.processes)]
         _check_alike(found)
         devices = _all_devices(found)
@@ -324,6 +342,13 @@ def _own_join(
     )
 
 
+def _with_ranks(ranks: set[int]) -> str:
+    """Which ranks are gone with a process."""
+    if not ranks:
+        return ""
+    return f", and rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} with it"
+
+
 def _left_behind(pids: Sequence[int], host: str) -> str:
     return (
         f"pid {', '.join(map(str, pids))} on {host} cannot be ended: it hangs in the kernel, as "
@@ -378,8 +403,7 @@ def _wait_for_all(
                 f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
                 "before all had come"
             )
-        if launcher_is_gone():
-            raise KeyboardInterrupt("what launched this process is gone")
+        raise_if_ended()
         now_s = time.monotonic()
         if now_s > reminder_s and len(ready) < number:
             reminder_s = now_s + _REMINDER_S

@@ -41,11 +41,16 @@ class RankState:
     silent_s: float | None = None
 
 
-def diagnose(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
-    """Names what went wrong first, where, and what the others were doing."""
+def diagnose(
+    states: Sequence[RankState], cases: Sequence[Thing], *, cause_is_known: bool = False
+) -> str:
+    """Names what went wrong first, where, and what the others were doing.
+
+    ``cause_is_known``: what the ranks waited for was none of them. Then only where they are.
+    """
     culprit = culprit_of(states)
     lost = any(state.silent_s is not None for state in states)
-    if lost and _may_hang(culprit) and not culprit.stopped:
+    if cause_is_known or (lost and hangs(culprit)):
         return _whereabouts(states, cases)
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
@@ -83,6 +88,11 @@ def _whereabouts(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
         if state.silent_s is None:
             lines += [line[2:] for line in _stack(state, stacks)]
     return "\n".join(lines)
+
+
+def hangs(state: RankState) -> bool:
+    """Whether it waits, or has waited for too long, and is not stopped."""
+    return _may_hang(state) and not state.stopped
 
 
 def _may_hang(state: RankState) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
 from cclmark.launch.member import LocalMember, describe_devices
-from cclmark.launch.placement import Placement, launcher_is_gone
+from cclmark.launch.placement import Placement, raise_if_ended
 from cclmark.rendezvous.client import Follower
 from cclmark.rendezvous.messages import (
     Abort,
@@ -20,6 +19,7 @@ from cclmark.rendezvous.messages import (
     Describe,
     Described,
     Failed,
+    Interrupted,
     Join,
     Leave,
     Ready,
@@ -28,13 +28,15 @@ from cclmark.rendezvous.messages import (
     ToProcess,
 )
 from cclmark.results.schema import Machine
-from cclmark.signals import on_ending_signals
+from cclmark.signals import deferred
 
 _POLL_S = 0.02
 _BEAT_S = 0.5
+_LOOK_S = 0.1
 _NO_ANSWER_S = 2.0  # until the note is looked at again: it may be one of an earlier run
-SILENCE_S = 20.0  # of a process whose connection holds
-CUT_S = 1.0  # of one whose connection broke: it may come back
+SILENCE_S = 10.0  # of a follower whose connection holds
+_SILENCE_OF_FIRST_S = 20.0  # longer: it waits where its output is not read
+CUT_S = 1.0  # of a process whose connection broke: it may come back
 
 
 def follow(
@@ -44,6 +46,13 @@ def follow(
 
     Raises UsageError, MissingError and RankError where there is no first process.
     """
+    with deferred():
+        return _follow(placement, env, join, member, timeout_s)
+
+
+def _follow(
+    placement: Placement, env: Mapping[str, str], join: Join, member: LocalMember, timeout_s: float
+) -> int:
     deadline_s = time.monotonic() + timeout_s
     endpoint = ""
     while True:
@@ -54,12 +63,14 @@ def follow(
         try:
             follower.send(join)
             # Among thousands the answer takes its time: who asks again would be two.
+            looked_s = time.monotonic()
             while not orders and (remaining_s := deadline_s - time.monotonic()) > 0:
-                orders = follower.receive(min(_NO_ANSWER_S, remaining_s))
-                if launcher_is_gone():
-                    raise KeyboardInterrupt("what launched this process is gone")
-                if not orders and _has_moved(placement, env, endpoint):
-                    break
+                orders = follower.receive(min(_LOOK_S, remaining_s))
+                raise_if_ended()
+                if not orders and time.monotonic() > looked_s + _NO_ANSWER_S:
+                    looked_s = time.monotonic()
+                    if _has_moved(placement, env, endpoint):
+                        break
             if orders:
                 return _Obedience(placement, join, member, follower).run(orders)
         finally:
@@ -127,10 +138,14 @@ class _Obedience:
                             )
                         return EXIT_DIED
                     orders = self._follower.receive(_POLL_S)
+                    raise_if_ended()
             return self._exit_code
-        except KeyboardInterrupt:
-            # The first process was told too, or notices that this one is gone.
-            on_ending_signals(signal.SIG_IGN)
+        except KeyboardInterrupt as interruption:
+            # A launcher ends all processes when one dies: the first has to tell who died from
+            # who was interrupted.
+            seen = self._member.looks(closely=False)
+            self._follower.send(Seen(self._process, self._token, seen))
+            self._follower.send(Interrupted(self._process, self._token, str(interruption)))
             return EXIT_INTERRUPTED
 
     def _obey(self, order: ToProcess) -> None:
@@ -197,4 +212,4 @@ class _Obedience:
         if self._follower.was_cut():
             self._cut_s = now_s
         cut = self._cut_s is not None and now_s > self._cut_s + CUT_S
-        return cut or now_s > self._heard_s + SILENCE_S or launcher_is_gone()
+        return cut or now_s > self._heard_s + _SILENCE_OF_FIRST_S

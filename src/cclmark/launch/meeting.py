@@ -25,7 +25,7 @@ import msgspec
 import zmq
 
 from cclmark.errors import MissingError, RankError, UsageError
-from cclmark.launch.placement import HYDRA, Placement, launcher_is_gone, launching_program
+from cclmark.launch.placement import HYDRA, Placement, launching_program, raise_if_ended
 from cclmark.rendezvous.interfaces import address_of, is_own
 from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
 from cclmark.rendezvous.server import Server
@@ -115,8 +115,7 @@ def find_meeting(
         note = _read_note(path)
         if note is not None and note.endpoint != known:
             return note.endpoint, Keys.of(note.secret)
-        if launcher_is_gone():
-            raise KeyboardInterrupt("what launched this process is gone")
+        raise_if_ended()
         if time.monotonic() > deadline_s:
             raise RankError(
                 f"process {placement.process} of {placement.processes} does not find the first one "

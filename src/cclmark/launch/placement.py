@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.errors import UsageError
+from cclmark.signals import raise_if_noted
 
 LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"
@@ -76,6 +77,15 @@ _PARENT_PID = os.getppid()  # as early as can be: it may be gone before anything
 def launcher_is_gone() -> bool:
     """Whether what started this process has ended, so that nobody waits for it any more."""
     return os.getppid() != _PARENT_PID
+
+
+def raise_if_ended(*, launched: bool = True) -> None:
+    """Raises KeyboardInterrupt where a signal has asked this process to end; if ``launched``, also
+    where the program that started it is gone.
+    """
+    raise_if_noted()
+    if launched and launcher_is_gone():
+        raise KeyboardInterrupt("what launched this process is gone")
 
 
 def _torchrun(env: _Environment) -> Placement | None:

@@ -67,21 +67,12 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
-            stdout=_standard_error(),
+            stdout=2,  # what libraries print: standard output is for results alone
             pass_fds=(*_of_job(job), *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
         )
     ranks.append(RankProcess(job.rank, process))
-
-
-def _standard_error() -> int:
-    """Where what libraries print goes: standard output is for results alone."""
-    try:
-        os.fstat(2)
-    except OSError:
-        return subprocess.DEVNULL
-    return 2
 
 
 def _of_job(job: Job) -> list[int]:

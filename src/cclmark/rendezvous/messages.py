@@ -241,8 +241,21 @@ class Described(msgspec.Struct, tag="described"):
 
 
 FromRank = Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
-FromProcess = Join | Ready | Seen | Described
-OF_PROCESSES = (Join, Ready, Seen, Described)
+
+
+class Interrupted(msgspec.Struct, tag="interrupted"):
+    """A process leaves the run because a signal asked it to, or because its launcher is gone.
+
+    Sent behind a last Seen. ``reason``: empty for Ctrl-C.
+    """
+
+    rank: int
+    token: bytes
+    reason: str
+
+
+FromProcess = Join | Ready | Seen | Described | Interrupted
+OF_PROCESSES = (Join, Ready, Seen, Described, Interrupted)
 FromAny = FromRank | FromProcess
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -51,6 +54,7 @@ _LONG_EXPONENT = re.compile(rb"[eE]\+?\d\d")
 # edits a journal, counts as it stands.
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 _HEADER = b'{"type":"header"'
+_MOST_OF_HEADER_BYTES = 16 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"  # some editors put it before what they save
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # How compressed files begin, and what undoes it.
@@ -71,11 +75,12 @@ class JournalWriter:
     def __init__(self, path: Path, option: str = "--journal FILE") -> None:
         """Creates ``path``; ``option`` names another one, for messages.
 
-        Raises UsageError when that is impossible or the file exists.
+        A file that an interrupted run has left before its header was complete is taken over. Raises
+        UsageError when ``path`` cannot be created, or holds anything else.
         """
         self._option = option
         try:
-            self._file: BinaryIO = path.open("xb", buffering=0)
+            self._file = _created(path)
         except OSError as error:
             raise UsageError(
                 f"cannot write the journal {path}: {error.strerror}. "
@@ -101,9 +106,52 @@ class JournalWriter:
 
     def close(self, *, keep: bool) -> None:
         """Closes the file; ``keep`` False removes one that never got a header."""
-        self._file.close()
-        if not keep:
+        if not keep:  # before its lock is released: nobody takes over what is removed
             self.path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def _created(path: Path) -> BinaryIO:
+    """The new file, locked as long as it is open. Raises OSError."""
+    try:
+        file = path.open("xb", buffering=0)
+    except FileExistsError:
+        return _taken_over(path)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:  # another run has taken it over in this moment
+        file.close()
+        raise _taken() from None
+    except OSError:
+        pass  # a file system without locks
+    return file
+
+
+def _taken_over(path: Path) -> BinaryIO:
+    """A file that holds nothing but the beginning of a header, and that no other run writes to.
+
+    Raises FileExistsError for any other.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise _taken()
+    file = path.open("r+b", buffering=0)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        begun = file.read(_MOST_OF_HEADER_BYTES)
+        whole = b"\n" in begun or len(begun) == _MOST_OF_HEADER_BYTES
+        removed = os.fstat(file.fileno()).st_nlink == 0
+        if whole or removed or begun[: len(_HEADER)] != _HEADER[: len(begun)]:
+            raise _taken()
+        file.seek(0)
+        file.truncate()
+    except OSError:
+        file.close()
+        raise _taken() from None
+    return file
+
+
+def _taken() -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
 
 @dataclass

@@ -11,6 +11,7 @@ import faulthandler
 import gc
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -389,9 +390,12 @@ def _descends_from(ancestor: int) -> bool:
 
 def main() -> None:
     """Runs its job. Leaves without teardown: vendors' exit handlers may hang."""
+    # The supervisor reports the signal: an exception in the middle of a call would say less.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
-    except (msgspec.DecodeError, KeyboardInterrupt):
+    except msgspec.DecodeError:
         os._exit(1)  # the launcher went away while it wrote: it says why itself
     except OSError as error:
         print(f"cclmark: this rank does not find its job: {error}", flush=True)

@@ -1,0 +1,110 @@
+"""Standard streams that are closed, full, or have a reader that stands still."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import select
+import stat
+import sys
+import time
+
+from cclmark.signals import noted
+
+TYPE_CHECKING = False  # importing typing takes longer than all of the above
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from _typeshed import ReadableBuffer
+
+# A pipe that poll reports as writable takes this many bytes without blocking (PIPE_BUF of Linux).
+_CHUNK_BYTES = 4096
+_LOOK_MS = 50
+_READER_S = 1.0  # for a slow reader to take the rest once a signal has arrived
+
+
+class PatientFile(io.FileIO):
+    """A descriptor whose reader may stand still: no write to it outlasts an ending signal."""
+
+    def __init__(self, descriptor: int, *, closes: bool) -> None:
+        super().__init__(descriptor, "w", closefd=closes)
+        self._waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Writes a part of ``data`` and returns how many bytes.
+
+        Raises OSError, also where an ending signal has arrived and the reader takes nothing more.
+        """
+        if not self._waits:
+            return super().write(data)
+        self._wait_for_room()
+        return super().write(memoryview(data)[:_CHUNK_BYTES])
+
+    def _wait_for_room(self) -> None:
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLOUT)
+        deadline_s = float("inf")
+        while not poll.poll(_LOOK_MS):
+            if noted():
+                deadline_s = min(deadline_s, time.monotonic() + _READER_S)
+            if time.monotonic() > deadline_s:
+                raise OSError(errno.ETIMEDOUT, "what reads the output stands still")
+
+
+class OptionalFile(PatientFile):
+    """The same for messages: where they cannot be written the command goes on without them."""
+
+    _reader_stands_still = False
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Writes a part of ``data``, or discards all of it. Returns how many bytes are done."""
+        try:
+            if not self._reader_stands_still:
+                return super().write(data)
+        except TimeoutError:
+            self._reader_stands_still = True
+        except OSError:
+            pass
+        return memoryview(data).nbytes
+
+
+def patient_text(descriptor: int) -> TextIO:
+    """A text file for ``descriptor``, which it owns. See PatientFile."""
+    return _text(PatientFile(descriptor, closes=True), "utf-8")
+
+
+def open_missing_descriptors() -> None:
+    """Opens those of 0, 1 and 2 that are closed on the null device.
+
+    The next files to be opened would get their numbers, and would be taken for standard streams by
+    every process that is started from here.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def prepare_streams() -> None:
+    """Replaces standard output and standard error by files that a signal can always interrupt.
+
+    Neither fails for a character that a terminal lacks; standard error never fails at all.
+    """
+    out, err = sys.stdout, sys.stderr
+    for stream in (out, err):
+        if stream is not None:
+            stream.flush()
+    sys.stdout = _text(PatientFile(1, closes=False), out.encoding if out else "utf-8")
+    sys.stderr = _text(OptionalFile(2, closes=False), err.encoding if err else "utf-8", lines=True)
+
+
+def _text(file: io.FileIO, encoding: str, *, lines: bool = False) -> TextIO:
+    """``lines``: every line is written at once, as on a terminal."""
+    lines = lines or file.isatty()
+    return io.TextIOWrapper(io.BufferedWriter(file), encoding, "replace", line_buffering=lines)

@@ -1,0 +1,203 @@
+"""Signals that arrive at a bad moment, and standard streams that are closed or full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from cclmark.results.journal import read_journal
+from conftest import PROGRAM, environment, wait_until
+
+SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
+JOURNAL = ("--journal", "run.jsonl")
+SOON_S = 60.0
+# In the first process alone: signals raised where Python discards an exception of their handler, as
+# pyzmq does in Frame.__dealloc__, once there are results.
+SWALLOWED = """
+import os, sys
+
+if "cclmark.run.worker" not in sys.orig_argv and "all_reduce" in sys.orig_argv:
+    from cclmark.rendezvous.server import Server
+
+    class Frame:
+        def __del__(self):
+            for number in os.environ["SIGNALS_OF_TEST"].split():
+                os.kill(os.getpid(), int(number))
+            for _ in range(1000):
+                pass
+
+    receive, heard = Server.receive, [0]
+
+    def receive_and_drop(server, timeout_s):
+        messages = receive(server, timeout_s)
+        before = heard[0]
+        heard[0] += sum(type(message).__name__ == "Measured" for message in messages)
+        if before < 20 <= heard[0]:
+            Frame()
+        return messages
+
+    Server.receive = receive_and_drop
+"""
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ((signal.SIGINT,), "interrupted"),
+        ((signal.SIGTERM,), "ended by SIGTERM"),
+        ((signal.SIGHUP,), "ended by SIGHUP"),
+        ((signal.SIGTERM, signal.SIGINT, signal.SIGINT), "ended by SIGTERM"),
+    ],
+)
+def test_a_signal_whose_exception_is_discarded_ends_the_run(background, tmp_path, numbers, message):
+    (tmp_path / "sitecustomize.py").write_text(SWALLOWED)
+    env = {
+        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+        "SIGNALS_OF_TEST": " ".join(str(int(number)) for number in numbers),
+    }
+    run = background(*SWEEP, "-N", "0", env=env)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130, ended.err
+    assert ended.message.splitlines()[-1] == f"cclmark: {message}"
+    assert "Traceback" not in ended.err
+    journal = ended.journal
+    assert (journal.footer.exit_code, journal.footer.message) == (130, message)
+    # What had been received when the signal came is there, each result once.
+    places = [(result.index, result.cycle) for result in journal.results]
+    assert len(places) >= 20
+    assert len(places) == len(set(places))
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_closed_standard_descriptors(tag, tmp_path, closed):
+    kept = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    redirections = "".join(f" {number}{'<' if number == 0 else '>'}&-" for number in closed)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@"{redirections}', "sh", *PROGRAM, *SWEEP, *JOURNAL],
+        cwd=tmp_path,
+        env=environment(tag, None),
+        timeout=SOON_S,
+        check=False,
+        **kept,
+    )
+    assert done.returncode == 0, done.stderr
+    journal = read_journal(tmp_path / "run.jsonl")
+    assert journal.footer.exit_code == 0
+    assert {result.status for result in journal.results} == {"ok"}
+    if 1 not in closed:
+        assert b"2 of 2 cases checked, 0 wrong" in done.stdout
+    if 2 not in closed:
+        assert done.stderr == b"cclmark: journal run.jsonl\n"
+
+
+def test_standard_input_that_is_closed_is_empty(tag):
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "import", "-"],
+        env=environment(tag, None),
+        capture_output=True,
+        timeout=SOON_S,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (SWEEP, 0),
+        ((*SWEEP, "--inject", "corrupt:rank=1,index=5"), 1),
+        ((*SWEEP, "--timing", "sometimes"), 2),
+        (("all_reduce", "--no-such-option"), 2),
+        (("all_reduce", "--devices", "musa:0"), 3),
+    ],
+)
+@pytest.mark.parametrize("stderr", ["full", "without a reader"])
+def test_messages_that_cannot_be_written_change_no_exit_code(
+    tag, tmp_path, arguments, code, stderr
+):
+    if stderr == "full":
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, descriptor = os.pipe()
+        os.close(reading)
+    try:
+        done = subprocess.run(
+            [*PROGRAM, *arguments],
+            cwd=tmp_path,
+            env=environment(tag, None),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=descriptor,
+            timeout=SOON_S,
+            check=False,
+        )
+    finally:
+        os.close(descriptor)
+    assert done.returncode == code, done.stdout
+    if code < 2:
+        (path,) = tmp_path.rglob("*.jsonl")
+        assert read_journal(path).footer.exit_code == code
+
+
+def test_messages_that_are_not_read_hold_up_no_signal(background, tag, tmp_path):
+    """Standard error is a full pipe whose reader stands still."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    process = subprocess.Popen(
+        [*PROGRAM, "all_reduce", "--devices", "host:2", "-p", "1", "-N", "0"],
+        cwd=tmp_path,
+        env=environment(tag, None),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=writing,
+    )
+    os.close(writing)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SOON_S) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+
+
+def test_an_interrupt_of_a_rank_prints_no_traceback(background):
+    run = background(*SWEEP, "-N", "0")
+    pids = run.wait_for_ranks(results=1)
+    run.signal(pids[1], signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    assert f"rank 1 (host:1, pid {pids[1]}) was killed by SIGINT during" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_journal_without_a_header_does_not_keep_the_next_run_from_its_name(background, cclmark):
+    run = background(*SWEEP, "-N", "0")
+    wait_until(run.journal_path.exists, "the journal is created")
+    run.signal(run.process.pid, signal.SIGKILL)
+    run.process.wait(SOON_S)
+    run.journal_path.write_bytes(b"")  # as it is until all ranks are up
+    again = cclmark(*SWEEP, "--journal", run.journal_path)
+    assert again.journal.footer.exit_code == 0
+
+
+def test_a_signal_before_the_header_leaves_no_file(background, tmp_path):
+    run = background(*SWEEP, "-N", "0")
+    wait_until(run.journal_path.exists, "the journal is created")
+    run.signal(run.process.pid, signal.SIGTERM)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    assert not run.journal_path.exists() or run.read().footer.exit_code == 130
