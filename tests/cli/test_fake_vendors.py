@@ -423,6 +423,54 @@ class TestRccl:
         )
 
 
+class TestInfo:
+    """What ``cclmark info`` lists on machines of one vendor."""
+
+    @pytest.fixture
+    def of_nvidia(self, fake_cuda, tmp_path) -> Environment:
+        """The environment of such a machine, where the loader finds NCCL."""
+        (tmp_path / "lib").mkdir()
+        (tmp_path / "lib" / fake_cuda.nccl.name).symlink_to(fake_cuda.nccl)
+
+        def env(cudart: str) -> dict[str, str]:
+            return fake_cuda.env(
+                CCLMARK_FAKE_DEVICES="2",
+                CCLMARK_CUDART_LIBRARY=cudart,
+                LD_LIBRARY_PATH=str(tmp_path / "lib"),
+            )
+
+        return env
+
+    def test_on_nvidias_machine(self, cclmark, env_of, of_nvidia) -> None:
+        """Its libcudart drives the devices of its libcuda, and NCCL has no other vendor's name."""
+        env = of_nvidia(env_of(SHIM)["CCLMARK_CUDART_LIBRARY"])
+        document = json.loads(cclmark("info", "--json", env=env).out)
+        devices = [(one["runtime"], one["index"]) for one in document["devices"]]
+        assert devices == [("cuda", 0), ("cuda", 1), ("host", 0)]
+        assert document["unavailable"]["runtime cudart"] == "its devices are those of cuda"
+        names = [one["name"] for one in document["libraries"]]
+        assert "nccl" in names
+        assert not {"ixccl", "duccl", "pccl"} & set(names)
+        ccls = json.loads(cclmark("info", "--ccls", "--json", env=env).out)["ccls"]
+        reasons = {one["name"]: one["reason"] for one in ccls}
+        assert reasons["nccl"] == ""
+        for name in ("ixccl", "duccl", "pccl"):
+            assert "the devices of this machine are those of cuda" in reasons[name]
+
+    def test_on_a_machine_without_their_runtime(self, cclmark, of_nvidia) -> None:
+        env = of_nvidia("/nonexistent/libcudart.so")
+        document = json.loads(cclmark("info", "--json", env=env).out)
+        assert "nccl" in [one["name"] for one in document["libraries"]]
+        for name in ("ixccl", "duccl", "pccl"):
+            assert "libcudart" in document["unavailable"][name]
+
+    def test_on_a_machine_of_the_vendor(self, cclmark, env_of) -> None:
+        env = env_of(SHIM, CCLMARK_CUDA_LIBRARY="/nonexistent/libcuda.so.1")
+        document = json.loads(cclmark("info", "--json", env=env).out)
+        assert "cudart" in [one["runtime"] for one in document["devices"]]
+        assert "ixccl" in [one["name"] for one in document["libraries"]]
+
+
 class TestTheWrongLibrary:
     """Files of the right name and the wrong kind."""
 

@@ -46,9 +46,15 @@ class TestInfo:
         assert nccl["path"] == str(fake_cuda.old_nccl.resolve())
         assert {"AlltoAll", "Gather", "Scatter"} <= set(nccl["missing"])
 
-    def test_a_library_that_cannot_be_loaded_is_not_available(self, cclmark, fake_cuda):
-        run = cclmark("info", "--json", "--ccl-path", "/nonexistent", env=fake_cuda.env())
-        assert "/nonexistent" in json.loads(run.out)["unavailable"]["nccl"]
+    @pytest.mark.parametrize("what", ["unavailable", "ccls"])
+    def test_a_given_file_that_cannot_be_loaded_is_an_error(self, cclmark, fake_cuda, what):
+        only = ("--ccls",) if what == "ccls" else ()
+        run = cclmark(
+            *("info", "--json", *only, "--ccl-path", "/nonexistent"), env=fake_cuda.env(), code=3
+        )
+        assert "/nonexistent" in str(json.loads(run.out)[what])
+        assert "cclmark: --ccl-path: " in run.err
+        assert "/nonexistent" in run.err
 
     def test_libraries_with_what_they_can_do(self, cclmark, fake_cuda):
         run = cclmark("info", "--ccls", env=fake_cuda.env(old=True))

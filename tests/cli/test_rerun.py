@@ -72,6 +72,18 @@ def test_the_matrix_of_alltoallv_needs_no_file(cclmark, tmp_path):
     assert [it.case for it in again.results] == [it.case for it in first.results]
 
 
+def test_a_matrix_file_that_only_the_journal_names_is_not_read(cclmark, altered, tmp_path):
+    (tmp_path / "secret").write_text("hunter2\n")
+    command = ["cclmark", "alltoallv", *COMMAND, "--pattern", "matrix:secret"]
+    path = altered(command=command)
+    refused = cclmark("rerun", path, code=2)
+    assert "does not hold its weights" in refused.err
+    assert "hunter2" not in refused.err
+    (tmp_path / "mine.txt").write_text("0 1\n1 0\n")
+    again = cclmark("rerun", path, "--", "--pattern", "matrix:mine.txt")
+    assert again.journal.header.settings.weights == [[0, 1], [1, 0]]
+
+
 def test_variables_come_from_the_journal_where_none_are_set(cclmark):
     then = {
         "NCCL_ALGO": "Ring",

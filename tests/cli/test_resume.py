@@ -200,3 +200,16 @@ def test_pairs(cclmark, tmp_path):
     assert len(kept) == 7
     assert {it.index for it in resumed.results} == {it.index for it in whole.journal.results}
     assert all(it.status == "ok" for it in resumed.results)
+
+
+def test_the_matrix_of_alltoallv_is_that_of_the_journal(cclmark, tmp_path):
+    matrix = tmp_path / "m.txt"
+    matrix.write_text("0 1.5\n3 0\n")
+    command = ("alltoallv", "-b", "64", "-e", "128", *SWEEP, "--pattern", f"matrix:{matrix}")
+    whole = cclmark(*command)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:-2]))
+    matrix.write_text("another file by now\n")
+    resumed = complete(cclmark, cut, *command).journal
+    assert [it.case for it in resumed.results] == [it.case for it in whole.journal.results]
+    assert resumed.header.settings.weights == [[0, 1.5], [3, 0]]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from cclmark.errors import RankError
 from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
 from cclmark.rendezvous.server import Server
 from samples import usual_settings
@@ -22,28 +26,32 @@ from samples import usual_settings
 SETTINGS = usual_settings(timeout_s=5)
 
 
+BARE_JOB = Job(
+    rank=0,
+    ranks=2,
+    parent_pid=1,
+    runtime="host",
+    device_indices=[0],
+    every_index=[0, 1],
+    transfers=[],
+    processors=[],
+    oversubscribed=True,
+    team_fd=-1,
+    board_fd=-1,
+    access=Access("", b"", b"", b""),
+    token=b"",
+    cases=[],
+    settings=SETTINGS,
+    ccl_path="",
+    ccl_wheels={},
+)
+
+
 def job_for(server: Server, **changes) -> Job:
     """What a rank of ``server`` is told."""
-    job = Job(
-        rank=0,
-        ranks=2,
-        parent_pid=1,
-        runtime="host",
-        device_indices=[0],
-        every_index=[0, 1],
-        transfers=[],
-        processors=[],
-        oversubscribed=True,
-        team_fd=-1,
-        board_fd=-1,
-        access=server.keys.access(server.endpoint),
-        token=server.token,
-        cases=[],
-        settings=SETTINGS,
-        ccl_path="",
-        ccl_wheels={},
-    )
-    return msgspec.structs.replace(job, **changes)
+    access = server.keys.access(server.endpoint)
+    known = {"access": access, "token": server.token}
+    return msgspec.structs.replace(BARE_JOB, **known | changes)
 
 
 @pytest.fixture
@@ -82,8 +90,8 @@ def still_works(server: Server) -> None:
 
 def refuses(server: Server, timeout_s: float = 10.0) -> None:
     """Nothing was heard, and the attempt was counted."""
-    assert hear(server, lambda _: server.refused > 0, timeout_s) == []
-    assert server.refused > 0, "the attempt was not counted"
+    assert hear(server, lambda _: server.refused + server.dropped > 0, timeout_s) == []
+    assert server.refused + server.dropped > 0, "the attempt was not counted"
     still_works(server)
 
 
@@ -230,6 +238,67 @@ def test_noise_on_the_port_is_counted_and_the_run_goes_on(server):
     with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
         refuses(server, 3.0)
+
+
+CROWDED = """
+import resource, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from cclmark.rendezvous.keys import Keys
+from cclmark.rendezvous.server import Server
+server = Server(Keys.of(b"secret"), ranks=1)
+print(server.port, flush=True)
+deadline_s = time.monotonic() + 60
+heard = []
+while time.monotonic() < deadline_s and not (heard and server.dropped >= 200):
+    heard += server.receive(0.02)
+    open("/dev/null").close() if heard else None
+print([message.text for message in heard], server.turned_away(), flush=True)
+sys.stdin.read()
+server.close()
+"""
+
+
+def test_idle_connections_do_not_keep_a_rank_out():
+    """More of them than the first process may have descriptors; none ever says anything."""
+    keys = Keys.of(b"secret")
+    with (
+        contextlib.ExitStack() as open_ones,
+        subprocess.Popen(
+            [sys.executable, "-c", CROWDED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        open_ones.callback(process.kill)
+        port = int(process.stdout.readline())
+        for _ in range(250):
+            open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        access = keys.access(f"tcp://127.0.0.1:{port}")
+        job = msgspec.structs.replace(BARE_JOB, access=access, token=keys.token)
+        with connected(job) as client:
+            client.send(Notice(0, keys.token, "let me in"))
+            said = process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert "['let me in']" in said
+    dropped = re.search(r"(\d+) connections that did not authenticate were dropped$", said)
+    assert dropped, said
+    assert 200 <= int(dropped[1]) <= 250
+
+
+def test_connections_of_ranks_are_not_taken_for_strangers(server):
+    """Also not where one that had a descriptor before was a stranger."""
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with connected(job_for(server)) as client:
+            client.send(Notice(0, server.token, "hello"))
+            assert hear(server, bool)
+            server.forget_ranks()
+    hear(server, lambda _: not server._strangers)
+    assert server.dropped == 20
+    assert server.turned_away() == "20 connections that did not authenticate were dropped"
 
 
 @GARBAGE

@@ -221,7 +221,7 @@ class TestLooking:
     def test_a_run_by_the_beginning_of_its_id(self, filled):
         run_id = "fa3d6a0ec1c84c559bb0eb9291906219"
         assert filled.run("fa3d").run_id == filled.run(run_id).run_id == run_id
-        for wrong in ("", "zzz", "%", "fa3d_", run_id + "0"):
+        for wrong in ("", "zzz", "%", "fa3d_", run_id + "0", "x" * 100_000, "\0"):
             with pytest.raises(UsageError, match="no run"):
                 filled.run(wrong)
         filled.add(changed("default-1", run_id="fa3d"), "short name")

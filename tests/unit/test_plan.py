@@ -1,9 +1,11 @@
+import os
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.plan.cases import Sweep, UnevenPattern, heaviest_row
+from cclmark.plan.cases import Sweep, UnevenPattern, heaviest_row, rows_pattern
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import (
     DTYPE_BYTES,
@@ -159,6 +161,45 @@ def test_matrix_files_that_make_no_sense_are_refused(tmp_path, content):
     path.write_text(content)
     with pytest.raises(UsageError):
         UnevenPattern.parse(f"matrix:{path}")
+
+
+def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    for name, words in {
+        "fifo": "not a regular file",
+        "large": "larger than",
+        "missing": "No such file",
+        "nul\0": "not a path",
+    }.items():
+        with pytest.raises(UsageError, match=words):
+            UnevenPattern.parse(f"matrix:{tmp_path / name}")
+    for device in ("/dev/zero", "/dev/null", str(tmp_path)):
+        with pytest.raises(UsageError, match=r"not a regular file|directory"):
+            UnevenPattern.parse(f"matrix:{device}")
+
+
+def test_errors_of_matrix_files_do_not_quote_them(tmp_path):
+    path = tmp_path / "m.txt"
+    path.write_text("1 2\n3 hunter2:secret\n")
+    with pytest.raises(UsageError, match="line 2, column 2: not a number") as caught:
+        UnevenPattern.parse(f"matrix:{path}")
+    assert "hunter2" not in str(caught.value)
+
+
+@given(
+    st.integers(1, 5).flatmap(
+        lambda ranks: st.lists(
+            st.lists(st.floats(0, 1e100), min_size=ranks, max_size=ranks),
+            min_size=ranks,
+            max_size=ranks,
+        )
+    )
+)
+def test_the_weights_of_a_pattern_can_be_written_as_one(weights):
+    assume(any(map(any, weights)))
+    assert UnevenPattern.parse(rows_pattern(weights)).weights == tuple(map(tuple, weights))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class TestShipped:
             "arxiv-2411-13055": 6,
             "azure-nhc": 4,
             "flagcx-perf": 4 * 16,
-            "h200-by-count": 5,
+            "h200-by-count": 10,
             "h200x8-nccl": 9,
             "hccl-test-ascend": 7,
             "mi300x": 2,
@@ -66,7 +66,7 @@ class TestShipped:
             "nvbandwidth-h200x4": 9,
             "nvidia-gtc24": 17,
             "p2p-spec": 3,
-            "p5en-h200": 4,
+            "p5en-h200": 5,
             # 32 matrices of eight devices, 18 of four.
             "pccl-ppu": 32 * 56 + 18 * 12,
         }
@@ -75,6 +75,16 @@ class TestShipped:
         assert figure("h200x8-nccl", 16 * GIB, multicast=True) == pytest.approx(482.26)
         assert figure("h200x8-nccl", 16 * GIB, multicast=False) == pytest.approx(367.61)
         assert figure("a100x8", GIB) == pytest.approx(229.04)
+        assert figure("h200-by-count", 8 * GIB, devices=(("H200", 8),), multicast=True) == 473.1
+        assert figure("p5en-h200", 4 * GIB, conditions="p5en, NCCL_ALGO=Ring") == 364.65
+        assert figure("p5en-h200", 4 * GIB, conditions="p5en") == 364.87
+
+    def test_published_figures_name_their_source_and_tool(self):
+        names = ("a100x8", "h200-by-count", "h200x8-nccl", "mi300x", "p2p-spec")
+        for name in names:
+            for one in of(name):
+                assert "stas00/ml-engineering" in one.source.url
+                assert one.tool
         assert figure("flagcx-perf", GIB, devices=(("A800", 2),)) == pytest.approx(141.313472)
         assert figure("ml-engineering-4-nodes", 16 << 20) == pytest.approx(93.93)
         (cell,) = of(

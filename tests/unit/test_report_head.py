@@ -1,8 +1,12 @@
 """What stands above every table."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from cclmark.report.head import device_lines
+from cclmark.report.head import device_lines, method_of
+from cclmark.results.journal import read_journal
 from cclmark.results.schema import DeviceDescription
 
 
@@ -23,3 +27,17 @@ def test_numa_nodes_are_named_where_all_are_known(nodes, text):
     (line,) = device_lines(devices, "")
     assert line.endswith(text)
     assert ("NUMA" in line) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        (0, "outputs not checked"),
+        (1, "each case's output checked after timing"),
+        (3, "each case's output checked 3 times after timing"),
+    ],
+)
+def test_the_method_says_what_is_checked_and_when(checks, words):
+    header = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").header
+    header.settings = msgspec.structs.replace(header.settings, check=checks)
+    assert words in method_of(header).split(", ")

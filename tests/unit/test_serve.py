@@ -3,8 +3,11 @@
 import html
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -195,7 +198,7 @@ class TestRun:
     def test_one_that_is_not_there(self, client, path):
         answer = client.get(f"{path}?run=nobody")
         assert answer.status_code == 404
-        assert "no run 'nobody' is in the history" in text_of(answer)
+        assert "no run has that id: choose one in the list" in text_of(answer)
         assert client.get(path).status_code == 400
 
     def test_one_without_results(self, filled):
@@ -309,6 +312,7 @@ class TestRefusals:
             ("/trend?until=2026-13-40", "cannot read the time"),
             ("/?machine=a%00b", "machine: that is no name"),
             (f"/?label={'x' * 1000}", "label: that is no name"),
+            (f"/run?run={'x' * 60_000}", "run: an id has at most 400 characters"),
         ],
     )
     def test_bad_parameters(self, client, path, said):
@@ -347,15 +351,38 @@ class TestRefusals:
         query = "&".join(f"{name}={quote(text, safe='')}" for name, text in pairs)
         assert client.get(f"{path}?{query}").status_code in (200, 400, 404)
 
+    def test_the_beginning_of_several_ids(self, tmp_path):
+        history = History(str(tmp_path / "history.sqlite"))
+        for run_id in ("ab1", "ab2"):
+            named = changed("ctas8", lambda entry, run_id=run_id: entry.update(run_id=run_id))
+            history.add(named, f"{run_id}.jsonl")
+        client = client_of(history)
+        assert client.get("/run?run=ab2").status_code == 200
+        answer = client.get("/run?run=ab")
+        assert answer.status_code == 404
+        assert "several runs have ids that begin so" in text_of(answer)
+
+    @pytest.mark.parametrize("path", ["/run", "/journal", "/export"])
+    def test_errors_do_not_show_the_database(self, client, place, path):
+        for run in ("nobody", "x" * 60_000, "%", "_"):
+            answer = client.get(path, params={"run": run})
+            assert answer.status_code in (400, 404)
+            assert place not in html.unescape(answer.text)
+            assert len(answer.text) < 20_000
+
     def test_a_history_that_goes_away(self, tmp_path):
         file = tmp_path / "history.sqlite"
         History(str(file)).add(content("ctas8"), "ctas8.jsonl")
-        client = client_of(History(str(file), read_only=True))
+        said = []
+        client = client_of(History(str(file), read_only=True), said=said)
         assert client.get("/healthz").text == "ok\n"
         file.unlink()
         answer = client.get("/")
         assert answer.status_code == 503
-        assert "there is no history at" in text_of(answer)
+        assert "the history cannot be read" in text_of(answer)
+        assert str(tmp_path) not in text_of(answer)
+        [line] = said
+        assert f"/ failed: there is no history at {file}" in line
         assert client.get("/healthz").status_code == 503
         assert str(tmp_path) not in client.get("/healthz").text
 
@@ -518,7 +545,8 @@ class TestHostileJournals:
             ids.append(added.run_id)
         client = client_of(history)
         # As a browser gives them back.
-        assert [html.unescape(run) for run in listed(client)] == list(reversed(ids))
+        shown = [html.unescape(run) for run in listed(client)]
+        assert shown == [run for run in reversed(ids) if run.isprintable()]
         query = "&".join(f"run={quote(run, safe='')}" for run in ids)
         paths = ["/", "/trend?all=1", f"/together?{query}", f"/compare?{query}"]
         paths += [f"/?{name}={quote(one)}" for name in ("label", "machine") for one in ATTACKS[:3]]
@@ -561,3 +589,97 @@ def test_the_room_knows_nothing_of_how_runs_are_made():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"
+
+
+def test_what_changes_how_text_is_displayed_reaches_no_page(tmp_path):
+    """C1 control characters and marks of text direction, in every string of a header."""
+    marks = "\x9b31m\x85\u202e\u2066\u200f\u061c"
+
+    def mark(entry):
+        if entry["type"] == "header":
+            entry["run_id"] = f"run{marks}"
+            entry["machine"]["hostname"] = f"host{marks}"
+            for device in entry["devices"]:
+                device["name"] = f"GPU{marks}"
+            entry["notices"] = [f"notice{marks}"]
+
+    place = str(tmp_path / "history.sqlite")
+    History(place).add(changed("ctas8", mark), f"/data/{marks}.jsonl", [f"label{marks}"])
+    client = client_of(History(place, read_only=True))
+    run = quote(f"run{marks}")
+    for path in ("/", "/trend", f"/run?run={run}", f"/export?run={run}&format=json"):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        assert not set(marks) - set("31m") & set(answer.text), path
+    assert "\\u202e" in client.get("/").text
+    assert '<input type="checkbox"' not in client.get("/").text
+
+
+class TestSlowClients:
+    @pytest.fixture
+    def port(self, monkeypatch):
+        """A server that gives each request half a second to arrive."""
+        uvicorn = pytest.importorskip("uvicorn")
+        from cclmark.serve import deadline
+
+        monkeypatch.setattr(deadline, "REQUEST_S", 0.5)
+
+        async def app(scope, receive, send):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, http=deadline.DeadlineProtocol, lifespan="off", log_config=None,
+                timeout_keep_alive=60, timeout_graceful_shutdown=1,
+            )
+        )  # fmt: skip
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+            thread.start()
+            yield listener.getsockname()[1]
+            server.should_exit = True
+            thread.join(30)
+
+    def was_closed(self, connection, piece, timeout_s=30.0):
+        """Whether the server ended it while ``piece`` went out again and again."""
+        deadline_s = time.monotonic() + timeout_s
+        connection.settimeout(0.05)
+        while time.monotonic() < deadline_s:
+            try:
+                if piece:
+                    connection.sendall(piece)
+                if not connection.recv(1000):
+                    return True
+            except TimeoutError:
+                continue
+            except OSError:
+                return True
+        return False
+
+    @pytest.mark.parametrize(
+        ("begin", "piece"),
+        [
+            (b"", b""),
+            (b"G", b""),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"x"),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n", b"x"),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nX: ", b"x"),
+        ],
+        ids=["silent", "a byte", "headers", "body", "second request"],
+    )
+    def test_a_request_has_to_arrive_in_time(self, port, begin, piece):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(begin)
+            assert self.was_closed(connection, piece)
+
+    def test_a_connection_between_requests_is_kept(self, port):
+        request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            for _ in range(2):
+                connection.sendall(request)
+                answer = b""
+                while not answer.endswith(b"0\r\n\r\n"):
+                    answer += connection.recv(1000)
+                assert answer.startswith(b"HTTP/1.1 200")
+                time.sleep(1.0)  # longer than a request may take

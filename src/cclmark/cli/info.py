@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
@@ -11,7 +12,7 @@ import click
 from cclmark.cli.options import OUTPUT, LibraryFlags, changed, command, option
 from cclmark.cli.output import say
 from cclmark.cli.quiet import libraries_on_standard_error
-from cclmark.errors import EXIT_OK, Followed, UsageError
+from cclmark.errors import EXIT_OK, Followed, MissingError, UsageError
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
 
 
@@ -66,6 +67,8 @@ def _info(flags: InfoFlags) -> None:
         with libraries_on_standard_error():
             reports = report_ccls(flags.ccl_path)
         say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
+        reasons = {report.name: report.reason for report in reports}
+        _require_given_file(flags.ccl_path, reasons)
         return
     from cclmark.report.inventory import inventory_json, inventory_text
     from cclmark.results.machine import complete_from_nvml, describe_machine
@@ -87,3 +90,10 @@ def _info(flags: InfoFlags) -> None:
             notices,
         )
     )
+    _require_given_file(flags.ccl_path, found.unavailable)
+
+
+def _require_given_file(ccl_path: str, reasons: Mapping[str, str]) -> None:
+    """Raises MissingError where ``--ccl-path`` names a file that cannot be used."""
+    if ccl_path and reasons.get("nccl"):
+        raise MissingError(f"--ccl-path: {reasons['nccl']}")

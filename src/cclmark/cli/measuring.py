@@ -18,7 +18,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
 from cclmark.launch.request import Request
-from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
@@ -40,6 +40,7 @@ from cclmark.report.paint import ansi, unpainted
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.soak import SoakTable
 from cclmark.report.table import TableExporter
+from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
@@ -208,7 +209,7 @@ def sweep_of(
     roots: list[int],
 ) -> Sweep:
     """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
-    uneven = UnevenPattern.parse(flags.pattern)
+    uneven = UnevenPattern.parse(_pattern_text(flags))
     if "alltoallv" in operations:
         uneven.check(ranks)
     elif flags.pattern != "uniform":
@@ -228,6 +229,18 @@ def sweep_of(
         roots=roots,
         placements=placements[flags.placement],
         uneven=uneven,
+    )
+
+
+def _pattern_text(flags: Flags) -> str:
+    """``--pattern``; with ``--resume``, the weights that the journal holds for the same file."""
+    if flags.resume is None or not flags.pattern.startswith("matrix:"):
+        return flags.pattern
+    then = read_journal(flags.resume).header.settings
+    return (
+        rows_pattern(then.weights)
+        if then.pattern == flags.pattern and then.weights
+        else flags.pattern
     )
 
 

@@ -21,6 +21,7 @@ from cclmark.analysis.compare import Side, compare
 from cclmark.cli.atomic import refuse_to_lose
 from cclmark.errors import EXIT_DIED, UsageError
 from cclmark.launch.placement import find_placement, speaks
+from cclmark.plan.cases import rows_pattern
 from cclmark.report.repeat import repeat_lines
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -74,7 +75,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
     if "output" in replaced:
         refuse_to_lose(Path(replaced["output"]), [path])
     _refuse_code(command, given, replaced, path)
-    _keep_pattern(given, then.header)
+    if "pattern" not in replaced:
+        _keep_pattern(given, then.header, path)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
     arguments = _spelt(command, given)
     repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
@@ -175,11 +177,21 @@ def _refuse_code(
         )
 
 
-def _keep_pattern(given: dict[str, Any], header: Header) -> None:
-    """The matrix of alltoallv as it was: its file may have changed, or be on another machine."""
-    rows = header.settings.weights
-    if rows and str(given.get("pattern", "")).startswith("matrix:"):
-        given["pattern"] = "rows:" + ";".join(",".join(map(repr, row)) for row in rows)
+def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
+    """Replaces a matrix file by the weights that were read from it then.
+
+    The file may have changed or be missing, and a journal from elsewhere must not choose which
+    files are read. Raises UsageError for a journal without the weights.
+    """
+    if not str(given.get("pattern", "")).startswith("matrix:"):
+        return
+    weights = header.settings.weights
+    if not weights:
+        raise UsageError(
+            f"{path} names a matrix file for alltoallv but does not hold its weights: name the "
+            f"file again with cclmark rerun {shlex.quote(str(path))} -- --pattern matrix:FILE"
+        )
+    given["pattern"] = rows_pattern(weights)
 
 
 def _set_variables(there: Mapping[str, str]) -> list[str]:

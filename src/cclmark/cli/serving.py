@@ -71,6 +71,8 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
     """Returns when a signal has come and what was under way is answered."""
     import uvicorn
 
+    from cclmark.serve.deadline import DeadlineProtocol
+
     class Server(uvicorn.Server):
         """Ended by the signals that end all commands, SIGHUP among them."""
 
@@ -82,7 +84,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
     Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=DeadlineProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

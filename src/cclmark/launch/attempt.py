@@ -164,8 +164,8 @@ class Attempt:
             member.end()
         if crew.own.mpi is not None and crew.own.mpi.said():
             self._listener.notice(f"mpirun said: {crew.own.mpi.said()}")
-        if self._server.refused:
-            self._listener.notice(f"{self._server.refused} foreign messages were refused")
+        if turned_away := self._server.turned_away():
+            self._listener.notice(turned_away)
         phases_s = self._finished[0].phases_s
         if lost:
             return Outcome(EXIT_DIED, f"all is measured, but {lost}", phases_s)
@@ -584,8 +584,8 @@ class Attempt:
             if cause:
                 message = f"{cause}\n{indent(message, '  ')}"
         kill_ranks(crew.own.ranks)
-        if self._server.refused:
-            message += f"\n  {self._server.refused} foreign messages were refused"
+        if turned_away := self._server.turned_away():
+            message += f"\n  {turned_away}"
         if crew.own.mpi is not None and crew.own.mpi.said():
             message += f"\n{indent(crew.own.mpi.said(), '  mpirun: ')}"
         failure = None if lost else _failure(culprit_of(states))

@@ -410,13 +410,13 @@ def _wait_for_all(
             print(
                 f"cclmark: {len(ready)} of {number} processes have come to {server.endpoint} after "
                 f"{now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
-                f"{_missing(number, ready)}{_refused(server.refused) if server.refused else ''}",
+                f"{_missing(number, ready)}{_turned_away(server, reminder=True)}",
                 file=sys.stderr,
             )
         if now_s > deadline_s:
             raise RankError(
                 f"{len(ready)} of {number} processes came within {timeout_s:g} s; missing: "
-                f"{_missing(number, ready)}{_refused(server.refused)}. See what the launcher says, "
+                f"{_missing(number, ready)}{_turned_away(server)}. See what the launcher says, "
                 f"or wait longer with -T. {placement.doubts}"
             )
 
@@ -425,13 +425,12 @@ def _missing(number: int, ready: set[int]) -> str:
     return in_ranges(sorted(set(range(number)) - ready))
 
 
-def _refused(number: int) -> str:
-    """Who knocked and was not let in: strangers, or processes that do not have the secret."""
-    connections = f"{number} connection{'s' * (number > 1)}"
-    if SECRET_VARIABLE not in os.environ:
-        return f"; {connections} refused" if number else ""
-    came = f" {connections} with another one or none refused" if number else ""
-    return f" (is {SECRET_VARIABLE} the same for all of them?{came})"
+def _turned_away(server: Server, *, reminder: bool = False) -> str:
+    """Who was not let in: strangers, or processes that do not have the secret."""
+    found = server.turned_away()
+    if SECRET_VARIABLE not in os.environ or (reminder and not found):
+        return f"; {found}" if found else ""
+    return f" (is {SECRET_VARIABLE} the same for all of them?{found and f' {found}'})"
 
 
 def _check_alike(joins: Sequence[Join]) -> None:

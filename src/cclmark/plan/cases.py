@@ -13,6 +13,9 @@ from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.libraries import in_place_only
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, count_for_size, size_for_count
 from cclmark.plan.sizes import format_size
+from cclmark.regular_file import read_regular
+
+_MOST_MATRIX_BYTES = 16 << 20  # 1024 ranks with 15 characters for each weight
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -203,12 +206,21 @@ class UnevenPattern:
         return 1.0 if ranks == 1 else 1 + (self.skew - 1) * distance / (ranks - 1)
 
 
+def rows_pattern(weights: Sequence[Sequence[float]]) -> str:
+    """The pattern ``rows:...`` with these weights, exactly."""
+    return "rows:" + ";".join(",".join(map(repr, row)) for row in weights)
+
+
 def _read_weights(path: Path) -> tuple[tuple[float, ...], ...]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the alltoallv matrix {path}: {error}") from None
-    return _weights(lines, str(path))
+        text = read_regular(path, _MOST_MATRIX_BYTES).decode()
+    except OSError as error:
+        raise UsageError(f"cannot read the alltoallv matrix {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read the alltoallv matrix {path}: not UTF-8 text") from None
+    except ValueError:  # a NUL in the path
+        raise UsageError("cannot read the alltoallv matrix: not a path") from None
+    return _weights(text.splitlines(), str(path))
 
 
 def _weights(lines: Sequence[str], name: str) -> tuple[tuple[float, ...], ...]:
@@ -217,13 +229,22 @@ def _weights(lines: Sequence[str], name: str) -> tuple[tuple[float, ...], ...]:
         cells = line.split("#")[0].replace(",", " ").split()
         if not cells:
             continue
-        try:
-            row = tuple(float(cell) for cell in cells)
-        except ValueError:
-            raise UsageError(f"{name}:{number}: not a row of numbers: {line.strip()!r}") from None
-        if not all(0 <= cell < float("inf") for cell in row):
-            raise UsageError(f"{name}:{number}: shares must be finite and not negative")
+        # The file may not be a matrix at all, so that messages do not quote it.
+        row = tuple(
+            _weight(cell, f"{name}: line {number}, column {column}")
+            for column, cell in enumerate(cells, start=1)
+        )
         rows.append(row)
     if not rows or max(sum(row) for row in rows) <= 0:
         raise UsageError(f"{name}: the alltoallv matrix is empty or all zeros")
     return tuple(rows)
+
+
+def _weight(cell: str, place: str) -> float:
+    try:
+        weight = float(cell)
+    except ValueError:
+        raise UsageError(f"{place}: not a number; write one row of numbers per rank") from None
+    if not 0 <= weight < float("inf"):
+        raise UsageError(f"{place}: weights must be finite and not negative")
+    return weight

@@ -37,6 +37,8 @@ ASSUMED = {
     "bkcl": "the numbers of its element types and reductions (in the order in which programs name "
     "them), that an id has at most 4096 bytes, that its functions have C's names",
 }
+# Libraries that have NCCL's functions and file names and no symbol that identifies the vendor.
+UNIDENTIFIED = frozenset({"ixccl", "duccl", "pccl"})
 # Names that several vendors gave to their libraries, by the runtime that tells which is meant.
 _SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}
 _TORCH_RUNTIMES = ("cuda", "host")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import resource
 import secrets
+import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,8 +20,6 @@ from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Alive,
-    Failed,
-    Finished,
     FromAny,
     Gather,
     Join,
@@ -35,7 +36,12 @@ _MOST_MESSAGE_BYTES = 64 << 20
 _MOST_KEYS = 1 << 16  # of values and meetings; a run has few
 _MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do something else
 _LAST_WORDS_MS = 500
-_CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+_HANDSHAKE_MS = 5000
+# Connections without an authenticated message at the same time: a share of the descriptors that
+# this process may have, so that strangers leave enough for ranks and files.
+_STRANGERS_SHARE = 4
+_MOST_STRANGERS = 4096
+_CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _MONITOR = "inproc://connections"
 
 
@@ -43,17 +49,19 @@ _MONITOR = "inproc://connections"
 class Server:
     """Listens on one interface, on loopback unless told otherwise, on a port that the system picks.
 
-    Connections are encrypted with CURVE under keys made for this run, and every message carries the
-    run's one-time token; a peer without either is dropped and counted in ``refused``. So is who
-    speaks for a rank or a process for which another connection has spoken, see ``doubles``, or for
-    one that there is not: ranks are numbered below ``ranks``, other processes from 1 and below
-    ``processes``.
+    Connections are encrypted with CURVE under keys made for this run. Those that do not
+    authenticate within 5 s are dropped and counted in ``dropped``, the oldest ones earlier when
+    they are too many. Every message carries the run's one-time token. Messages without it are
+    refused and counted in ``refused``, as are messages for a rank or a process that another
+    connection has spoken for, see ``doubles``, and for unknown ones: ranks are numbered below
+    ``ranks``, other processes from 1 and below ``processes``.
     """
 
     keys: Keys = field(default_factory=Keys.new)
     address: str = "127.0.0.1"
     port: int = 0
     refused: int = 0
+    dropped: int = 0
     ranks: int = 0
     processes: int = 1
 
@@ -70,6 +78,7 @@ class Server:
         self._socket.setsockopt(zmq.SNDHWM, 0)
         self._socket.setsockopt(zmq.RCVHWM, 0)
         self._socket.setsockopt(zmq.BACKLOG, 4096)
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         self._socket.curve_server = True
         self._socket.curve_secretkey = self.keys.server_secret
         self._socket.curve_publickey = self.keys.server_public
@@ -93,8 +102,9 @@ class Server:
         self._earlier_tokens: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(FromAny)
         self._encoder = msgspec.msgpack.Encoder()
-        self._strangers = 0
-        self._leavers = 0
+        # Descriptors of connections without a message yet, the oldest first.
+        self._strangers: dict[int, None] = {}
+        self._most_strangers = _most_strangers()
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[bytes]] = {}
         self._meetings: dict[str, dict[int, tuple[bytes, bytes]]] = {}
@@ -108,16 +118,30 @@ class Server:
         way.
         """
         messages: list[FromAny] = []
+        spoke: set[int] = set()
         if self._socket.poll(int(timeout_s * 1000)):
             with contextlib.suppress(zmq.Again):
                 for _ in range(_MOST_AT_ONCE):
                     frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                    spoke.add(frames[-1].get(zmq.SRCFD))
                     message = self._accept(frames)
                     if message is not None and not self._serve(frames[0].bytes, message):
                         messages.append(message)
-        self._leavers += sum(isinstance(message, Finished | Failed) for message in messages)
-        self._watch_connections()
+        self._watch_connections(spoke)
         return messages
+
+    def turned_away(self) -> str:
+        """What was dropped and refused so far, in words; empty for nothing."""
+        found = []
+        if self.dropped:
+            connections = "connection" if self.dropped == 1 else "connections"
+            were = "was" if self.dropped == 1 else "were"
+            found.append(f"{self.dropped} {connections} that did not authenticate {were} dropped")
+        if self.refused:
+            messages = "message" if self.refused == 1 else "messages"
+            were = "was" if self.refused == 1 else "were"
+            found.append(f"{self.refused} foreign {messages} {were} refused")
+        return ", ".join(found)
 
     def tell(self, process: int, message: ToProcess) -> None:
         """Sends an order to a process that has joined; one that is gone is not missed here."""
@@ -143,24 +167,44 @@ class Server:
         self._waiting.clear()
         self._meetings.clear()
 
-    def _watch_connections(self) -> None:
-        """Counts those that were dropped before they could say anything, notes those that broke.
+    def _watch_connections(self, spoke: Collection[int]) -> None:
+        """Notes connections that broke, and counts those that ended before their first message.
 
-        Events of success do not name their connection, so one that closes is taken for a stranger
-        as long as there are any, unless a rank has said its last word.
+        ``spoke``: the descriptors of all messages that were received since the last call. Their
+        connections were accepted before, so that their events are read here or have been.
         """
-        for event, value in self._connection_events():
+        ended: Counter[int] = Counter()
+        for event, descriptor in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
-                self._strangers += 1
-            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._strangers -= 1
-            elif value in self._connections:
-                self._cut_s[self._connections.pop(value)] = time.monotonic()
-            elif self._leavers > 0:
-                self._leavers -= 1
-            elif self._strangers > 0:
-                self._strangers -= 1
-                self.refused += 1
+                self._strangers[descriptor] = None
+            elif descriptor in self._connections:
+                self._cut_s[self._connections.pop(descriptor)] = time.monotonic()
+            elif descriptor in self._strangers:
+                del self._strangers[descriptor]
+                ended[descriptor] += 1
+        # Several connections may have had the same descriptor: one of them spoke.
+        for descriptor in spoke:
+            if descriptor in self._strangers:
+                del self._strangers[descriptor]
+            elif ended[descriptor]:
+                ended[descriptor] -= 1
+        self.dropped += ended.total()
+        for descriptor in [*self._strangers][: -self._most_strangers]:
+            self._cut(descriptor)
+
+    def _cut(self, descriptor: int) -> None:
+        """Shuts down a connection; ZeroMQ then closes it, which arrives as an event.
+
+        ZeroMQ may have closed it since its last event, and the descriptor may be another file by
+        now: only connections to this port are touched. A rank or process among them connects again.
+        """
+        with contextlib.suppress(OSError):
+            connection = socket.socket(fileno=descriptor)
+            try:
+                if connection.getsockname()[1] == self.port:
+                    connection.shutdown(socket.SHUT_RDWR)
+            finally:
+                connection.detach()
 
     def _connection_events(self) -> Iterator[tuple[int, int]]:
         """Number and value of each event that there is by now.
@@ -246,3 +290,10 @@ class Server:
         self._monitor.close(linger=0)
         self._socket.close(linger=_LAST_WORDS_MS)
         self._context.term()
+
+
+def _most_strangers() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return _MOST_STRANGERS
+    return min(max(1, limit // _STRANGERS_SHARE), _MOST_STRANGERS)

@@ -123,11 +123,19 @@ def method_of(header: Header) -> str:
         length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
     else:
         length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    check = "every output checked" if settings.check else "outputs not checked"
+    check = _check_of(settings.check)
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
     timing = _TIMINGS.get(settings.timing) or plain(settings.timing)
     return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
+
+
+def _check_of(checks: int) -> str:
+    """What was checked: the output of each case, by operations that are not timed."""
+    if not checks:
+        return "outputs not checked"
+    times = f" {checks} times" if checks > 1 else ""
+    return f"each case's output checked{times} after timing"
 
 
 def _met_and_clocked(settings: Settings) -> str:

@@ -22,6 +22,16 @@ def plain_lines(text: str) -> str:
     return "\n".join(plain(line) for line in text.split("\n"))
 
 
+def shown(value: object) -> object:
+    """What a template writes for ``value``: a text as by ``plain_lines``.
+
+    Markup, such as scripts and styles of this program, stays as it is.
+    """
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return plain_lines(value)
+    return value
+
+
 def counted(number: int, noun: str) -> str:
     """``1 rank``, ``2 ranks``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

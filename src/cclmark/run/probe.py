@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cache
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
+from cclmark.plan.libraries import UNIDENTIFIED
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.run.locate import find_mpirun, wheel_files
 
@@ -49,19 +51,72 @@ def ccls_of(runtime: str) -> list[str]:
 def open_found(name: str, ccl_path: str) -> engine.Ccl:
     """A library of the table where this machine has it. ``ccl_path``: a file of NCCL's kind.
 
-    Raises EngineError, MissingError.
+    A library that no symbol identifies is opened where its runtime has devices, or where the
+    environment names its file. Raises EngineError, MissingError.
     """
+    if name in UNIDENTIFIED:
+        _require_devices(name)
     files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
     return engine.open_ccl(name, ccl_path if name == "nccl" else "", files)
+
+
+def _require_devices(name: str) -> None:
+    variable = f"CCLMARK_{name.upper()}_LIBRARY"
+    if os.environ.get(variable):
+        return
+    [runtime] = runtimes_of(name)
+    if engine.device_count(runtime) == 0:
+        raise MissingError(f"the runtime {runtime} sees no device")
+    other = _runtime_of_same_devices(runtime)
+    if other:
+        raise MissingError(
+            f"the devices of this machine are those of {other}; to open a file as {name} all the "
+            f"same, name it with {variable}"
+        )
+
+
+def _runtime_of_same_devices(runtime: str) -> str:
+    """An earlier runtime of the table that drives every device of ``runtime``, empty for none.
+
+    NVIDIA's libcudart drives what libcuda drives: each physical device is listed once.
+    """
+    places = _bus_ids(runtime)
+    for other in _runtimes():
+        if other == runtime:
+            break
+        if places and places <= _bus_ids(other):
+            return other
+    return ""
+
+
+@cache
+def _bus_ids(runtime: str) -> frozenset[str]:
+    """PCI addresses of the devices of ``runtime``, empty where it does not work."""
+    if runtime == "host":
+        return frozenset()
+    try:
+        count = engine.device_count(runtime)
+        found = [engine.open_device(runtime, index).info.pci_bus_id for index in range(count)]
+    except engine.EngineError:
+        return frozenset()
+    return frozenset(filter(None, (bus_id.lower() for bus_id in found)))
+
+
+def _runtimes() -> list[str]:
+    """All runtimes, in the order of the table of libraries."""
+    every = (runtime for _, runtimes in engine.known_ccls() for runtime in runtimes)
+    return list(dict.fromkeys(every))
 
 
 def take_inventory(ccl_path: str) -> Inventory:
     """Opens every device and every library of this machine."""
     inventory = Inventory()
     os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(wheel_files("nvrtc")))
-    every = (runtime for _, runtimes in engine.known_ccls() for runtime in runtimes)
-    for runtime in dict.fromkeys(every):
+    for runtime in _runtimes():
         try:
+            if other := _runtime_of_same_devices(runtime):
+                inventory.unavailable[f"runtime {runtime}"] = f"its devices are those of {other}"
+                continue
             for index in range(engine.device_count(runtime) if runtime != "host" else 1):
                 inventory.devices.append(_describe(runtime, index, len(inventory.devices)))
         except engine.EngineError as error:

@@ -41,6 +41,7 @@ _AT_ONCE = 2  # reports that are made at the same time: each may take much memor
 
 Work = Callable[[Request], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Answer = Callable[[Request, Exception], Response]
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def make_app(
         routes=routes,
         exception_handlers={
             RefusalError: _refused,
-            CclmarkError: _failed,
+            UnknownRunError: _unknown,
+            CclmarkError: _unreadable(say),
             HTTPException: _not_found,
             Exception: _fell_over,
         },
@@ -162,9 +164,22 @@ def _refused(request: Request, error: Exception) -> Response:
     return message_response(error.status, error.message)
 
 
-def _failed(request: Request, error: Exception) -> Response:
-    """The history: it does not have the run, or cannot be read."""
-    return message_response(404 if isinstance(error, UnknownRunError) else 503, str(error))
+def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UnknownRunError)
+    which = "several runs have ids that begin so" if error.several else "no run has that id"
+    return message_response(404, f"{which}: choose one in the list")
+
+
+def _unreadable(say: Callable[[str], None]) -> Answer:
+    """The answer where the history cannot be read; the reason may name paths and hosts."""
+
+    def answered(request: Request, error: Exception) -> Response:
+        say(f"{request.url.path} failed: {error}")
+        return message_response(
+            503, "the history cannot be read: the terminal of cclmark serve shows why"
+        )
+
+    return answered
 
 
 def _not_found(request: Request, error: Exception) -> Response:

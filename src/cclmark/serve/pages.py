@@ -11,6 +11,7 @@ import jinja2
 
 from cclmark import __version__
 from cclmark.report.page.page import page_style, source_hash
+from cclmark.report.text import shown
 from cclmark.serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
@@ -48,6 +49,7 @@ def _environment() -> jinja2.Environment:
         ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -49,6 +49,8 @@ def chosen(ids: Sequence[str], least: int, what: str) -> list[str]:
     if len(unique) < least:
         several = "two runs at least" if least > 1 else "a run"
         raise RefusalError(400, f"choose {several} in the list to {what}")
+    if any(len(one) > _LONGEST for one in unique):
+        raise RefusalError(400, f"run: an id has at most {_LONGEST} characters")
     if len(unique) > MOST_TOGETHER:
         raise RefusalError(
             400,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
@@ -14,16 +15,13 @@ _LONG = 24  # characters of a cell
 
 Value = Mapping[str, "Value"] | Sequence["Value"] | str | int | float | bool | None
 
-# What could end a script element, begin a comment or one in it, or end a line of JavaScript.
-_HARMLESS = str.maketrans(
-    {
-        "<": "\\u003c",
-        ">": "\\u003e",
-        "&": "\\u0026",
-        "\u2028": "\\u2028",
-        "\u2029": "\\u2029",
-    }
-)
+# What could end a script element, begin a comment or one in it, end a line of JavaScript, or
+# change how the source of the page is displayed: control characters, marks of text direction.
+_HARMLESS = {
+    code: f"\\u{code:04x}"
+    for code in range(0x7F, 0x10000)
+    if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
+} | {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 class Encoder:

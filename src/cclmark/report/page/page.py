@@ -20,6 +20,7 @@ from cclmark.errors import MissingError
 from cclmark.report.charts.model import Chart
 from cclmark.report.insights import Insight
 from cclmark.report.page.encode import Encoder, Value, for_script
+from cclmark.report.text import shown
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -14,7 +14,11 @@ Thing = Case | Transfer
 
 
 class UnknownRunError(UsageError):
-    """No run of a history has that id, or several have."""
+    """No run of a history has that id, or ``several`` have."""
+
+    def __init__(self, message: str, *, several: bool = False) -> None:
+        super().__init__(message)
+        self.several = several
 
 
 @dataclass(frozen=True)

@@ -72,17 +72,21 @@ def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
 
     ``name`` is the database's. Raises UnknownRunError for none, or for several.
     """
+    unknown = UnknownRunError(f"no run {run!r} is in the history {name}: see cclmark history list")
+    if not run or "\0" in run:  # PostgreSQL refuses NUL
+        raise unknown
     query = select(runs.c.number, runs.c.run_id)
     exact = connection.execute(query.where(runs.c.run_id == run)).first()
     if exact is not None:
         return exact.number, exact.run_id
-    begin = runs.c.run_id.startswith(run, autoescape=True)
+    # Not LIKE: SQLite limits the length of its patterns.
+    begin = func.substr(runs.c.run_id, 1, len(run)) == run
     found = connection.execute(query.where(begin).order_by(runs.c.run_id).limit(4)).all()
-    if not run or not found:
-        raise UnknownRunError(f"no run {run!r} is in the history {name}: see cclmark history list")
+    if not found:
+        raise unknown
     if len(found) > 1:
         ids = ", ".join(row.run_id for row in found[:3]) + (", …" if len(found) > 3 else "")
-        raise UnknownRunError(f"{run!r} could be any of {ids}: give more of it")
+        raise UnknownRunError(f"{run!r} could be any of {ids}: give more of it", several=True)
     return found[0].number, found[0].run_id
 
 

@@ -1,0 +1,26 @@
+"""Reads a file that a user or a journal names: of bounded size, and without blocking."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file of at most ``most_bytes``.
+
+    Raises OSError with ``strerror`` set: for a file that cannot be read, for a FIFO, a socket, a
+    device or a directory, and for a larger file. The size is checked while reading, because files
+    of /proc and /sys report 0.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file", str(path))
+        content = bytearray()
+        while piece := file.read(most_bytes + 1 - len(content)):
+            content += piece
+            if len(content) > most_bytes:
+                raise OSError(0, f"larger than {most_bytes} bytes", str(path))
+    return bytes(content)
