@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 
-from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
+from cclmark.analysis.ratio import LEAST_RUNS, Point, geometric_mean, ratio_estimate
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
@@ -38,9 +38,6 @@ _NEIGHBOURS = 5
 _FEW, _FEW_SHARE = 2, 0.1
 _LEAST_DEVIATION = 1e-3  # of runs that are all but the same
 _MEDIAN_STEP = 0.6745 * math.sqrt(2)  # the median of steps between normal values, in deviations
-
-# A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
-Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -256,14 +253,10 @@ def _change(
     """The times of two levels, their ratio and its interval; None where it is too small or may be
     none.
     """
-    interval = ratio_interval(before, after)
-    if interval is None:
+    estimate = ratio_estimate(before, after)
+    if estimate is None or estimate.low <= 1 <= estimate.high:
         return None
-    ratio, low, high, _ = interval
-    if low <= 1 <= high or abs(math.log(ratio)) < math.log1p(LEAST_STEP):
+    if abs(estimate.difference) < math.log1p(LEAST_STEP):
         return None
-    before_s, after_s = (
-        math.exp(math.fsum(math.log(time_s) for time_s, _ in side) / len(side))
-        for side in (before, after)
-    )
-    return before_s, after_s, ratio, low, high
+    before_s, after_s = (geometric_mean([time_s for time_s, _ in side]) for side in (before, after))
+    return before_s, after_s, estimate.ratio, estimate.low, estimate.high

@@ -1,8 +1,8 @@
 """Which figure of a case is judged: the device's where launches determine the cost of a call.
 
 With ``--timing auto`` a case whose operations take the host longer to enqueue than the device to
-execute has two figures: the cost of a call (``summary``), which depends on the process that launches
-it, and the time that the devices need (``device``), measured by replaying a graph.
+execute has two figures: the cost of a call (``summary``), which depends on the process that
+launches it, and the time that the devices need (``device``), measured by replaying a graph.
 """
 
 from __future__ import annotations
@@ -23,3 +23,14 @@ def judged_summary(result: CaseResult) -> Summary | None:
 def converged(result: CaseResult) -> bool:
     """Whether the median of the judged summary reached the precision asked for."""
     return result.device.converged if result.device is not None else result.converged
+
+
+def device_summary(result: CaseResult, timing: str) -> Summary | None:
+    """The device's time of a case, None where only the cost of a call was measured.
+
+    With ``timing`` auto a case without a second figure is not bound by launches: its own summary is
+    the device's time.
+    """
+    if result.device is not None:
+        return result.device.summary
+    return result.summary if timing == "auto" and not result.device_reason else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.change import Change, Point, changes
+from cclmark.analysis.change import Change, changes
+from cclmark.analysis.ratio import Point
 from cclmark.analysis.run_noise import run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
