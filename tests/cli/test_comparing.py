@@ -64,6 +64,56 @@ def changed(tmp_path, name, change):
 class TestGate:
     """What cannot fail must not pass."""
 
+    def test_what_it_cannot_decide_does_not_pass(self, cclmark, tmp_path):
+        """Launches differ by as much: one run of each cannot tell."""
+
+        def slower(entry):
+            if entry.get("case", {}).get("size_bytes", 1 << 30) <= 128 << 10:
+                entry["summary"]["time_s"] *= 1.35
+            return entry
+
+        after = changed(tmp_path, "default-1", slower)
+        text = Path(after).read_text()
+        run_id = json.loads(text.splitlines()[0])["run_id"]
+        Path(after).write_text(text.replace(run_id, "0" * len(run_id)))
+        gate = ("compare", run("default-1"), after, "--fail-if-slower", "5%")
+        told = cclmark(*gate, code=2)
+        assert "26 cases: 8 no difference, 18 inconclusive" in told.out
+        assert "18 of 26 cases are inconclusive at 5 %: 519 runs of each side are" in told.message
+        assert "measure with --timing auto" in told.message
+        assert cclmark(*gate, "--allow-inconclusive").err == ""
+        assert "give both" in cclmark(*gate[:3], "--allow-inconclusive", code=2).message
+
+    def test_device_times_decide_it(self, cclmark, tmp_path):
+        def timed_auto(name, ratio):
+            def change(entry):
+                if entry["type"] == "header":
+                    entry["settings"]["timing"] = "auto"
+                elif entry["type"] == "case" and entry["case"]["size_bytes"] <= 512 << 10:
+                    summary = {**entry["summary"], "time_s": 5e-6 * ratio}
+                    entry["device"] = {"samples": entry["samples"], "summary": summary}
+                return entry
+
+            return changed(tmp_path, name, change)
+
+        before, equal = timed_auto("default-1", 1), timed_auto("default-2", 1)
+        slower = timed_auto("default-3", 1.35)
+        gate = ("--fail-if-slower", "5%")
+        passed = cclmark("compare", before, equal, *gate)
+        assert "26 cases: 26 no difference" in passed.out
+        assert "launches   calls cost " in passed.out
+        failed = cclmark("compare", before, slower, *gate, code=1)
+        assert "18 slower by 5 % or more, the worst all_reduce 8 B" in failed.err
+        assert (
+            "all_reduce · nccl, up to 32 KiB: its 14 cases together are slower by 5 % or more: "
+            "1.350 times as long" in failed.err
+        )
+        (found,) = json.loads(cclmark("compare", before, slower, "--format", "json").out)
+        assert found["launches"]["count"] == 18
+        assert found["launches"]["device_verdict"] == "slower"
+        assert found["cases"][0]["before_s"] == pytest.approx(5e-6)
+        assert found["cases"][0]["call_before_s"] > 5e-6
+
     def test_nothing_that_can_be_judged(self, cclmark, tmp_path):
         def without_spread(entry):
             if entry["type"] == "case":

@@ -109,11 +109,11 @@ def _observation(
     samples = 0.0
     shared = own = 0.0
     known = assumed = True
-    for weight, (time_s, variance), noise in zip(weights, points, noises, strict=True):
-        if variance is None:
+    for weight, (time_s, by_samples), noise in zip(weights, points, noises, strict=True):
+        if by_samples is None:
             known = False
         else:
-            samples += weight**2 * variance
+            samples += weight**2 * by_samples
         if noise is None:
             assumed = False
         else:

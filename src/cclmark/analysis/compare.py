@@ -21,7 +21,7 @@ from cclmark.analysis.ratio import (
     geometric_mean,
     ratio_estimate,
 )
-from cclmark.analysis.run_noise import RunNoise, run_noise
+from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
 from cclmark.plan.cases import Case
@@ -313,7 +313,8 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float
     calls = None
     if by_device and any(one.launch_bound for one in everything):
         sides = [[one.call for one in found.measured] for found in (first, second)]
-        calls = _figures(sides[0], sides[1], (first.call_noise, second.call_noise))
+        assumed = (None if noise[0] is None else LAUNCHES, None if noise[1] is None else LAUNCHES)
+        calls = _figures(sides[0], sides[1], assumed)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in side}) for side in chosen]
     if clocks[0] != clocks[1]:

@@ -57,6 +57,9 @@ class RunNoise:
         return self.share**2 + (self.launch_s / time_s) ** 2
 
 
+LAUNCHES = RunNoise(LAUNCH_SHARE)  # of calls whose cost launches set, however long
+
+
 def run_noise(
     thing: Case | Transfer, timing: str, barrier: str = "own", *, device: bool = False
 ) -> RunNoise:

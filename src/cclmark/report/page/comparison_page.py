@@ -191,7 +191,8 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
     lines = []
     for comparison, name in zip(comparisons, names, strict=True):
         shown = shown_of(comparison)
-        for one in [*shown, *(one for one in comparison.found if one.ratio is None)]:
+        shown += [one for one in comparison.found if one.ratio is None]
+        for one in sorted(shown, key=lambda one: one.verdict != "slower"):
             times = [None if time is None else time * 1e6 for time in (one.before_s, one.after_s)]
             figures = [*times, one.ratio, one.low, one.high]
             lines.append(
