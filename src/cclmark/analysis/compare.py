@@ -12,7 +12,6 @@ from itertools import chain
 
 import msgspec
 
-from cclmark.analysis.device_time import device_summary
 from cclmark.analysis.ratio import (
     LEAST_RUNS,
     Point,
@@ -26,6 +25,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Summary, TransferResult, TransferSummary
 

@@ -23,14 +23,3 @@ def judged_summary(result: CaseResult) -> Summary | None:
 def converged(result: CaseResult) -> bool:
     """Whether the median of the judged summary reached the precision asked for."""
     return result.device.converged if result.device is not None else result.converged
-
-
-def device_summary(result: CaseResult, timing: str) -> Summary | None:
-    """The device's time of a case, None where only the cost of a call was measured.
-
-    With ``timing`` auto a case without a second figure is not bound by launches: its own summary is
-    the device's time.
-    """
-    if result.device is not None:
-        return result.device.summary
-    return result.summary if timing == "auto" and not result.device_reason else None
