@@ -24,7 +24,9 @@ from cclmark.results.schema import (
     LibraryDescription,
     Result,
     Settings,
+    Summary,
     TransferResult,
+    TransferSummary,
 )
 
 Value = str | int | float | bool | None
@@ -223,8 +225,9 @@ def _transfer_row(transfer: Transfer) -> Row:
 
 def _result_row(result: CaseResult | TransferResult, position: int, header: Header) -> Row:
     checked = result.verification
-    is_case = isinstance(result, CaseResult)
-    device = device_summary(result, header.settings.timing) if is_case else result.summary
+    device: Summary | TransferSummary | None = result.summary
+    if isinstance(result, CaseResult):
+        device = device_summary(result, header.settings.timing)
     row: Row = {
         "position": position,
         "cycle": getattr(result, "cycle", 0),
