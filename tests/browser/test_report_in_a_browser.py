@@ -337,6 +337,17 @@ def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pag
     assert not page.locator("#alike").is_visible()
 
 
+def test_slower_cases_come_first_and_are_red(seen, pages):
+    page = seen.open(pages["comparison"]).page
+    rows = page.locator("#cases tbody tr")
+    colour = "(row) => getComputedStyle(row).color"
+    red = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bad')")
+    assert rows.first.get_attribute("class") == "slower"
+    page.evaluate("document.body.style.color = 'var(--bad)'")
+    assert rows.first.evaluate(colour) == page.locator("body").evaluate(colour), red
+    assert page.locator("#ratios tr.slower").count() == 1
+
+
 def test_on_paper_a_chart_alone_fills_the_sheets_width(seen, pages):
     page = seen.open(pages["comparison"]).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

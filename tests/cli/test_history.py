@@ -223,7 +223,7 @@ class TestTrends:
     def test_eight_runs_of_one_command_have_no_change(self, history):
         history("add", *DEFAULTS)
         told = history("trend", "--fail-if-slower", "1%")
-        assert "no change in 26 series" in told.out
+        assert "no change in 26 series by 1 % or more" in told.out
         assert told.out.count("   8  ") >= 26
 
     def test_a_change_is_told_with_what_else_changed(self, history, tmp_path):
@@ -233,12 +233,37 @@ class TestTrends:
         assert "Between runs " + " and ".join(ends) in told.out
         assert "4 slower, most of all all_reduce float32 sum" in told.out
         assert "driver was 580.159.04, is 590.1" in told.out
-        assert "4 of 26 series changed: 4 slower, 0 faster" in told.out
+        assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told.out
         assert "4 slower by 3 % or more since their last change" in told.err
         assert history("trend", "--fail-if-slower", "8%").err == ""
         # Whoever accepts a change begins after it, and is told as long as that is too short.
         told = history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07", code=2)
-        assert "of no case there are 6 runs, of one 4" in told.err
+        assert "every case has fewer than 6 runs, the most 4" in told.err
+
+    def test_a_change_below_the_threshold_is_not_reported(self, history, tmp_path):
+        history("add", *slower_from(6, 1.015, tmp_path))
+        assert "no change in 26 series by 2 % or more" in history("trend").out
+        assert "changed by 1 % or more: 2 slower" in history("trend", "--threshold", "1%").out
+        # A gate below the default looks for what it is asked for.
+        told = history("trend", "--fail-if-slower", "1%", code=1)
+        assert "2 slower by 1 % or more" in told.err
+        told = history("trend", "--fail-if-slower", "1%", "--threshold", "2%", code=2)
+        assert "lower the threshold" in told.err
+
+    def test_a_machine_that_is_not_there(self, history):
+        history("add", *DEFAULTS)
+        told = history("trend", "--machine", "no such", code=2)
+        assert "--machine 'no such': no host of the history has that in its name" in told.err
+        assert "it has " in told.err
+        (run,) = json.loads(history("list", "-n", "1", "--format", "json").out)["runs"]
+        assert run["hostname"] in told.err
+        assert "26 series" in history("trend", "--machine", run["hostname"].upper()).out
+
+    def test_equal_runs_of_two_machines_of_a_kind_show_no_change(self, history):
+        """Two of 169 series differ by 1.8 and 1.9 %: below what matters."""
+        history("add", *sorted((RUNS / "collectives").glob("*.jsonl")))
+        assert "no change in 169 series by 2 % or more" in history("trend").out
+        assert "2 of 169 series changed" in history("trend", "--threshold", "1%").out
 
     def test_formats_of_a_trend(self, in_file, tmp_path):
         in_file("add", *slower_from(6, 0.9, tmp_path))

@@ -39,7 +39,7 @@ def test_the_same_is_measured_and_compared(cclmark, no_leaks):
     assert "all_reduce 64 B int8 sum out-of-place " in again.out
     assert "12 in both, median ratio " in again.out
     assert (
-        "12 not judged: processors differ from run to run: 3 runs of each would tell" in again.out
+        "12 not judged: the noise of processors from run to run is unknown: 3 runs of each side" in again.out
     )
     # What it wrote stays as it is, and its own journal can be run again.
     assert first.journal_path.read_bytes() == content
@@ -168,6 +168,32 @@ def test_what_differs_is_said(cclmark, altered):
     ):
         assert said in again.out
     assert "\x1b" not in again.out + again.err
+
+
+class TestDevicesThatAreMissing:
+    """A journal of accelerators on a host without them: nothing could be compared."""
+
+    @pytest.fixture
+    def path(self, altered):
+        there = {"host": "gpus", "runtime": "musa", "name": "MTT S4000", "memory_bytes": 1 << 30}
+        return altered(
+            command=["cclmark", "all_reduce", "-g", "2", "-b", "64", "-e", "64", "-n", "2"],
+            devices=[{**there, "rank": rank, "index": rank} for rank in range(2)],
+            libraries=[{"name": "musa-mccl", "version": "2.11", "path": "/opt/mccl.so"}],
+        )
+
+    def test_it_is_refused(self, cclmark, path, tmp_path):
+        before = sorted(tmp_path.rglob("*"))
+        refused = cclmark("rerun", path, code=3)
+        assert "measured on 2 × MTT S4000 (musa) with musa-mccl 2.11" in refused.message
+        assert "this host has 0 musa devices" in refused.message
+        assert f"cclmark rerun --elsewhere {path}" in refused.message
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_the_user_may_say_otherwise(self, cclmark, path):
+        for chosen in (("--elsewhere", path), (path, "--", "--devices", "host:2")):
+            again = cclmark("rerun", *chosen, env={"CUDA_VISIBLE_DEVICES": ""})
+            assert {result.case.ccl for result in again.journal.results} == {"shm"}
 
 
 @pytest.mark.parametrize(

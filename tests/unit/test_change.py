@@ -14,7 +14,7 @@ from cclmark.analysis.student import student_tails
 
 LARGE_S = 600e-6  # where a share of the time is what differs from run to run
 SMALL_S = 9e-6  # where a launch is
-NOISE = RunNoise(0.006, launch_share=0.2, launches_up_to_s=16e-6)
+NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
 SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
 
 

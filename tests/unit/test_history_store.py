@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
+from cclmark.report.trend import context_of
 from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import import_text
 from cclmark.results.history import migrations
@@ -474,6 +476,41 @@ def test_a_damaged_journal_is_kept_or_refused_whole(tmp_path_factory, damage):
         history.series(EVERYTHING)
 
 
+def timed_auto(name, device_s=5e-6):
+    """A journal of that run in which launches set the first case, whose device took so long."""
+    lines = []
+    for line in content(name).splitlines():
+        entry = json.loads(line)
+        entry.pop("crc32", None)
+        if entry["type"] == "header":
+            entry["settings"]["timing"] = "auto"
+        elif entry["type"] == "case" and entry["index"] == 0:
+            summary = {**entry["summary"], "time_s": device_s, "half_width": 0.005}
+            entry["device"] = {"samples": entry["samples"], "summary": summary}
+        lines.append(json.dumps(entry).encode())
+    return b"\n".join(lines) + b"\n"
+
+
+class TestDeviceTimes:
+    """What launches set has two series: the device's times, and the cost of calls."""
+
+    def test_the_device_s_time_is_judged_and_calls_are_a_series_beside_it(self, history):
+        for number in range(1, 9):
+            history.add(timed_auto(f"default-{number}", 5e-6 * (1.05 if number > 4 else 1)), "x")
+        series, _ = history.series(EVERYTHING)
+        assert sum(one.calls for one in series) == 1
+        found = trends(series)
+        (changed,) = [trend for trend in found if trend.changes]
+        assert not changed.series.calls
+        assert changed.times_s[0] == pytest.approx(5e-6)
+        assert changed.changes[0].ratio == pytest.approx(1.05)
+        (calls,) = [trend for trend in found if trend.series.calls]
+        assert calls.series.thing == changed.series.thing
+        assert min(calls.times_s) > 6e-6
+        assert context_of(calls).endswith(" · cost of a call, set by launches")
+        assert not context_of(changed).endswith("launches")
+
+
 class TestVersions:
     """Whatever version the tables have, nobody loses anything by it."""
 
@@ -485,8 +522,30 @@ class TestVersions:
             assert version_of(connection) == len(migrations.MIGRATIONS)
             assert migrate(connection, "x") == len(migrations.MIGRATIONS)
 
+    def test_version_1_knew_no_device_times(self, history_place):
+        """Its runs stay, and one with both figures can be added."""
+        History(history_place).add(content("default-1"), "default-1")
+        with Database(history_place).writing() as connection:
+            connection.execute(text("DROP INDEX cclmark_results_trend"))
+            for column in ("device_time_s", "device_half_width"):
+                connection.execute(text(f"ALTER TABLE cclmark_results DROP COLUMN {column}"))
+            connection.execute(text("UPDATE cclmark_schema SET version = 1"))
+        with pytest.raises(MissingError, match="older schema 1"):
+            History(history_place, read_only=True).runs(EVERYTHING)
+        history = History(history_place)
+        assert len(history.series(EVERYTHING)[0]) == 26
+        history.add(timed_auto("default-2"), "auto")
+        series, _ = history.series(EVERYTHING)
+        assert Counter((one.timing, one.calls) for one in series) == {
+            ("throughput", False): 26,
+            ("auto", False): 26,
+            ("auto", True): 1,
+        }
+        with Database(history_place).reading() as connection:
+            assert version_of(connection) == 2
+
     def test_an_older_one_is_brought_up_to_date(self, history_place, monkeypatch):
-        """Tables of version 1 with a run in them, and a program that knows one version more."""
+        """Tables of an older version with a run in them, and a program that knows one more."""
         History(history_place).add(content("default-1"), "default-1")
 
         def with_notes(connection: Connection) -> None:
@@ -496,12 +555,12 @@ class TestVersions:
         monkeypatch.setattr("cclmark.results.history.store.MIGRATIONS", steps)
         monkeypatch.setattr(migrate, "__defaults__", (steps,))
         monkeypatch.setattr(migrations.refuse_newer, "__defaults__", (len(steps),))
-        with pytest.raises(MissingError, match="older schema 1"):
+        with pytest.raises(MissingError, match=f"older schema {len(steps) - 1}"):
             History(history_place, read_only=True).runs(EVERYTHING)
         for _ in range(2):
             assert History(history_place).runs(EVERYTHING)[1] == 1
             with Database(history_place).reading() as connection:
-                assert version_of(connection) == 2
+                assert version_of(connection) == len(steps)
                 assert connection.execute(text("SELECT note FROM cclmark_runs")).all() == [(None,)]
 
     def test_a_step_that_fails_leaves_all_as_it_was(self, history_place):
@@ -517,7 +576,7 @@ class TestVersions:
             migrate(connection, "x", (*migrations.MIGRATIONS, broken))
         assert len(History(history_place).series(EVERYTHING)[0]) == 26
         with database.reading() as connection:
-            assert version_of(connection) == 1
+            assert version_of(connection) == len(migrations.MIGRATIONS)
             names = connection.execute(text("SELECT * FROM cclmark_runs")).keys()
             assert "note" not in names
 

@@ -278,6 +278,21 @@ def test_no_heading_is_there_twice():
     assert "" not in headings
 
 
+def test_the_slower_rows_of_a_comparison_come_first():
+    before, after = (
+        Side(name, [read_journal(RESULTS / "runs" / f"{name}.jsonl")])
+        for name in ("default-1", "ctas8")
+    )
+    page = comparison_page([Comparison(before, after, [], compare(before, after))])
+    verdict = page.rows.columns.index("verdict")
+    verdicts = [row[verdict] for row in page.rows.rows]
+    assert verdicts == ["slower"] * 8 + ["inconclusive"] * 18
+    assert [row[1] for row in page.sections[0].tables[0].rows] == [
+        *("slower", "inconclusive", "inconclusive"),
+    ]
+    assert '<tr class="slower"><th scope="row">all_reduce · nccl, above 1 MiB' in render(page)
+
+
 def test_a_comparison_is_a_page_too():
     runs = [read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in ("default-1", "ctas8")]
     before, after = Side("default-1.jsonl", [runs[0]]), Side("ctas8.jsonl", [runs[1]])

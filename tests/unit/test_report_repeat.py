@@ -19,7 +19,7 @@ def test_a_repeated_run_differs_by_noise_alone():
     lines = lines_of("default-1", "default-2")
     assert len(lines) == 28
     assert lines[0] == "  time now over time in a.jsonl:"
-    assert lines[-1].endswith("0 slower and 0 faster beyond noise")
+    assert lines[-1].endswith("0 slower and 0 faster beyond noise, 18 inconclusive at 5%")
     assert lines[-1].startswith("  26 in both, median ratio 1.008; ")
 
 
@@ -66,5 +66,5 @@ def test_why_nothing_can_be_compared_is_said():
     lines = repeat_lines(compare(Side("then", [run]), Side("now", [other])), "a.jsonl")
     assert lines == [
         "  nothing that was measured now can be compared with a.jsonl",
-        "    26: the device's clock in the first, the host's in the second",
+        "    26: the device's clock before, the host's clock after",
     ]

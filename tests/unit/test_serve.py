@@ -241,6 +241,13 @@ class TestSeveral:
             assert answer.status_code == 400
             assert "compare" in text_of(answer)
 
+    def test_a_run_is_not_compared_with_itself(self, client):
+        twice = (f"run={FIRST}&run={FIRST}", f"run={FIRST}&run={TUNED}&run={FIRST[:9]}")
+        for query in twice:
+            answer = client.get(f"/compare?{query}")
+            assert answer.status_code == 400
+            assert "a run is not compared with itself: choose each run once" in text_of(answer)
+
     def test_what_shares_nothing_is_told(self, client, filled):
         def larger(entry):
             if entry["type"] == "header":

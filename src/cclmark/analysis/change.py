@@ -15,13 +15,13 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 
-from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
+from cclmark.analysis.ratio import LEAST_RUNS, Point, geometric_mean, ratio_estimate
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
 
 FALSE_SHARE = 0.01  # of the changes told, how many may be none
-LEAST_STEP = 0.01  # what is less is not told: who looks often enough finds a hundredth of a percent
+THRESHOLD = 0.02  # a change that matters: equal runs of two machines of a kind were 1.9 % apart
 LEAST_POINTS = 2 * LEAST_RUNS
 
 # As long as there are fewer runs on a side, the noise is taken for no less than what is assumed of
@@ -38,9 +38,6 @@ _NEIGHBOURS = 5
 _FEW, _FEW_SHARE = 2, 0.1
 _LEAST_DEVIATION = 1e-3  # of runs that are all but the same
 _MEDIAN_STEP = 0.6745 * math.sqrt(2)  # the median of steps between normal values, in deviations
-
-# A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
-Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,13 @@ class Change:
 
 
 def changes(
-    all_series: Sequence[Sequence[Point]], noises: Sequence[RunNoise | None]
+    all_series: Sequence[Sequence[Point]],
+    noises: Sequence[RunNoise | None],
+    threshold: float = THRESHOLD,
 ) -> list[list[Change]]:
     """The changes of each series, in their order; none for fewer than LEAST_POINTS points.
+
+    ``threshold``: the share by which a time has to change for that to be reported.
 
     ``noises``: what is assumed of each series as long as few runs tell; where it is None, as of
     processors, a level takes _ENOUGH_RUNS runs.
@@ -86,7 +87,7 @@ def changes(
         if one is None or split.chance > allowed:
             found.append([])
         else:
-            found.append(_levels(one, split, allowed))
+            found.append(_levels(one, split, allowed, threshold))
     return found
 
 
@@ -226,7 +227,7 @@ def _splits(length: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return sizes, tuple(math.sqrt(length / (size * (length - size))) for size in sizes)
 
 
-def _levels(series: _Series, split: _Split, allowed: float) -> list[Change]:
+def _levels(series: _Series, split: _Split, allowed: float, threshold: float) -> list[Change]:
     """The changes of a series whose best split is ``split``, by cutting its parts again."""
     cuts: dict[int, float] = {}
     waiting = [(0, series.length, split)]
@@ -243,7 +244,7 @@ def _levels(series: _Series, split: _Split, allowed: float) -> list[Change]:
     for before, place, after in zip(
         [0, *places], places, [*places[1:], series.length], strict=False
     ):
-        change = _change(series.points[before:place], series.points[place:after])
+        change = _change(series.points[before:place], series.points[place:after], threshold)
         if change is not None:
             at, last = series.places[place], series.places[place - 1]
             found.append(Change(at, last, *change, cuts[place]))
@@ -251,19 +252,15 @@ def _levels(series: _Series, split: _Split, allowed: float) -> list[Change]:
 
 
 def _change(
-    before: Sequence[Point], after: Sequence[Point]
+    before: Sequence[Point], after: Sequence[Point], threshold: float
 ) -> tuple[float, float, float, float, float] | None:
     """The times of two levels, their ratio and its interval; None where it is too small or may be
     none.
     """
-    interval = ratio_interval(before, after)
-    if interval is None:
+    estimate = ratio_estimate(before, after)
+    if estimate is None or estimate.low <= 1 <= estimate.high:
         return None
-    ratio, low, high, _ = interval
-    if low <= 1 <= high or abs(math.log(ratio)) < math.log1p(LEAST_STEP):
+    if abs(estimate.difference) < math.log1p(threshold):
         return None
-    before_s, after_s = (
-        math.exp(math.fsum(math.log(time_s) for time_s, _ in side) / len(side))
-        for side in (before, after)
-    )
-    return before_s, after_s, ratio, low, high
+    before_s, after_s = (geometric_mean([time_s for time_s, _ in side]) for side in (before, after))
+    return before_s, after_s, estimate.ratio, estimate.low, estimate.high

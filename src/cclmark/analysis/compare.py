@@ -1,35 +1,35 @@
-"""Two configurations beside each other: which differences are more than runs differ by anyway.
+"""Two configurations case by case: which differences are more than runs differ by anyway.
 
 Runs of one command differ by more than their samples do (analysis/run_noise.py). So the interval of
-a ratio holds what differs from run to run too: measured, where there are three runs of each, else
-assumed.
+a ratio includes the noise from run to run: measured, with three runs of each side, else assumed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import msgspec
 
-from cclmark.analysis.run_noise import RunNoise, run_noise
+from cclmark.analysis.ratio import (
+    LEAST_RUNS,
+    Point,
+    RatioEstimate,
+    Verdict,
+    geometric_mean,
+    ratio_estimate,
+)
+from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
 from cclmark.analysis.statistics import median
-from cclmark.analysis.student import NORMAL_975, student_975
+from cclmark.analysis.student import NORMAL_975
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.schema import CaseResult, Summary, TransferResult, TransferSummary
 
-Verdict = Literal["faster", "slower", "no difference", "not comparable"]
-
-LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
-
-_LARGEST_LOG = 709.0
-# The bands of sizes that means are given for: up to so many bytes.
-_BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1 MiB"))
+MARGIN = 0.05  # a difference that matters, where the user names none
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,89 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A thing that one or both sides measured, the second against the first.
+class Figures:
+    """The times of one case on both sides, a point for each run, and the noise assumed of each."""
 
-    Times are geometric means over the runs of their medians. ``ratio`` is the second time over the
-    first, above 1 for slower; ``low`` and ``high`` are the ends of its 95 % interval. ``reason``:
-    why there is none. ``assumed``: whether the noise from run to run is assumed. ``lost``: whether
-    the first measured it and the second did not.
+    before: Sequence[Point]
+    after: Sequence[Point]
+    noise: tuple[RunNoise | None, RunNoise | None]
+
+    @property
+    def before_s(self) -> float:
+        """The geometric mean over the runs of the side."""
+        return geometric_mean([time_s for time_s, _ in self.before])
+
+    @property
+    def after_s(self) -> float:
+        """The geometric mean over the runs of the side."""
+        return geometric_mean([time_s for time_s, _ in self.after])
+
+    def estimate(self) -> RatioEstimate | None:
+        """The ratio with its interval; None where nothing says how sure it is."""
+        return ratio_estimate(self.before, self.after, self.noise)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A case or transfer that one or both sides measured.
+
+    ``figures`` are the times that are judged, absent where a side has none, and ``estimate`` is
+    their ratio with its interval, absent where nothing says how sure they are: ``reason`` says why.
+    ``alike``: whether the figures may be divided by each other. ``calls``: the cost of a call on
+    both sides, where the judged figure is the device's time and launches set the cost of a call on
+    a side. ``lost``: whether it was measured before and not after.
     """
 
     thing: Case | Transfer
     verdict: Verdict
-    before_s: float | None = None
-    after_s: float | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
+    figures: Figures | None = None
+    estimate: RatioEstimate | None = None
+    calls: Figures | None = None
     reason: str = ""
-    assumed: bool = False
     lost: bool = False
+    alike: bool = True
 
     @property
     def judged(self) -> bool:
-        """Whether it is known to be faster, slower or neither."""
-        return self.verdict != "not comparable"
+        """Whether its ratio has an interval."""
+        return self.estimate is not None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is slower or faster beyond noise."""
+        return self.verdict in ("slower", "faster")
+
+    @property
+    def before_s(self) -> float | None:
+        """The geometric mean of the medians of the runs before."""
+        return None if self.figures is None else self.figures.before_s
+
+    @property
+    def after_s(self) -> float | None:
+        """The geometric mean of the medians of the runs after."""
+        return None if self.figures is None else self.figures.after_s
+
+    @property
+    def ratio(self) -> float | None:
+        """The time after over the time before: above 1 is slower."""
+        if self.figures is None or not self.alike:
+            return None
+        return self.figures.after_s / self.figures.before_s
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the 95 % interval of the ratio."""
+        return None if self.estimate is None else self.estimate.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+        return None if self.estimate is None else self.estimate.high
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the noise from run to run is assumed."""
+        return self.estimate is not None and self.estimate.assumed
 
     @property
     def size_bytes(self) -> int:
@@ -74,121 +133,55 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Band:
-    """The geometric mean of the ratios of ``count`` things of like sizes."""
-
-    name: str
-    ratio: float
-    count: int
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A thing in one run: ``variance`` is that of the median's logarithm by its samples, None where
-    there are too few. ``source``: the tool that measured it, empty for cclmark.
-    """
+class _Figure:
+    """One median: ``variance`` is that of its logarithm by its samples, None where unknown."""
 
     time_s: float
     variance: float | None
     clock: str
-    source: str = ""
 
 
-def compare(before: Side, after: Side) -> list[Compared]:
-    """Everything that either side measured, in the order of the first run, then of the others.
+@dataclass(frozen=True)
+class _Measured:
+    """A case in one run. ``device``: the device's time, None where only calls were timed.
 
-    Where every run of a side measured one library and the sides' are two, libraries are compared:
-    each case with the same of the other library.
+    ``launch_bound``: whether launches set the cost of a call. ``source``: the tool that measured
+    it, empty for cclmark.
     """
-    alike = _library(before) is not None and _library(after) is not None
-    first, second = _gathered(before, alike=alike), _gathered(after, alike=alike)
-    return [
-        _compared(key, first.get(key, _NOTHING), second.get(key, _NOTHING))
-        for key in dict.fromkeys(chain(first, second))
-    ]
 
-
-def bands(found: Sequence[Compared]) -> list[Band]:
-    """The mean ratio of each band of sizes that has any: of what could be judged, or, where nothing
-    could, as of imported figures, of all that has a ratio.
-    """
-    result = []
-    least = -1.0
-    if any(one.judged for one in found):
-        found = [one for one in found if one.judged]
-    for most, name in _BANDS:
-        logs = [
-            math.log(one.ratio)
-            for one in found
-            if one.ratio is not None and least < one.size_bytes <= most
-        ]
-        if logs:
-            result.append(Band(name, math.exp(math.fsum(logs) / len(logs)), len(logs)))
-        least = most
-    return result
-
-
-def ratio_interval(
-    before: Sequence[tuple[float, float | None]],
-    after: Sequence[tuple[float, float | None]],
-    noise: tuple[RunNoise | None, RunNoise | None] = (None, None),
-) -> tuple[float, float, float, bool] | None:
-    """The ratio of the second times to the first and the ends of its 95 % interval.
-
-    Each run gives its median time in seconds and the variance of that median's logarithm, None
-    where its samples do not tell. The last value: whether noise from run to run is assumed. None
-    where nothing tells how sure a median is.
-
-    With three runs of each, the variance of the runs' logarithms is pooled and Student's t taken (a
-    two-sample test of logarithms, which are nearer to normal than times); it is not taken for less
-    than what the samples say of each run. Else the assumed variance of a run is added to that of
-    its samples: two runs that happen to be alike would pass for runs without noise, and all cases
-    of a run share its luck.
-    """
-    sides = [[math.log(time_s) for time_s, _ in side] for side in (before, after)]
-    means = [math.fsum(logs) / len(logs) for logs in sides]
-    difference = means[1] - means[0]
-    inner = [variance for side in (before, after) for _, variance in side if variance is not None]
-    assumed = min(len(before), len(after)) < LEAST_RUNS
-    if assumed:
-        if len(inner) < len(before) + len(after):
-            return None
-        error = 0.0
-        for side, own in zip((before, after), noise, strict=True):
-            if own is None:
-                return None
-            runs = (own.variance(time_s) + (variance or 0.0) for time_s, variance in side)
-            error += math.fsum(runs) / len(side) ** 2
-        reach = NORMAL_975 * math.sqrt(error)
-    else:
-        freedom = len(before) + len(after) - 2
-        squares = math.fsum(
-            (value - mean) ** 2 for logs, mean in zip(sides, means, strict=True) for value in logs
-        )
-        variance = max(squares / freedom, math.fsum(inner) / len(inner) if inner else 0.0)
-        error = variance * (1 / len(before) + 1 / len(after))
-        reach = student_975(freedom) * math.sqrt(error)
-    ends = (difference, difference - reach, difference + reach)
-    ratio, low, high = map(_exp, ends)
-    return ratio, low, high, assumed
-
-
-def _exp(value: float) -> float:
-    """Infinite where the number is too large for the machine."""
-    return math.exp(value) if value < _LARGEST_LOG else math.inf
+    call: _Figure
+    device: _Figure | None
+    launch_bound: bool
+    source: str
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What the runs of a side say of a thing: figures, or why there are none."""
+    """What the runs of a side say of a case: figures, or why there are none."""
 
     thing: Case | Transfer | None = None
     measured: tuple[_Measured, ...] = ()
     problem: str = ""
-    noise: RunNoise | None = None
+    call_noise: RunNoise | None = None
+    device_noise: RunNoise | None = None
 
 
 _NOTHING = _Found()
+
+
+def compare(before: Side, after: Side, margin: float = MARGIN) -> list[Compared]:
+    """Everything that either side measured, in the order of the first run, then of the others.
+
+    ``margin``: the share by which a time may differ without that mattering. Where every run of a
+    side measured one library and the sides' are two, libraries are compared: each case with the
+    same of the other library.
+    """
+    alike = _library(before) is not None and _library(after) is not None
+    first, second = _gathered(before, alike=alike), _gathered(after, alike=alike)
+    return [
+        _compared(key, first.get(key, _NOTHING), second.get(key, _NOTHING), margin)
+        for key in dict.fromkeys(chain(first, second))
+    ]
 
 
 def _library(side: Side) -> str | None:
@@ -198,18 +191,26 @@ def _library(side: Side) -> str | None:
 
 
 def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
-    """By thing; with ``alike`` those of different libraries have the same key."""
+    """By case; with ``alike`` those of different libraries have the same key."""
     found: dict[Case | Transfer, _Found] = {}
     for run in side.runs:
         for key, results in _by_key(run, alike=alike).items():
             known = found.get(key)
             if known is None:
-                known = _Found(_thing(results[0]), noise=_noise(run, _thing(results[0])))
+                thing = _thing(results[0])
+                noises = (_noise(run, thing, device=device) for device in (False, True))
+                known = _Found(thing, (), "", *noises)
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
             if not problem:
-                measured += (_measured(results, _source(run)),)
-            found[key] = _Found(known.thing, measured, known.problem or problem, known.noise)
+                measured += (_measured(results, run),)
+            found[key] = _Found(
+                known.thing,
+                measured,
+                known.problem or problem,
+                known.call_noise,
+                known.device_noise,
+            )
     return found
 
 
@@ -231,13 +232,15 @@ def _thing(result: CaseResult | TransferResult) -> Case | Transfer:
 
 
 def on_host(run: Journal) -> bool:
-    """Whether processors take the part of devices: what runs differ by there nobody knows."""
+    """Whether processors take the part of devices: their noise from run to run is unknown."""
     return any(device.runtime == "host" for device in run.header.devices)
 
 
-def _noise(run: Journal, thing: Case | Transfer) -> RunNoise | None:
+def _noise(run: Journal, thing: Case | Transfer, *, device: bool) -> RunNoise | None:
+    if on_host(run):
+        return None
     settings = run.header.settings
-    return None if on_host(run) else run_noise(thing, settings.timing, settings.barrier)
+    return run_noise(thing, settings.timing, settings.barrier, device=device)
 
 
 def _problem(result: CaseResult | TransferResult) -> str:
@@ -247,73 +250,95 @@ def _problem(result: CaseResult | TransferResult) -> str:
         return f"{result.status}: {result.reason}" if result.reason else result.status
     if result.summary is None or result.summary.time_s <= 0:
         return "no time"
+    if isinstance(result, CaseResult) and result.device and result.device.summary.time_s <= 0:
+        return "no device time"
     return ""
 
 
-def _source(run: Journal) -> str:
-    return "" if run.header.imported is None else run.header.imported.source
+def _measured(results: Sequence[CaseResult | TransferResult], run: Journal) -> _Measured:
+    """One run's results of a case, one for each cycle."""
+    timing = run.header.settings.timing
+    cases = [result for result in results if isinstance(result, CaseResult)]
+    device = [found for one in cases if (found := device_summary(one, timing)) is not None]
+    return _Measured(
+        call=_figure([result.summary for result in results if result.summary is not None]),
+        device=_figure(device) if cases and len(device) == len(cases) else None,
+        launch_bound=any(one.device is not None for one in cases),
+        source="" if run.header.imported is None else run.header.imported.source,
+    )
 
 
-def _measured(results: Sequence[CaseResult | TransferResult], source: str) -> _Measured:
-    summaries = [result.summary for result in results if result.summary is not None]
+def _figure(summaries: Sequence[Summary | TransferSummary]) -> _Figure:
     widths = [one.half_width for one in summaries if one.half_width is not None]
     width = median(widths) if len(widths) == len(summaries) else None
-    return _Measured(
+    return _Figure(
         time_s=median([one.time_s for one in summaries]),
         variance=None if width is None else (width / NORMAL_975) ** 2,
         clock=getattr(summaries[0], "clock", ""),
-        source=source,
     )
 
 
 def _of_another_tool(first: _Found, second: _Found) -> str:
     """Why there is no verdict on times of other tools: they come without samples."""
-    told = []
-    for found, words in ((first, "the first"), (second, "the second")):
-        without = [one for one in found.measured if one.source and one.variance is None]
+    reasons = []
+    for found, words in ((first, "before"), (second, "after")):
+        without = [one for one in found.measured if one.source and one.call.variance is None]
         if without:
             sources = " and ".join(sorted({one.source for one in without}))
-            told.append(f"{words} is of {sources}: one figure, without samples")
-    return "; ".join(told)
+            reasons.append(f"{words} is of {sources}: one figure, without samples")
+    return "; ".join(reasons)
 
 
-def _mean_s(measured: Sequence[_Measured]) -> float:
-    """The geometric mean over runs."""
-    return math.exp(math.fsum(math.log(one.time_s) for one in measured) / len(measured))
-
-
-def _compared(key: Case | Transfer, first: _Found, second: _Found) -> Compared:
+def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float) -> Compared:
     thing = first.thing or second.thing or key
-    for found, words in ((first, "the first"), (second, "the second")):
+    for found, words in ((first, "before"), (second, "after")):
         lost = found is second
         if found.thing is None:
-            return Compared(thing, "not comparable", reason=f"not in {words}", lost=lost)
+            return Compared(thing, "not comparable", reason=f"not measured {words}", lost=lost)
         if found.problem:
-            reason = f"{found.problem} in {words}"
+            reason = f"{found.problem} {words}"
             return Compared(thing, "not comparable", reason=reason, lost=lost)
-    before_s, after_s = _mean_s(first.measured), _mean_s(second.measured)
+    everything = [*first.measured, *second.measured]
+    by_device = all(one.device is not None for one in everything)
+    chosen = [
+        [one.device if by_device and one.device is not None else one.call for one in found.measured]
+        for found in (first, second)
+    ]
+    noise = (
+        (first.device_noise, second.device_noise)
+        if by_device
+        else (first.call_noise, second.call_noise)
+    )
+    figures = _figures(chosen[0], chosen[1], noise)
+    calls = None
+    if by_device and any(one.launch_bound for one in everything):
+        sides = [[one.call for one in found.measured] for found in (first, second)]
+        assumed = (None if noise[0] is None else LAUNCHES, None if noise[1] is None else LAUNCHES)
+        calls = _figures(sides[0], sides[1], assumed)
     foreign = _of_another_tool(first, second)
-    clocks = [sorted({one.clock for one in found.measured}) for found in (first, second)]
+    clocks = [sorted({one.clock for one in side}) for side in chosen]
     if clocks[0] != clocks[1]:
         names = [" and ".join(filter(None, each)) for each in clocks]
-        reason = f"the {names[0]}'s clock in the first, the {names[1]}'s in the second"
+        reason = f"the {names[0]}'s clock before, the {names[1]}'s clock after"
         if foreign:  # whoever compares tools knows that they are two
             reason = "; ".join(filter(None, (foreign, reason if all(names) else "")))
-        ratio = after_s / before_s if foreign else None
-        return Compared(thing, "not comparable", before_s, after_s, ratio, reason=reason)
-    interval = ratio_interval(
-        [(one.time_s, one.variance) for one in first.measured],
-        [(one.time_s, one.variance) for one in second.measured],
-        (first.noise, second.noise),
-    )
-    if interval is None:
-        of_host = first.noise is None or second.noise is None
-        unsure = f"processors differ from run to run: {LEAST_RUNS} runs of each would tell"
-        few = "too few samples to know how sure a time is"
-        reason = foreign or (unsure if of_host else few)
-        return Compared(
-            thing, "not comparable", before_s, after_s, after_s / before_s, reason=reason
+        return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
+    estimate = figures.estimate()
+    if estimate is None:
+        unsure = (
+            f"the noise of processors from run to run is unknown: {LEAST_RUNS} runs of each side "
+            "measure it"
         )
-    ratio, low, high, assumed = interval
-    verdict: Verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
-    return Compared(thing, verdict, before_s, after_s, ratio, low, high, assumed=assumed)
+        few = "too few samples to know how sure a time is"
+        reason = foreign or (unsure if None in noise else few)
+        return Compared(thing, "not comparable", figures, reason=reason)
+    return Compared(thing, estimate.verdict(margin), figures, estimate, calls)
+
+
+def _figures(
+    before: Sequence[_Figure],
+    after: Sequence[_Figure],
+    noise: tuple[RunNoise | None, RunNoise | None],
+) -> Figures:
+    sides = [[(one.time_s, one.variance) for one in side] for side in (before, after)]
+    return Figures(sides[0], sides[1], noise)

@@ -1,9 +1,9 @@
-"""How much a case's median differs from run to run, where too few runs are there to tell.
+"""How much a case's median differs from run to run, assumed where too few runs were measured.
 
 Runs of one command differ by more than their samples do: a process keeps the level of launches that
-it began with, memory lies elsewhere. What is taken here was seen on 4 × H200: eleven runs of every
-operation in two series, four each of pairs, of copies, with torch, and timed one by one
-(benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py does it again).
+it began with, and memory is placed elsewhere. The values were seen on 4 × H200: eleven runs of
+every operation in two series, four each of pairs, of copies, with torch, and timed one by one
+(benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py measures them again).
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from cclmark.plan.transfers import Transfer
 
 LAUNCH_SHARE = 0.2  # of a time that launches set: seen were up to 18 %, with torch 12 to 31 %
 LAUNCHES_UP_TO_S = 16e-6  # launches set a time up to here: operations follow each other no faster
+# Operations of sends in place are launched with a copy: two launches.
+LAUNCHES_OF_SENDS_UP_TO_S = 24e-6
 TORCH_LAUNCHES_UP_TO_S = 64e-6
+SHARE_OF_DEVICE_TIMES = 0.01  # of times up to LAUNCHES_UP_TO_S that contain no launch
 SHARE = 0.006  # of any other time: seen were up to 0.6 % from 20 us on
 # Of operations made of sends and receives, whose ranks get out of step: up to 2.5 %, once 4.1 %.
 SHARE_OF_SENDS = 0.025
@@ -26,6 +29,9 @@ LAUNCH_S = 1e-6
 TORCH_LAUNCH_S = 5e-6
 TORCH_BARRIER_S = 10e-6  # by how much ranks leave torch's barrier apart
 SHARE_ONE_BY_ONE = 0.02
+# The part of the variance that all cases of a run share: seen were 47 and 66 % of times set by
+# launches, 3 to 26 % of most others.
+SHARED_PART = 2 / 3
 
 _OF_SENDS = frozenset(("alltoall", "alltoallv", "gather", "scatter", "sendrecv", "ping_pong"))
 _ONE_BY_ONE = frozenset(("blocking", "per-op"))
@@ -35,41 +41,57 @@ _ONE_BY_ONE = frozenset(("blocking", "per-op"))
 class RunNoise:
     """The standard deviation of a median from run to run.
 
-    ``launch_share`` of a time of up to ``launches_up_to_s`` seconds. Of a longer one ``share``,
-    and ``launch_s`` seconds besides.
+    ``short_share`` of a time of up to ``short_up_to_s`` seconds. Of a longer one ``share``, and
+    ``launch_s`` seconds besides.
     """
 
     share: float
     launch_s: float = 0.0
-    launch_share: float = 0.0
-    launches_up_to_s: float = 0.0
+    short_share: float = 0.0
+    short_up_to_s: float = 0.0
 
     def variance(self, time_s: float) -> float:
         """Of the logarithm of a median of ``time_s`` seconds."""
-        if time_s <= self.launches_up_to_s:
-            return self.launch_share**2
+        if time_s <= self.short_up_to_s:
+            return self.short_share**2
         return self.share**2 + (self.launch_s / time_s) ** 2
 
 
-def run_noise(thing: Case | Transfer, timing: str, barrier: str = "own") -> RunNoise:
-    """That of ``thing`` measured on accelerators, with that timing, after that barrier."""
+LAUNCHES = RunNoise(LAUNCH_SHARE)  # of calls whose cost launches set, however long
+
+
+def run_noise(
+    thing: Case | Transfer, timing: str, barrier: str = "own", *, device: bool = False
+) -> RunNoise:
+    """The noise of ``thing`` on accelerators, with that timing, after that barrier.
+
+    ``device``: of the device's time, which contains no launch, instead of the cost of a call.
+    """
     if isinstance(thing, Transfer):
         return RunNoise(SHARE_OF_LATENCIES if thing.measure == "latency" else SHARE_OF_COPIES)
+    of_sends = thing.operation in _OF_SENDS
     of_torch = thing.ccl.startswith("torch:")
+    if device:
+        if of_sends:
+            return RunNoise(SHARE_OF_SENDS)
+        return RunNoise(SHARE, short_share=SHARE_OF_DEVICE_TIMES, short_up_to_s=LAUNCHES_UP_TO_S)
     if timing in _ONE_BY_ONE:
-        share = max(SHARE_ONE_BY_ONE, SHARE_OF_SENDS if thing.operation in _OF_SENDS else 0.0)
+        share = max(SHARE_ONE_BY_ONE, SHARE_OF_SENDS if of_sends else 0.0)
         torch_s = TORCH_BARRIER_S if barrier == "library" else TORCH_LAUNCH_S
         return RunNoise(share, launch_s=torch_s if of_torch else LAUNCH_S)
+    up_to_s = LAUNCHES_OF_SENDS_UP_TO_S if of_sends else LAUNCHES_UP_TO_S
     return RunNoise(
-        SHARE_OF_SENDS if thing.operation in _OF_SENDS else SHARE,
-        launch_share=LAUNCH_SHARE,
-        launches_up_to_s=TORCH_LAUNCHES_UP_TO_S if of_torch else LAUNCHES_UP_TO_S,
+        SHARE_OF_SENDS if of_sends else SHARE,
+        short_share=LAUNCH_SHARE,
+        short_up_to_s=TORCH_LAUNCHES_UP_TO_S if of_torch else up_to_s,
     )
 
 
 def noise_in_words() -> str:
-    """What is assumed, for people."""
+    """The assumed standard deviations, for people."""
     return (
-        f"{LAUNCH_SHARE:.0%} of times that launches set (up to {LAUNCHES_UP_TO_S * 1e6:g} µs), "
+        f"{LAUNCH_SHARE:.0%} of times that launches set (up to {LAUNCHES_UP_TO_S * 1e6:g} µs, "
+        f"{LAUNCHES_OF_SENDS_UP_TO_S * 1e6:g} µs of operations made of sends), "
+        f"{SHARE_OF_DEVICE_TIMES:.0%} of device times as short as that, "
         f"else {SHARE:.1%}, or {SHARE_OF_SENDS:.1%} of operations made of sends, as seen on H200"
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.change import Change, Point, changes
-from cclmark.analysis.run_noise import run_noise
+from cclmark.analysis.change import THRESHOLD, Change, changes
+from cclmark.analysis.ratio import Point
+from cclmark.analysis.run_noise import LAUNCHES, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
+from cclmark.results.figures import AUTO
 from cclmark.results.history.model import Figure, StoredSeries
 
 _WIDEST = 10.0  # of what half-widths journals tell; beyond it all is equally unknown
@@ -28,8 +30,11 @@ class Trend:
         return self.runs[change.last], self.runs[change.place]
 
 
-def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
-    """Each series with its changes. Cycles of a run are one run: they share its process."""
+def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> list[Trend]:
+    """Each series with its changes of ``threshold``, a share, or more.
+
+    Cycles of a run are one run: they share its process.
+    """
     merged = [_merged(series.figures) for series in all_series]
     points: list[list[Point]] = [
         [
@@ -39,13 +44,17 @@ def trends(all_series: Sequence[StoredSeries]) -> list[Trend]:
         for own in merged
     ]
     noises = [
-        None if series.on_host else run_noise(series.thing, series.timing, series.barrier)
+        None
+        if series.on_host
+        else LAUNCHES
+        if series.calls
+        else run_noise(series.thing, series.timing, series.barrier, device=series.timing == AUTO)
         for series in all_series
     ]
     return [
         Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))
         for series, figures, own, found in zip(
-            all_series, merged, points, changes(points, noises), strict=True
+            all_series, merged, points, changes(points, noises, threshold), strict=True
         )
     ]
 

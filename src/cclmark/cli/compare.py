@@ -32,13 +32,20 @@ def compare_command() -> click.Command:
             click.Option(
                 ["--fail-if-slower"],
                 metavar="PERCENT",
-                help="Exit with 1 where anything is slower by so much and beyond noise: 5%.",
+                help="Exit with 1 where anything is slower by so much and beyond noise (5%), with "
+                "2 where that cannot be decided. Also sets the margin of the verdicts [5%].",
+            ),
+            click.Option(
+                ["--allow-inconclusive"],
+                is_flag=True,
+                help="With --fail-if-slower: exit with 0 where that cannot be decided.",
             ),
         ],
         callback=_compare,
-        help="Compare journals case by case: what is faster, slower, or only noise.\n\n"
+        help="Compare journals case by case: what is slower, faster, no different, or "
+        "inconclusive.\n\n"
         "BEFORE and each AFTER are a journal, or several of the same command with commas between: "
-        "A1.jsonl,A2.jsonl,A3.jsonl. Three of each measure how much runs differ by anyway.",
+        "A1.jsonl,A2.jsonl,A3.jsonl. Three of each measure the noise from run to run.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

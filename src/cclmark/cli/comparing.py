@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.analysis.compare import Compared, Side
+from cclmark.analysis.compare import MARGIN, Side
 from cclmark.cli.atomic import refuse_to_lose
+from cclmark.cli.comparison_gate import gate
 from cclmark.cli.output import Output, print_out
 from cclmark.cli.percent import percent_of
-from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.errors import EXIT_OK, UsageError
 from cclmark.report.comparison import (
     Comparison,
     comparison_json,
@@ -20,23 +20,31 @@ from cclmark.report.comparison import (
 from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.paint import ansi, unpainted
 from cclmark.report.remarks import lacking
-from cclmark.report.text import plain
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
 
 
 def compare_journals(
-    before: str, after: Sequence[str], format: str, output: Path | None, fail_if_slower: str | None
+    before: str,
+    after: Sequence[str],
+    format: str,
+    output: Path | None,
+    fail_if_slower: str | None,
+    allow_inconclusive: bool,
 ) -> int:
     """Prints each of ``after`` against ``before`` and returns the exit code.
 
     Raises UsageError for journals that cannot be read or share nothing, and where
-    ``fail_if_slower`` can judge nothing; OutputError.
+    ``fail_if_slower`` cannot be decided; OutputError.
     """
-    allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
+    if allow_inconclusive and fail_if_slower is None:
+        raise UsageError("--allow-inconclusive belongs to --fail-if-slower: give both")
+    margin = MARGIN
+    if fail_if_slower is not None:
+        margin = percent_of("--fail-if-slower", fail_if_slower) / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     first = _side(before)
-    comparisons = [_against(first, _names(before), text) for text in after]
+    comparisons = [_against(first, _names(before), text, margin) for text in after]
 
     def text(to: Output) -> Sequence[str]:
         if format == "html" and to.is_terminal:
@@ -44,58 +52,16 @@ def compare_journals(
         return [_printed(comparisons, format, colours=to.takes_colours)]
 
     print_out(output, text)
-    return EXIT_OK if allowed is None else _verdict(comparisons, allowed)
+    if fail_if_slower is None:
+        return EXIT_OK
+    return gate(comparisons, margin, allow_inconclusive=allow_inconclusive)
 
 
-def _against(first: Side, names: Sequence[str], text: str) -> Comparison:
-    """What the journals that ``text`` names are against ``first``, of those ``names``."""
+def _against(first: Side, names: Sequence[str], text: str, margin: float) -> Comparison:
+    """The journals that ``text`` names against ``first``, whose files are ``names``."""
     second = _side(text)
     _refuse_shared(first, names, second, _names(text))
-    return comparison_of(first, second)
-
-
-def _verdict(comparisons: Sequence[Comparison], allowed_percent: float) -> int:
-    """Tells on standard error what is slower or lost; returns the exit code.
-
-    Raises UsageError where that cannot be known: a check that cannot fail would be taken for a
-    pass.
-    """
-    sides = [side for each in comparisons for side in (each.before, each.after)]
-    for text in dict.fromkeys(text for side in sides for text in side.incomplete):
-        _say(text)
-    slower = [one for each in comparisons for one in each.found if _slower_by(one, allowed_percent)]
-    if slower:
-        worst = max(slower, key=lambda one: one.ratio or 0.0)
-        _say(
-            f"{len(slower)} slower by {allowed_percent:.3g} % or more, the worst "
-            f"{worst.thing.describe()}: {worst.ratio:.3f} times as long"
-        )
-    lost = [(each, one) for each in comparisons for one in each.found if one.lost]
-    if lost:
-        each, one = lost[0]
-        _say(
-            f"{len(lost)} measured before and not after, as {one.thing.describe()}: {one.reason}, "
-            f"{each.after.name}"
-        )
-    if slower or lost:
-        return EXIT_WRONG
-    for each in comparisons:
-        if not any(one.judged for one in each.found):
-            reason = next(one.reason for one in each.found if one.before_s and one.after_s)
-            raise UsageError(
-                f"--fail-if-slower: nothing of {each.after.name} can be judged: {reason}"
-            )
-    return EXIT_OK
-
-
-def _say(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
-
-
-def _slower_by(one: Compared, allowed_percent: float) -> bool:
-    return (
-        one.verdict == "slower" and one.ratio is not None and one.ratio >= 1 + allowed_percent / 100
-    )
+    return comparison_of(first, second, margin)
 
 
 def _names(text: str) -> list[str]:
@@ -120,7 +86,9 @@ def _side(text: str) -> Side:
     if len(runs) == 1:
         return Side(names[0], runs, incomplete)
     for name, run in zip(names[1:], runs[1:], strict=True):
-        changed = differing_settings(runs[0].header.settings, run.header.settings)
+        changed = differing_settings(
+            runs[0].header.settings, run.header.settings, sides=("in the first", "in the other")
+        )
         if changed:
             raise UsageError(
                 f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"

@@ -153,6 +153,11 @@ def _trend() -> click.Command:
                 ["--all", "everything"], is_flag=True, help="Show series without a change, too."
             ),
             click.Option(
+                ["--threshold"],
+                metavar="PERCENT",
+                help="Report changes of so much or more [2%; not above --fail-if-slower].",
+            ),
+            click.Option(
                 ["--fail-if-slower"],
                 metavar="PERCENT",
                 help="Exit with 1 where the last change of a case made it slower by so much: 5%.",

@@ -50,7 +50,7 @@ def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> Device
     Says at once what is odd about it: the header will as well, but not every format shows that.
     ``mixed``: they may be of several runtimes.
     """
-    devices = choose_devices(text, count, _count_devices)
+    devices = choose_devices(text, count, devices_here)
     if devices.mixed and not mixed:
         raise _no_mixture()
     if find_placement(os.environ) is None:
@@ -82,7 +82,7 @@ def first_of(command: str) -> Placement | None:
 
 def _own_devices(placement: Placement, text: str, count: int | None) -> DeviceChoice | CclmarkError:
     try:
-        return choose_own_devices(placement, text, count, _count_devices)
+        return choose_own_devices(placement, text, count, devices_here)
     except CclmarkError as error:
         return error
 
@@ -96,7 +96,8 @@ def _no_mixture() -> UsageError:
     return UsageError("devices of several runtimes are measured by collectives, with --ccl bridge")
 
 
-def _count_devices(runtime: str) -> int:
+def devices_here(runtime: str) -> int:
+    """How many devices of ``runtime`` this host has. Raises MissingError."""
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick

@@ -22,6 +22,11 @@ def rerun_command() -> click.Command:
                 is_flag=True,
                 help="Set no variable that was set when the journal was written.",
             ),
+            click.Option(
+                ["--elsewhere"],
+                is_flag=True,
+                help="Measure what this host has where the journal's devices are missing.",
+            ),
         ],
         callback=_rerun,
         help="Run a journal's command again, say what differs here, and compare.\n\n"
@@ -37,7 +42,7 @@ class _Rerun(SaysHelp):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if "--keep-environment" in (error.possibilities or ()):
+            if {"--keep-environment", "--elsewhere"} & {*(error.possibilities or ())}:
                 raise
             raise click.UsageError(
                 f"No such option {error.option_name!r}: put -- in front of options of the "
@@ -46,7 +51,9 @@ class _Rerun(SaysHelp):
             ) from None
 
 
-def _rerun(journal: Path, options: tuple[str, ...], keep_environment: bool) -> None:
+def _rerun(
+    journal: Path, options: tuple[str, ...], keep_environment: bool, elsewhere: bool
+) -> None:
     from cclmark.cli.rerunning import rerun
 
-    sys.exit(rerun(journal, options, keep_environment=keep_environment))
+    sys.exit(rerun(journal, options, keep_environment=keep_environment, elsewhere=elsewhere))

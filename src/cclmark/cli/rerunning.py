@@ -19,11 +19,13 @@ import click
 
 from cclmark.analysis.compare import Side, compare
 from cclmark.cli.atomic import refuse_to_lose
-from cclmark.errors import EXIT_DIED, UsageError
+from cclmark.cli.joining import devices_here
+from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.launch.placement import find_placement, speaks
 from cclmark.plan.cases import rows_pattern
 from cclmark.report.repeat import repeat_lines
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
+from cclmark.results.history.rows import devices_of
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header, Predecessor
@@ -31,6 +33,7 @@ from cclmark.results.secrets import HIDDEN
 
 _PLACES = ("journal", "output", "resume")  # where to write, and what to go on from
 _CODE = ("ccl_path", "modules")
+_DEVICES = ("devices", "count", "npus")  # by which a user chooses what is measured
 _SETTING = re.compile(r"[\w.,:;^=+@ -]*", re.ASCII)
 # Words of variables that name files and programs, or what of them is loaded.
 _NAMING = {
@@ -63,10 +66,11 @@ class Repetition:
         return Predecessor(self.header.run_id, str(self.path.absolute()))
 
 
-def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
+def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhere: bool) -> int:
     """Runs the command of the journal at ``path`` with ``options`` instead of those it had.
 
-    Returns its exit code. Raises UsageError for a journal without such a command.
+    Returns its exit code. Raises UsageError for a journal without such a command and, unless
+    ``elsewhere`` or ``options`` choose others, MissingError where its devices are not present.
     """
     then = read_journal(path)
     names, command, words = _command_of(then.header, path)
@@ -75,6 +79,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
     if "output" in replaced:
         refuse_to_lose(Path(replaced["output"]), [path])
     _refuse_code(command, given, replaced, path)
+    if not elsewhere and not replaced.keys() & {*_DEVICES, "ccl"}:
+        _require_devices(then.header, path)
     if "pattern" not in replaced:
         _keep_pattern(given, then.header, path)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
@@ -111,6 +117,31 @@ def _alone(header: Header, path: Path) -> str:
         f"{header.launcher} started that run, and not this one: to measure the same, start "
         f"cclmark rerun {shlex.quote(str(path))} under {header.launcher} with {processes}"
     )
+
+
+def _require_devices(header: Header, path: Path) -> None:
+    """Raises MissingError where this host lacks the accelerators that the journal's run had.
+
+    Without them the host would be measured, and no case of the two runs would be the same.
+    """
+    alone = find_placement(os.environ) is None and len(header.hosts) <= 1
+    for runtime in dict.fromkeys(device.runtime for device in header.devices):
+        if runtime in ("", "host"):
+            continue
+        needed = sum(device.runtime == runtime for device in header.devices) if alone else 1
+        reason = ""
+        try:
+            present = devices_here(runtime)
+        except MissingError as error:
+            present, reason = 0, f" ({str(error).splitlines()[0].rstrip('.')})"
+        if present < needed:
+            libraries = ", ".join(f"{one.name} {one.version}".rstrip() for one in header.libraries)
+            raise MissingError(
+                f"{path} was measured on {devices_of(header)} with {libraries}, and this host has "
+                f"{counted(present, f'{runtime} device')}{reason}. To measure the devices that "
+                f"this host has, without cases to compare: cclmark rerun --elsewhere "
+                f"{shlex.quote(str(path))}"
+            )
 
 
 def _say(text: str) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.analysis.change import LEAST_POINTS
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
 from cclmark.analysis.trend import Trend
 from cclmark.cli.historical import history_at, write_all
 from cclmark.cli.output import Output
@@ -16,10 +16,12 @@ from cclmark.report.paint import ansi, unpainted
 from cclmark.report.trend import trend_json, trend_markdown, trend_table
 from cclmark.report.trend_steps import trends_of
 from cclmark.results.history.filters import filter_of
+from cclmark.results.history.store import History
 
 
 def trend_runs(
     everything: bool,
+    threshold: str | None,
     fail_if_slower: str | None,
     format: str,
     output: Path | None,
@@ -28,11 +30,15 @@ def trend_runs(
 ) -> int:
     """Prints the series that the filters choose; returns the exit code.
 
-    Raises UsageError where ``fail_if_slower`` can judge nothing.
+    Raises UsageError for a machine that the history does not have, and where ``fail_if_slower`` can
+    judge nothing.
     """
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
+    least = _threshold(threshold, allowed)
     history = history_at(db)
-    shown = trends_of(*history.series(filter_of(**filters)), history.headers)
+    if filters.get("machine"):
+        _require_machine(history, filters["machine"])
+    shown = trends_of(*history.series(filter_of(**filters)), history.headers, least)
 
     def text(written: Output) -> Sequence[str]:
         if format == "json":
@@ -46,6 +52,29 @@ def trend_runs(
     return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
 
 
+def _threshold(text: str | None, allowed_percent: float | None) -> float:
+    """The share from which on changes are reported. Raises UsageError for one above the gate's."""
+    if text is None:
+        return THRESHOLD if allowed_percent is None else min(THRESHOLD, allowed_percent / 100)
+    percent = percent_of("--threshold", text)
+    if allowed_percent is not None and percent > allowed_percent:
+        raise UsageError(
+            f"--fail-if-slower {allowed_percent:.3g}% is below --threshold {percent:.3g}%, under "
+            "which no change is reported: lower the threshold"
+        )
+    return percent / 100
+
+
+def _require_machine(history: History, part: str) -> None:
+    """Raises UsageError where no host of the history has that in its name."""
+    names = history.choices().hostnames
+    if not any(part.lower() in name.lower() for name in names):
+        known = f"it has {', '.join(names)}" if names else "it has no runs"
+        raise UsageError(
+            f"--machine {part!r}: no host of the history has that in its name: {known}"
+        )
+
+
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     """Whether the last change of anything made it slower by so much, told on standard error.
 
@@ -57,8 +86,8 @@ def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     if all(len(trend.runs) < LEAST_POINTS for trend in found):
         most = max(len(trend.runs) for trend in found)
         raise UsageError(
-            f"--fail-if-slower: nothing can be judged: of no case there are {LEAST_POINTS} runs, "
-            f"of one {most}"
+            f"--fail-if-slower: nothing can be judged: every case has fewer than {LEAST_POINTS} "
+            f"runs, the most {most}"
         )
     slower = [
         (trend, trend.changes[-1])

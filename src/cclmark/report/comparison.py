@@ -1,4 +1,4 @@
-"""Two configurations beside each other: for people, for a pull request, for a program."""
+"""Two configurations compared: for people, for a pull request, for a program."""
 
 from __future__ import annotations
 
@@ -10,36 +10,51 @@ from functools import cached_property
 
 import msgspec
 
-from cclmark.analysis.compare import (
-    Compared,
-    Side,
-    Verdict,
-    bands,
-)
+from cclmark.analysis.bands import Band, bands
+from cclmark.analysis.compare import MARGIN, Compared, Side
+from cclmark.analysis.launch_cost import LaunchCost, launch_cost
+from cclmark.analysis.ratio import Verdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.plan.cases import Case
 from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.text import counted, format_time_us, plain
 from cclmark.report.things import flows_of, group_of, size_of
 
 _STYLES: dict[Verdict, str] = {
     "slower": "red",
     "faster": "green",
+    "inconclusive": "yellow",
     "not comparable": "yellow",
 }
-_ORDER: tuple[Verdict, ...] = ("slower", "faster", "no difference", "not comparable")
+_ORDER: tuple[Verdict, ...] = (
+    *("slower", "faster", "no difference", "inconclusive", "not comparable"),
+)
 _MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared, ``differences`` between the two in words, and what came of it."""
+    """What was compared, ``differences`` between the two in words, and what came of it.
+
+    ``margin``: the share by which a time may differ without that mattering.
+    """
 
     before: Side
     after: Side
     differences: Sequence[str]
     found: Sequence[Compared]
+    margin: float = MARGIN
+
+    @cached_property
+    def bands(self) -> list[Band]:
+        """The cases of like sizes judged together, slower bands first."""
+        return sorted(bands(self.found, self.margin), key=lambda band: _rank(band.verdict))
+
+    @cached_property
+    def launches(self) -> LaunchCost | None:
+        """The cost of a call beside the device's time, where both were measured."""
+        return launch_cost(self.found, self.margin)
 
     @cached_property
     def libraries(self) -> tuple[str, str] | None:
@@ -61,29 +76,43 @@ class Comparison:
 
 
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
-    """A table for each operation, what it comes to, and why some could not be compared."""
+    """The bands of sizes, a table for each operation, the tally, and why some have no verdict."""
     lines = [_title(comparison)]
     lines += [f"  differs    {plain(text)}" for text in comparison.differences]
     if not comparison.differences:
-        lines.append("  differs    nothing that the journals tell")
+        lines.append("  differs    nothing that the journals record")
     lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
     if noise := noise_said(comparison):
         lines.append(f"  noise      {noise}")
-    shown = _in_groups(comparison.found)
+    if any(one.judged for one in comparison.found):
+        lines.append(f"  margin     {margin_in_words(comparison.margin)}")
+    if launches := launches_in_words(comparison):
+        lines.append(f"  launches   {launches}")
+    lines += _band_lines(comparison, paint)
     group = ""
-    for one in shown:
+    for one in shown_of(comparison):
         name = plain(comparison.group_of(one))
         if name != group:
             group = name
             head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
             lines += ["", paint(name, "bold"), paint(head, "dim")]
         lines.append(_row(one, paint))
-    lines.append("")
-    means = ", ".join(f"{band.name} {band.ratio:.3f} ({band.count})" for band in bands(shown))
-    if means:
-        lines.append(f"  time after over time before, geometric means: {means}")
-    lines.append(f"  {tally(comparison.found)}")
+    lines += ["", f"  {tally(comparison.found)}"]
     lines += [f"  {text}" for text in _reasons(comparison.found)]
+    return lines
+
+
+def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
+    """Time after over time before of the bands, each on a line."""
+    if not comparison.bands:
+        return []
+    names = [f"{plain(band.operation)}, {band.name}" for band in comparison.bands]
+    width = max(map(len, names))
+    head = f"{'cases of like sizes together':<{width}}  {'cases':>5} {'ratio':>7}  95 % interval"
+    lines = ["", paint(f"  {head}", "dim")]
+    for name, band in zip(names, comparison.bands, strict=True):
+        text = f"  {name:<{width}}  {band.count:>5} {band.ratio:>7.3f}  {_interval(band):<14}"
+        lines.append(_painted(f"{text} {_word(band.verdict)}".rstrip(), band.verdict, paint))
     return lines
 
 
@@ -91,14 +120,20 @@ def comparison_markdown(comparison: Comparison) -> str:
     """What it comes to, what differs beyond noise, and everything folded away below."""
     differences = [f"- {escape(text)}" for text in comparison.differences]
     differences += [f"- incomplete: {escape(text)}" for text in _incomplete(comparison)]
-    shown = _in_groups(comparison.found)
-    apart = [one for one in shown if one.verdict in ("slower", "faster")]
+    shown = shown_of(comparison)
+    apart = [one for one in shown if one.differs]
     parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
     if differences:
         parts.append("\n".join(differences))
-    if means := bands(shown):
-        head = "| sizes | time after / before | cases |\n| ---: | ---: | ---: |\n"
-        rows = [f"| {band.name} | {band.ratio:.3f} | {band.count} |" for band in means]
+    if comparison.bands:
+        head = (
+            "| sizes | cases | ratio | 95 % interval | |\n| :--- | ---: | ---: | :---: | :--- |\n"
+        )
+        rows = [
+            f"| {escape(band.operation)}, {band.name} | {band.count} | {band.ratio:.3f} | "
+            f"{_interval(band)} | {_word(band.verdict)} |"
+            for band in comparison.bands
+        ]
         parts.append(head + "\n".join(rows))
     if apart:
         parts.append(_markdown_table(comparison, apart))
@@ -106,8 +141,12 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
+    if launches := launches_in_words(comparison):
+        parts.append(escape(f"Launches: {launches}."))
     if noise := noise_said(comparison):
         parts.append(escape(f"Noise: {noise}."))
+    if any(one.judged for one in comparison.found):
+        parts.append(escape(f"Margin: {margin_in_words(comparison.margin)}."))
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,9 +163,19 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "ccls": comparison.libraries,
         "differences": list(comparison.differences),
         "incomplete": _incomplete(comparison),
+        "margin": comparison.margin,
+        "launches": _launches_object(comparison.launches),
         "bands": [
-            {"name": band.name, "ratio": band.ratio, "count": band.count}
-            for band in bands(comparison.found)
+            {
+                "operation": band.operation,
+                "name": band.name,
+                "ratio": band.ratio,
+                "low": band.low,
+                "high": band.high,
+                "verdict": band.verdict,
+                "count": band.count,
+            }
+            for band in comparison.bands
         ],
         "cases": [
             {
@@ -140,12 +189,60 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "ratio": one.ratio,
                 "low": one.low,
                 "high": one.high,
+                "call_before_s": None if one.calls is None else one.calls.before_s,
+                "call_after_s": None if one.calls is None else one.calls.after_s,
                 "noise_assumed": one.assumed,
                 "lost": one.lost,
             }
             for one in comparison.found
         ],
     }
+
+
+def _launches_object(found: LaunchCost | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "count": found.count,
+        "call_before_s": found.before_s,
+        "call_after_s": found.after_s,
+        "ratio": found.estimate.ratio,
+        "low": found.estimate.low,
+        "high": found.estimate.high,
+        "verdict": found.verdict,
+        "device_verdict": found.device,
+    }
+
+
+def margin_in_words(margin: float) -> str:
+    """What the verdicts mean at that margin."""
+    return (
+        f"{margin * 100:.3g} %: no difference where the interval is within it, inconclusive where "
+        "it holds 1 and reaches beyond; slower and faster where it does not hold 1"
+    )
+
+
+def launches_in_words(comparison: Comparison) -> str:
+    """What calls cost, where launches set that, and what it says of the device; empty for none."""
+    found = comparison.launches
+    if found is None:
+        return ""
+    reading = {
+        "slower": "the process after launches more slowly",
+        "faster": "the process after launches faster",
+    }.get(found.verdict, "as much as processes differ by")
+    device = {
+        "no difference": "unchanged",
+        "inconclusive": "not known well enough",
+        "not comparable": "not comparable",
+    }.get(found.device, found.device)
+    estimate = found.estimate
+    return (
+        f"calls cost {format_time_us(found.after_s)} µs against {format_time_us(found.before_s)} "
+        f"in {counted(found.count, 'case')} set by launches (ratio {estimate.ratio:.3f}, "
+        f"{estimate.low:.3f} - {estimate.high:.3f}): {reading}; device time {device}. "
+        "Device times are compared below"
+    )
 
 
 def _incomplete(comparison: Comparison) -> list[str]:
@@ -165,7 +262,7 @@ def _title(comparison: Comparison) -> str:
 def noise_said(comparison: Comparison) -> str:
     """What a reader should know of the noise from run to run; empty where there is nothing."""
     if any(one.assumed for one in comparison.found):
-        return f"assumed: {noise_in_words()}; three runs of each would tell (FILE,FILE,FILE)"
+        return f"assumed: {noise_in_words()}; three runs of each side measure it (FILE,FILE,FILE)"
     if any(one.judged for one in comparison.found) and not _took_turns(comparison):
         return (
             "measured within each side, whose runs did not take turns: what changed on the machine "
@@ -183,26 +280,42 @@ def _took_turns(comparison: Comparison) -> bool:
     return starts[0][0] < starts[1][-1] and starts[1][0] < starts[0][-1]
 
 
-def _in_groups(found: Sequence[Compared]) -> list[Compared]:
-    """Those with a ratio, each table's together, in the order in which tables begin."""
+def shown_of(comparison: Comparison) -> list[Compared]:
+    """Those with a ratio, each table's together: what is slower first, among tables and in each."""
     groups: dict[str, list[Compared]] = {}
-    for one in found:
+    for one in comparison.found:
         if one.ratio is not None:
             groups.setdefault(group_of(one.thing), []).append(one)
-    return [one for group in groups.values() for one in group]
+    for group in groups.values():
+        group.sort(key=lambda one: one.verdict != "slower")
+    tables = sorted(groups.values(), key=lambda group: group[0].verdict != "slower")
+    return [one for table in tables for one in table]
+
+
+def _rank(verdict: Verdict) -> int:
+    return _ORDER.index(verdict)
+
+
+def _word(verdict: Verdict) -> str:
+    return "" if verdict == "no difference" else verdict
+
+
+def _painted(text: str, verdict: Verdict, paint: Paint) -> str:
+    style = _STYLES.get(verdict)
+    return text if style is None else paint(text, style)
 
 
 def _row(one: Compared, paint: Paint) -> str:
     assert one.before_s is not None
     assert one.after_s is not None
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
-    verdict = "" if one.verdict == "no difference" else paint(one.verdict, _STYLES[one.verdict])
     what = f"  {plain(flows)}" if (flows := flows_of(one.thing)) else ""
     figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
-    return f"{size_of(one.thing):>10} {figures} {verdict}{what}".rstrip()
+    row = f"{size_of(one.thing):>10} {figures} {_word(one.verdict)}{what}".rstrip()
+    return _painted(row, one.verdict, paint)
 
 
-def _interval(one: Compared) -> str:
+def _interval(one: Compared | Band) -> str:
     if one.low is None or one.high is None:
         return ""
     return f"{one.low:.3f} - {one.high:.3f}"
@@ -221,7 +334,7 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
             *(escape(what), size_of(one.thing)),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
-            "" if one.verdict == "no difference" else one.verdict,
+            _word(one.verdict),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Two sides held against each other: their cases, and what was not the same."""
+"""Two sides compared: their cases, and what else differs."""
 
 from __future__ import annotations
 
-from cclmark.analysis.compare import Side, compare
+from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison
 from cclmark.results.imported import differences_told
@@ -18,12 +18,19 @@ def require_figures(run: Journal, name: str) -> None:
         raise UsageError(f"{name} holds {what}, and no times that could be compared")
 
 
-def comparison_of(before: Side, after: Side) -> Comparison:
-    """What came of ``after`` against ``before``, and what else differs between them.
+def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:
+    """What came of ``after`` against ``before`` at ``margin``, and what else differs between them.
 
     Raises UsageError where they share nothing.
     """
-    found = compare(before, after)
+    kinds = [_kinds(side) for side in (before, after)]
+    if not kinds[0] & kinds[1]:
+        raise UsageError(
+            f"{before.name} holds {' and '.join(sorted(kinds[0]))}, and {after.name} holds "
+            f"{' and '.join(sorted(kinds[1]))}: these are not compared. Give two journals of the "
+            "same kind"
+        )
+    found = compare(before, after, margin)
     if all(one.before_s is None or one.after_s is None for one in found):
         reasons = {one.reason for one in found}
         said = f": {reasons.pop()}" if len(reasons) == 1 else ""
@@ -34,9 +41,22 @@ def comparison_of(before: Side, after: Side) -> Comparison:
         )
     then, now = before.runs[0].header, after.runs[0].header
     if then.imported is not None or now.imported is not None:
-        return Comparison(before, after, differences_told(then, now), found)
+        return Comparison(before, after, differences_told(then, now), found, margin)
     differences = [
-        *differing_settings(then.settings, now.settings),
+        *differing_settings(then.settings, now.settings, sides=("before", "after")),
         *surroundings_changed(then, now),
     ]
-    return Comparison(before, after, differences, found)
+    return Comparison(before, after, differences, found, margin)
+
+
+def _kinds(side: Side) -> set[str]:
+    """What the runs of a side measured."""
+    found = set()
+    for run in side.runs:
+        if any(result.case.pair is None for result in run.results):
+            found.add("collectives")
+        if any(result.case.pair is not None for result in run.results):
+            found.add("pairs of ranks")
+        if run.transfers:
+            found.add("copies between devices (p2p)")
+    return found

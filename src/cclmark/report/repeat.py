@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from cclmark.analysis.compare import Compared
+from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
@@ -21,19 +21,20 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
         first = f"  nothing that was measured now can be compared with {plain(name)}"
         return [first, *_why_not(compared)]
     verdicts = Counter(one.verdict for one, _ in found)
-    differing = [(one, ratio) for one, ratio in found if one.verdict in ("slower", "faster")]
+    differing = [(one, ratio) for one, ratio in found if one.differs]
     shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
     several = len({one.thing.ccl for one, _ in found if isinstance(one.thing, Case)}) > 1
     labels = [plain(_label(one.thing, several=several)) for one, _ in shown]
     width = max(map(len, labels), default=0)
     lines = [f"  time now over time in {plain(name)}:"]
     lines += [
-        f"    {label:<{width}}  {ratio:7.3f}"
-        + (f"  {one.verdict}" if one.verdict in ("slower", "faster") else "")
+        f"    {label:<{width}}  {ratio:7.3f}" + (f"  {one.verdict}" if one.differs else "")
         for label, (one, ratio) in zip(labels, shown, strict=True)
     ]
     text = f"  {len(found)} in both, median ratio {median([ratio for _, ratio in found]):.3f}; "
     text += f"{verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
+    if verdicts["inconclusive"]:
+        text += f", {verdicts['inconclusive']} inconclusive at {MARGIN:.0%}"
     reasons = Counter(one.reason for one, _ in found if not one.judged)
     unknown = [f", {count} not judged: {plain(reason)}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.change import LEAST_POINTS, Change
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
 from cclmark.analysis.trend import Trend
 from cclmark.plan.cases import Case
 from cclmark.report.history import SHORT_ID, started_of
@@ -20,7 +20,7 @@ from cclmark.results.history.model import StoredRun
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_BLOCKS = 32
 _LEAST_SPAN = math.log(1.1)  # what differs by less is drawn as such
-_USUAL_METHOD = "throughput"
+_USUAL_METHOD = "auto"
 _OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
 MOST_LINES = 60  # series in a table that nobody asked for all of
 
@@ -37,11 +37,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Trends:
-    """All series, their runs by number, and their changes by the runs between which they are."""
+    """All series, their runs by number, and their changes by the runs between which they are.
+
+    ``threshold``: the share from which on a change is reported.
+    """
 
     trends: Sequence[Trend]
     runs: Mapping[int, StoredRun]
     steps: Sequence[Step]
+    threshold: float = THRESHOLD
 
 
 def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) -> str:
@@ -100,6 +104,7 @@ def trend_markdown(found: Trends) -> str:
 def trend_json(found: Trends) -> str:
     """All series with all their times in seconds, the changes and the runs."""
     document = {
+        "threshold": found.threshold,
         "runs": [_run_object(run) for run in found.runs.values()],
         "series": [_object(trend, found.runs) for trend in found.trends],
         "steps": [
@@ -115,7 +120,7 @@ def trend_json(found: Trends) -> str:
     return json.dumps(document, ensure_ascii=True) + "\n"
 
 
-_NOTHING = ("nothing that the journals tell",)
+_NOTHING = ("nothing that the journals record",)
 
 
 def _run_object(run: StoredRun) -> dict[str, object]:
@@ -145,6 +150,7 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
         "machine": series.machine,
         "method": series.method,
         "clock": series.clock,
+        "figure": "call" if series.calls else "time",
         "runs": [runs[number].run_id for number in trend.runs],
         "times_s": list(trend.times_s),
         "changes": changed,
@@ -167,16 +173,17 @@ def title_of(found: Trends) -> str:
 
 
 def tally_of(found: Trends) -> str:
-    """How many series changed, and of how many that cannot be told."""
+    """How many series changed by the threshold or more, and how many have too few runs."""
     short = sum(len(trend.runs) < LEAST_POINTS for trend in found.trends)
     slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
     faster = sum(len(trend.changes) for trend in found.trends) - slower
     changed = sum(bool(trend.changes) for trend in found.trends)
-    text = f"{changed} of {len(found.trends)} series changed: {slower} slower, {faster} faster"
+    by = f"by {found.threshold * 100:.3g} % or more"
+    text = f"{changed} of {len(found.trends)} series changed {by}: {slower} slower, {faster} faster"
     if not changed:
-        text = f"no change in {len(found.trends)} series"
+        text = f"no change in {len(found.trends)} series {by}"
     if short:
-        text += f"; {short} have fewer than {LEAST_POINTS} runs, of which no change can be told"
+        text += f"; {short} have fewer than {LEAST_POINTS} runs, too few to find a change"
     return text
 
 
@@ -196,11 +203,12 @@ def in_order(shown: Sequence[Trend]) -> list[Trend]:
 
 
 def context_of(trend: Trend) -> str:
-    """The machine, and the method and the clock where they are not the usual ones."""
+    """The machine, and the method, the clock and the figure where they are not the usual ones."""
     series = trend.series
     method = "" if series.method == _USUAL_METHOD else f" · {series.method}"
     clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
-    return f"{series.machine}{method}{clock}"
+    figure = " · cost of a call, set by launches" if series.calls else ""
+    return f"{series.machine}{method}{clock}{figure}"
 
 
 def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cclmark.analysis.change import Change
+from cclmark.analysis.change import THRESHOLD, Change
 from cclmark.analysis.trend import Trend, trends
 from cclmark.report.trend import Step, Trends
 from cclmark.results.history.model import StoredRun, StoredSeries
@@ -16,14 +16,17 @@ HeadersOf = Callable[[Sequence[int]], Mapping[int, Header]]
 
 
 def trends_of(
-    series: Sequence[StoredSeries], runs: Mapping[int, StoredRun], headers_of: HeadersOf
+    series: Sequence[StoredSeries],
+    runs: Mapping[int, StoredRun],
+    headers_of: HeadersOf,
+    threshold: float = THRESHOLD,
 ) -> Trends:
-    """What a history's ``series`` gave, with the changes in it.
+    """A history's ``series`` with their changes of ``threshold``, a share, or more.
 
     ``headers_of`` gives the headers of runs by their numbers, as History.headers does.
     """
-    found = trends(series)
-    return Trends(found, runs, _steps(found, runs, headers_of))
+    found = trends(series, threshold)
+    return Trends(found, runs, _steps(found, runs, headers_of), threshold)
 
 
 def _steps(
@@ -40,7 +43,7 @@ def _steps(
     for before, after in sorted(by_ends, key=lambda ends: (places[ends[1]], places[ends[0]])):
         then, now = headers[before], headers[after]
         differences = [
-            *differing_settings(then.settings, now.settings),
+            *differing_settings(then.settings, now.settings, sides=("before", "after")),
             *surroundings_changed(then, now),
         ]
         steps.append(Step(runs[before], runs[after], by_ends[before, after], differences))

@@ -14,11 +14,16 @@ _TOLD = ("timing", "iterations", "warmup", "group", "graph_launches", "barrier")
 def differences_told(there: Header, here: Header) -> list[str]:
     """A sentence for each side that is imported, and for each thing that is not the same."""
     found = [
-        f"the {place} is imported from {header.imported.source}: a time is {header.imported.figure}"
-        for place, header in (("first", there), ("second", here))
+        f"{place} is imported from {header.imported.source}: a time is {header.imported.figure}"
+        for place, header in (("before", there), ("after", here))
         if header.imported is not None
     ]
-    found += differing_settings(there.settings, here.settings, told_by_both(there, here, _TOLD))
+    found += differing_settings(
+        there.settings,
+        here.settings,
+        told_by_both(there, here, _TOLD),
+        sides=("before", "after"),
+    )
     pairs = [
         ("host", there.machine.hostname, here.machine.hostname),
         ("devices", _devices(there), _devices(here)),

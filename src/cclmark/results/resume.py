@@ -95,11 +95,18 @@ def remainder_of(
 
 
 def differing_settings(
-    there: Settings, here: Settings, names: Collection[str] = tuple(_FLAGS)
+    there: Settings,
+    here: Settings,
+    names: Collection[str] = tuple(_FLAGS),
+    *,
+    sides: tuple[str, str] = ("there", "here"),
 ) -> list[str]:
-    """The settings that shape figures and are not the same, by their flags; of those ``names``."""
+    """The settings that shape figures and are not the same, by their flags; of those ``names``.
+
+    ``sides``: what the two are called.
+    """
     return [
-        f"{flag}: {_words(theirs)} there, {_words(ours)} here"
+        f"{flag}: {_words(theirs)} {sides[0]}, {_words(ours)} {sides[1]}"
         for name, flag in _FLAGS.items()
         if name in names
         and (theirs := _of_results(there, name)) != (ours := _of_results(here, name))

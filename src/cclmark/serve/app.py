@@ -82,9 +82,17 @@ class Site:
         return report_response(together_page(stored(self.history, ids), self.load))
 
     def compare(self, request: Request) -> Response:
-        """Runs against the first one, or, as the list asks for it, against the oldest."""
-        ids = chosen(request.query_params.getlist("run"), 2, "compare")
+        """Runs against the first one, or, as the list asks for it, against the oldest.
+
+        Raises RefusalError for a run against itself, also by two abbreviations of its id.
+        """
+        asked = [text for text in request.query_params.getlist("run") if text]
+        ids = chosen(asked, 1 if len(asked) > 1 else 2, "compare")
         runs = stored(self.history, ids)
+        if len(runs) < len(asked):
+            raise RefusalError(
+                400, "a run is not compared with itself: choose each run once in the list"
+            )
         if request.query_params.get("by") == "time":
             runs.sort(key=lambda one: (one[0].started_at, one[0].number))
         return report_response(compared_page(runs))

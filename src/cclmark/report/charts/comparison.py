@@ -35,8 +35,8 @@ def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
                 title=f"{name}: time after over time before",
                 says=f"Time after over time before of {name} by message size with its 95 % "
                 f"interval: from {least[0]:.3f} at {format_size(int(least[1]))} to {worst[0]:.3f} "
-                f"at {format_size(int(worst[1]))}. Above 1 is slower; where the band holds 1 there "
-                "is no difference beyond noise, and where there is no band nobody can tell.",
+                f"at {format_size(int(worst[1]))}. Above 1 is slower. Where the band holds 1 no "
+                "difference is proven; where there is no band there are too few samples.",
                 x_title="message size",
                 y_title="ratio (above 1: slower)",
                 series=series,

@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark import __version__
-from cclmark.analysis.compare import Compared, Side, bands
+from cclmark.analysis.compare import Compared, Side
 from cclmark.plan.cases import Case
 from cclmark.report.charts.collectives import collective_charts
 from cclmark.report.charts.comparison import ratio_charts
 from cclmark.report.charts.model import Chart
 from cclmark.report.charts.naming import Run, group_titles, groups_of
-from cclmark.report.comparison import Comparison, noise_said, tally
+from cclmark.report.comparison import (
+    Comparison,
+    launches_in_words,
+    margin_in_words,
+    noise_said,
+    shown_of,
+    tally,
+)
 from cclmark.report.insights import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
@@ -25,8 +32,11 @@ _COLUMNS = (
 )
 
 
+_TOO_WIDE = "the interval holds 1 and reaches beyond the margin"
+
+
 def comparison_page(comparisons: Sequence[Comparison]) -> Page:
-    """All comparisons with one first side. There is at least one."""
+    """All comparisons with one side before. There is at least one."""
     several = len(comparisons) > 1
     sides = [comparisons[0].before, *(one.after for one in comparisons)]
     names = _names(sides)
@@ -103,20 +113,29 @@ def _insights(comparison: Comparison) -> list[Insight]:
             0,
             Insight("bad", f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below."),
         )
-    if not any(one.verdict != "not comparable" for one in comparison.found):
+    inconclusive = sum(one.verdict == "inconclusive" for one in comparison.found)
+    if not any(one.judged for one in comparison.found):
         found.append(
             Insight("look", "Nothing could be judged: no case has times of both to be sure of.")
         )
+    elif inconclusive:
+        text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}."
+        found.append(Insight("look", text))
     elif not slower and not faster:
-        found.append(Insight("good", "Nothing differs by more than runs differ by anyway."))
+        found.append(
+            Insight("good", f"No difference beyond the margin of {comparison.margin * 100:.3g} %.")
+        )
+    if launches := launches_in_words(comparison):
+        found.append(Insight("note", f"{launches[0].upper()}{launches[1:]}."))
     differences = [plain(text) for text in comparison.differences]
-    said = "; ".join(differences) or "nothing that the journals tell"
+    said = "; ".join(differences) or "nothing that the journals record"
     found.append(Insight("note", f"What differs between them: {said}."))
     reasons = Counter(one.reason for one in comparison.found if one.verdict == "not comparable")
     for reason, count in reasons.most_common(3):
         found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
     if noise := noise_said(comparison):
         found.append(Insight("note", f"Noise from run to run is {noise}."))
+    found.append(Insight("note", f"Margin: {margin_in_words(comparison.margin)}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
         found += [Insight("look", f"{plain(text)}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
@@ -128,18 +147,27 @@ def _words(comparison: Comparison) -> list[str]:
     if not any(one.ratio is not None for one in comparison.found):
         return []
     return [
-        "Above 1 the second is slower. Where the band holds 1, the two do not differ beyond noise, "
-        "whatever the curve looks like; sizes without a band have too few samples to tell."
+        "Above 1 is slower. Where the band holds 1 no difference is proven, whatever the curve "
+        "looks like; sizes without a band have too few samples."
     ]
 
 
 def _means(comparison: Comparison) -> list[Table]:
-    means = bands(comparison.found)
-    if not means:
+    if not comparison.bands:
         return []
-    rows = [[band.name, f"{band.ratio:.3f}", str(band.count)] for band in means]
-    head = ["sizes", "time after / before", "cases"]
-    return [Table("Geometric means", head, rows, 2)]
+    rows = [
+        [
+            f"{plain(band.operation)}, {band.name}",
+            band.verdict,
+            str(band.count),
+            f"{band.ratio:.3f}",
+            "" if band.low is None else f"{band.low:.3f}",
+            "" if band.high is None else f"{band.high:.3f}",
+        ]
+        for band in comparison.bands
+    ]
+    head = ["sizes", "verdict", "cases", "time after / before", "low", "high"]
+    return [Table("Cases of like sizes together", head, rows, 4)]
 
 
 def _overlays(runs: Sequence[Run]) -> list[Section]:
@@ -162,7 +190,9 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
     several = len(comparisons) > 1
     lines = []
     for comparison, name in zip(comparisons, names, strict=True):
-        for one in comparison.found:
+        shown = shown_of(comparison)
+        shown += [one for one in comparison.found if one.ratio is None]
+        for one in sorted(shown, key=lambda one: one.verdict != "slower"):
             times = [None if time is None else time * 1e6 for time in (one.before_s, one.after_s)]
             figures = [*times, one.ratio, one.low, one.high]
             lines.append(

@@ -466,6 +466,7 @@
 
   // ---- the table of all cases
   const FIRST_ROWS = 100;
+  const COLOURED = ["slower", "faster", "inconclusive"]; // verdicts with a colour in page.css
   const LONG = 24; // characters from which a cell's text may be broken between its words on paper
   const table = { sort: -1, down: false, all: false, words: [] };
 
@@ -534,6 +535,8 @@
     const { alike, starts } = tellAlike(rows);
     for (const row of some) {
       const line = body.insertRow();
+      const verdict = row[data.columns.indexOf("verdict")];
+      if (COLOURED.includes(verdict)) line.className = verdict;
       row.forEach((content, at) => {
         if (alike.has(at)) return;
         const made = line.insertCell();

@@ -33,7 +33,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table. ``numeric``: how many columns from the right are numbers."""
+    """A small table. ``numeric``: how many columns from the right are numbers.
+
+    A verdict in the second column colours its row.
+    """
 
     title: str
     head: Sequence[str]

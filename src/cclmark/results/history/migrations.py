@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from cclmark.errors import UsageError
-from cclmark.results.history.tables import metadata, schema
+from cclmark.results.history.tables import metadata, results, schema
 
 Migration = Callable[[Connection], None]
 
@@ -16,9 +16,22 @@ def _first(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
 
 
-# The first makes version 1 out of nothing, the second version 2 out of 1, and so on. One that was
-# published is never changed: whatever it imports must stay what it was.
-MIGRATIONS: Sequence[Migration] = (_first,)
+def _second(connection: Connection) -> None:
+    """The device's time beside the cost of a call."""
+    known = {column["name"] for column in inspect(connection).get_columns(results.name)}
+    for column in (results.c.device_time_s, results.c.device_half_width):
+        if column.name not in known:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {results.name} ADD COLUMN {column.name} {kind}"))
+    for index in results.indexes:
+        if index.name == "cclmark_results_trend":
+            index.drop(connection, checkfirst=True)
+            index.create(connection)
+
+
+# The first creates the newest tables out of nothing. Each later one brings tables of the version
+# before it up to date, and does nothing to those that are.
+MIGRATIONS: Sequence[Migration] = (_first, _second)
 
 
 def version_of(connection: Connection) -> int:

@@ -92,7 +92,9 @@ class StoredSeries:
     """One thing measured by one machine in one way, by runs from the oldest on.
 
     A figure is the number of a run, a time in seconds and the half-width of its 95 % interval as a
-    share, None where unknown; a run with cycles has a figure for each.
+    share, None where unknown; a run with cycles has a figure for each. ``calls``: the times are the
+    cost of calls that launches set, and another series has the device's times of the case, if
+    they were measured.
     """
 
     thing: Thing
@@ -100,6 +102,7 @@ class StoredSeries:
     method: str
     clock: str
     figures: list[Figure]
+    calls: bool = False
 
     @property
     def on_host(self) -> bool:

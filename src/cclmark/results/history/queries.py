@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, func, or_, select
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.results.figures import AUTO
 from cclmark.results.history.model import (
     Choices,
     Figure,
@@ -170,10 +171,10 @@ def series_of(
     figures = _gathered(_rows(connection, which), chosen)
     places = {number: place for place, number in enumerate(chosen)}
     series = []
-    for (number, machine, method), points in figures.items():
+    for (number, machine, method, calls), points in figures.items():
         thing, clock = wanted[number]
         points.sort(key=lambda point: places[point[0]])
-        series.append(StoredSeries(thing, machine, method, clock, points))
+        series.append(StoredSeries(thing, machine, method, clock, points, calls))
     return series, chosen
 
 
@@ -189,10 +190,15 @@ def _runs(
 
 
 def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
-    """Thing, run, whether carried, time and half-width of each sound result."""
+    """Thing, run, whether carried, time and half-width of each sound result, and both of the
+    device, None where unknown.
+    """
     columns = (results.c.thing, results.c.run, results.c.carried, results.c.time_s)
-    query = select(*columns, results.c.half_width).where(
-        results.c.status == "ok", results.c.time_s.between(*_TIMES_S)
+    of_device = (results.c.device_time_s, results.c.device_half_width)
+    query = select(*columns, results.c.half_width, *of_device).where(
+        results.c.status == "ok",
+        results.c.time_s.between(*_TIMES_S),
+        or_(of_device[0].is_(None), of_device[0].between(*_TIMES_S)),
     )
     if conditions := runs_of(which):
         query = query.where(results.c.run.in_(select(runs.c.number).where(*conditions)))
@@ -206,8 +212,11 @@ def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]
 
 def _gathered(
     rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun]
-) -> dict[tuple[int, str, str], list[Figure]]:
-    """The figures of each thing by machine and method."""
+) -> dict[tuple[int, str, str, bool], list[Figure]]:
+    """The figures of each thing by machine, method, and whether they are the cost of calls.
+
+    A result has one figure, or two where launches set the cost of a call.
+    """
     known = {run.run_id for run in chosen.values()}
     twice = {run.number for run in chosen.values() if run.continues in known}
     contexts: dict[tuple[str, str], int] = {}
@@ -215,17 +224,22 @@ def _gathered(
         run.number: contexts.setdefault((run.machine, run.method), len(contexts))
         for run in chosen.values()
     }
-    by_number: dict[tuple[int, int], list[Figure]] = {}
-    for thing, run, carried, time_s, half_width in rows:
+    of_auto = {run.number for run in chosen.values() if run.method.partition(",")[0] == AUTO}
+    found: dict[tuple[int, int, bool], list[Figure]] = {}
+    for thing, run, carried, time_s, half_width, device_s, device_width in rows:
         if carried and run in twice:
             continue
-        key = (thing, numbers[run])
-        points = by_number.get(key)
-        if points is None:
-            points = by_number[key] = []
-        points.append((run, time_s, half_width))
+        context = numbers[run]
+        unknown = device_s is None
+        if not unknown or run not in of_auto:
+            judged = (run, time_s, half_width) if unknown else (run, device_s, device_width)
+            found.setdefault((thing, context, False), []).append(judged)
+        if run in of_auto and device_s != time_s:
+            found.setdefault((thing, context, True), []).append((run, time_s, half_width))
     names = list(contexts)
-    return {(thing, *names[context]): points for (thing, context), points in by_number.items()}
+    return {
+        (thing, *names[context], calls): points for (thing, context, calls), points in found.items()
+    }
 
 
 def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, str]]:

@@ -12,6 +12,7 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.results.figures import device_summary
 from cclmark.results.history.model import Thing
 from cclmark.results.history.moments import stored_moment
 from cclmark.results.journal import Journal
@@ -23,7 +24,9 @@ from cclmark.results.schema import (
     LibraryDescription,
     Result,
     Settings,
+    Summary,
     TransferResult,
+    TransferSummary,
 )
 
 Value = str | int | float | bool | None
@@ -79,7 +82,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     things: dict[str, Row] = {}
     results: list[Row] = []
     for position, result in enumerate(_measured(journal)):
-        row = _result_row(result, position, _carried(header))
+        row = _result_row(result, position, header)
         thing = result.case if isinstance(result, CaseResult) else result.transfer
         row["thing"] = _add_thing(things, thing, _text(getattr(result.summary, "clock", "")))
         results.append(row)
@@ -220,12 +223,15 @@ def _transfer_row(transfer: Transfer) -> Row:
     }
 
 
-def _result_row(result: CaseResult | TransferResult, position: int, carried: int) -> Row:
+def _result_row(result: CaseResult | TransferResult, position: int, header: Header) -> Row:
     checked = result.verification
+    device: Summary | TransferSummary | None = result.summary
+    if isinstance(result, CaseResult):
+        device = device_summary(result, header.settings.timing)
     row: Row = {
         "position": position,
         "cycle": getattr(result, "cycle", 0),
-        "carried": position < carried,
+        "carried": position < _carried(header),
         "status": _text(result.status),
         "reason": _text(result.reason),
         "wrong": None if checked is None else checked.wrong,
@@ -233,6 +239,8 @@ def _result_row(result: CaseResult | TransferResult, position: int, carried: int
     summary = result.summary
     for name in ("samples", "time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"):
         row[name] = getattr(summary, name, None)
+    row["device_time_s"] = getattr(device, "time_s", None)
+    row["device_half_width"] = getattr(device, "half_width", None)
     # All flows of a transfer together; no factor turns that into another bandwidth.
     rate = getattr(summary, "bytes_per_s", None) or None
     row["algbw_bytes_per_s"] = getattr(summary, "algbw_bytes_per_s", rate)

@@ -115,6 +115,7 @@ things = Table(
 )
 
 # A row for each case or transfer of a run. ``carried``: measured by the run that it continues.
+# ``device_time_s``: of the device, where ``time_s`` may be the cost of a call; null where unknown.
 results = Table(
     "cclmark_results",
     metadata,
@@ -133,6 +134,8 @@ results = Table(
     Column("max_s", Float(53)),
     Column("cv", Float(53)),
     Column("half_width", Float(53)),
+    Column("device_time_s", Float(53)),
+    Column("device_half_width", Float(53)),
     Column("algbw_bytes_per_s", Float(53)),
     Column("busbw_bytes_per_s", Float(53)),
     Column("wrong", BigInteger),
@@ -140,5 +143,6 @@ results = Table(
     Index(
         "cclmark_results_trend",
         *("thing", "run", "status", "carried", "time_s", "half_width"),
+        *("device_time_s", "device_half_width"),
     ),
 )

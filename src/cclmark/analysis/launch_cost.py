@@ -1,0 +1,50 @@
+"""What a call costs beside what the device takes: the part of a process that launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.bands import joint_estimate
+from cclmark.analysis.compare import MARGIN, Compared
+from cclmark.analysis.ratio import RatioEstimate, Verdict, geometric_mean
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """The cost of a call in ``count`` cases that launches set, as geometric means in seconds.
+
+    ``estimate`` judges it with the noise of launches; ``device``: the verdict on the device times
+    of the same cases together.
+    """
+
+    count: int
+    before_s: float
+    after_s: float
+    estimate: RatioEstimate
+    verdict: Verdict
+    device: Verdict
+
+
+def launch_cost(found: Sequence[Compared], margin: float = MARGIN) -> LaunchCost | None:
+    """Over all cases whose device time was judged; None where launches set the cost of none."""
+    pairs = [
+        (one.figures, one.calls)
+        for one in found
+        if one.figures is not None and one.calls is not None
+    ]
+    if not pairs:
+        return None
+    calls = [each for _, each in pairs]
+    cost = joint_estimate(calls)
+    device = joint_estimate([each for each, _ in pairs])
+    if cost is None or device is None:
+        return None
+    return LaunchCost(
+        count=len(calls),
+        before_s=geometric_mean([one.before_s for one in calls]),
+        after_s=geometric_mean([one.after_s for one in calls]),
+        estimate=cost,
+        verdict=cost.verdict(margin),
+        device=device.verdict(margin),
+    )

@@ -1,0 +1,187 @@
+"""The ratio of two configurations' times, with its interval and what would make it narrower.
+
+Everything is done with logarithms of medians, which are nearer to normal than times and for which
+slower and faster by half are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cclmark.analysis.run_noise import RunNoise
+from cclmark.analysis.student import NORMAL_975, student_975, student_tails
+
+Verdict = Literal["slower", "faster", "no difference", "inconclusive", "not comparable"]
+
+LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
+MOST_RUNS = 1000  # what takes more runs is not planned
+
+_LARGEST_LOG = 709.0
+
+# A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
+Point = tuple[float, float | None]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one run says: a logarithm, and its variances, None where unknown.
+
+    ``samples``: by the samples within the run. ``runs``: assumed from run to run.
+    """
+
+    log: float
+    samples: float | None
+    runs: float | None
+
+
+@dataclass(frozen=True)
+class RatioEstimate:
+    """The logarithm of the time after over the time before, and how sure it is.
+
+    ``deviation`` is the standard deviation of ``difference``; ``freedom`` the degrees of freedom it
+    was measured with, None where the noise from run to run is assumed. ``run_variance``: of one
+    run's logarithm.
+    """
+
+    difference: float
+    deviation: float
+    freedom: int | None
+    run_variance: float
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the noise from run to run is assumed."""
+        return self.freedom is None
+
+    @property
+    def ratio(self) -> float:
+        """The time after over the time before: above 1 is slower."""
+        return _exp(self.difference)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval of the ratio."""
+        return _exp(self.difference - self._reach)
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return _exp(self.difference + self._reach)
+
+    @property
+    def _reach(self) -> float:
+        return _quantile(self.freedom) * self.deviation
+
+    @property
+    def chance(self) -> float:
+        """How likely equal times differ by so much or more, to either side."""
+        if self.deviation == 0:
+            return float(self.difference == 0)
+        distance = abs(self.difference) / self.deviation
+        if self.freedom is None:
+            return math.erfc(distance / math.sqrt(2))
+        return student_tails(distance, self.freedom)
+
+    def verdict(self, margin: float) -> Verdict:
+        """Of the 95 % interval: on one side of 1, within the margin round 1, or too wide to say.
+
+        ``margin`` is a share: a case that takes at most 1 + ``margin`` times as long, and not less
+        than the inverse, has no difference that matters.
+        """
+        if self.low > 1:
+            return "slower"
+        if self.high < 1:
+            return "faster"
+        within = self.low > 1 / (1 + margin) and self.high < 1 + margin
+        return "no difference" if within else "inconclusive"
+
+    def excludes_slower_by(self, margin: float) -> bool:
+        """Whether the interval holds no ratio of 1 + ``margin`` or more."""
+        return self.high < 1 + margin
+
+    def runs_needed(self, margin: float) -> int | None:
+        """How many runs of each side decide whether it is slower by ``margin``.
+
+        The fewest whose interval reaches at most half of the margin to each side: it then excludes
+        the margin where there is no difference, and excludes 1 where the difference is the margin,
+        with 97.5 % each. Where the interval is as narrow already, the ratio is near the margin: the
+        fewest whose interval would exclude it. None for more than MOST_RUNS.
+        """
+        limit = math.log1p(margin)
+        allowed = limit / 2
+        if self._reach <= allowed:
+            allowed = abs(self.difference - limit)
+        return next((n for n in range(1, MOST_RUNS + 1) if self._reach_of(n) <= allowed), None)
+
+    def _reach_of(self, runs: int) -> float:
+        freedom = None if runs < LEAST_RUNS else 2 * (runs - 1)
+        return _quantile(freedom) * math.sqrt(2 * self.run_variance / runs)
+
+
+def ratio_estimate(
+    before: Sequence[Point],
+    after: Sequence[Point],
+    noise: tuple[RunNoise | None, RunNoise | None] = (None, None),
+) -> RatioEstimate | None:
+    """The ratio of the times after to the times before; None where nothing says how sure it is.
+
+    ``noise``: assumed of each side where either has fewer than LEAST_RUNS runs.
+    """
+    sides = []
+    for side, assumed in zip((before, after), noise, strict=True):
+        own = []
+        for time_s, samples in side:
+            runs = None if assumed is None else assumed.variance(time_s)
+            own.append(Observation(math.log(time_s), samples, runs))
+        sides.append(own)
+    return estimate(*sides)
+
+
+def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> RatioEstimate | None:
+    """The difference of the means of two sides, as of a two-sample test.
+
+    With LEAST_RUNS of each, the variance of the runs' logarithms is pooled and Student's t taken;
+    the variance is never less than what the samples say of each run. With fewer, the assumed
+    variance of each run is added to that of its samples: two runs that happen to be alike would
+    pass for runs without noise. None where a variance that is needed is unknown.
+    """
+    sides = (before, after)
+    means = [math.fsum(one.log for one in side) / len(side) for side in sides]
+    difference = means[1] - means[0]
+    everything = [*before, *after]
+    if min(len(before), len(after)) >= LEAST_RUNS:
+        freedom = len(everything) - 2
+        squares = math.fsum(
+            (one.log - mean) ** 2 for side, mean in zip(sides, means, strict=True) for one in side
+        )
+        known = [one.samples for one in everything if one.samples is not None]
+        variance = max(squares / freedom, math.fsum(known) / len(known) if known else 0.0)
+        error = variance * (1 / len(before) + 1 / len(after))
+        return RatioEstimate(difference, math.sqrt(error), freedom, variance)
+    error = 0.0
+    variances = []
+    for side in sides:
+        for one in side:
+            if one.samples is None or one.runs is None:
+                return None
+            variances.append(one.samples + one.runs)
+            error += variances[-1] / len(side) ** 2
+    mean_variance = math.fsum(variances) / len(variances)
+    return RatioEstimate(difference, math.sqrt(error), None, mean_variance)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of values above 0."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _quantile(freedom: int | None) -> float:
+    return NORMAL_975 if freedom is None else student_975(freedom)
+
+
+def _exp(value: float) -> float:
+    """Infinite where the number is too large for the machine."""
+    return math.exp(value) if value < _LARGEST_LOG else math.inf

@@ -1,0 +1,18 @@
+"""Which of a result's figures is the device's time, and which the cost of a call."""
+
+from __future__ import annotations
+
+from cclmark.results.schema import CaseResult, Summary
+
+AUTO = "auto"  # the timing that measures both where they differ
+
+
+def device_summary(result: CaseResult, timing: str) -> Summary | None:
+    """The device's time of a case, None where only the cost of a call was measured.
+
+    With ``timing`` auto a case without a second figure is not bound by launches: its own summary is
+    the device's time.
+    """
+    if result.device is not None:
+        return result.device.summary
+    return result.summary if timing == AUTO and not result.device_reason else None
