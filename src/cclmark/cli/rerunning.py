@@ -75,6 +75,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool) -> int:
         refuse_to_lose(Path(replaced["output"]), [path])
     _refuse_code(command, given, replaced, path)
     _keep_pattern(given, then.header)
+    _keep_binding(given, then.header)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
     arguments = _spelt(command, given)
     repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
@@ -180,6 +181,12 @@ def _keep_pattern(given: dict[str, Any], header: Header) -> None:
     rows = header.settings.weights
     if rows and str(given.get("pattern", "")).startswith("matrix:"):
         given["pattern"] = "rows:" + ";".join(",".join(map(repr, row)) for row in rows)
+
+
+def _keep_binding(given: dict[str, Any], header: Header) -> None:
+    """The processors of the ranks as they were, for the same reason."""
+    if given.get("bind") and header.settings.bind:
+        given["bind"] = header.settings.bind
 
 
 def _set_variables(there: Mapping[str, str]) -> list[str]:
