@@ -6,13 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark import _engine as engine
 from cclmark.errors import MissingError, UsageError
+from cclmark.launch.attempt import _unbound
 from cclmark.launch.processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.plan.binding import Binding, mode_of
+from cclmark.rendezvous.messages import Hello, Job
 from cclmark.report.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine
+from cclmark.run import binding
+from cclmark.run.binding import RankBinding
 from samples import usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
@@ -198,3 +203,84 @@ def test_a_binding_is_part_of_the_method():
 def test_another_binding_is_another_plan():
     (said,) = differing_settings(usual_settings(), usual_settings(bind="numa"))
     assert said == "--bind: not given there, numa here"
+
+
+def job(bind, **changes):
+    usual = {
+        **dict.fromkeys(("rank", "parent_pid", "team_fd", "board_fd"), 0),
+        **{name: [] for name in ("device_indices", "every_index", "processors")},
+        **{"cases": [], "transfers": [], "ccl_wheels": {}, "ccl_path": "", "token": b""},
+        **{"ranks": 2, "runtime": "host", "oversubscribed": False, "access": None},
+    }
+    return Job(**{**usual, "settings": usual_settings(bind=bind), **changes})
+
+
+class TestARank:
+    """What a rank binds itself to, on a machine with two nodes of four processors."""
+
+    @pytest.fixture(autouse=True)
+    def machine(self, monkeypatch):
+        nodes = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+        of_device = {"near": nodes[1], "far": nodes[0]}
+        self.bound = []
+        monkeypatch.setattr(binding, "numa_nodes", lambda: nodes)
+        monkeypatch.setattr(binding, "processors_of_node_of", lambda bus: of_device.get(bus, set()))
+        monkeypatch.setattr(binding, "_bind_all_threads", self.bound.append)
+        self.monkeypatch = monkeypatch
+
+    def rank(self, bind, inherited, pci_bus_ids=(), **changes):
+        self.monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(inherited))
+        found = RankBinding(job(bind, **changes))
+        found.bind_early()
+        found.bind_to_devices(pci_bus_ids)
+        return found
+
+    @pytest.mark.parametrize(("place", "own"), [((0, 2), {1, 2, 3}), ((1, 2), {4, 5})])
+    def test_of_the_host_gets_a_node(self, place, own):
+        found = self.rank("numa", range(1, 6), [""], place_on_host=place)
+        assert (self.bound, found.unbound) == ([own], "")
+
+    @pytest.mark.parametrize(
+        ("buses", "inherited", "own"),
+        [
+            (["near"], range(8), [{4, 5, 6, 7}]),
+            (["near"], [0, 5], [{5}]),
+            (["near", "far"], range(6), [{0, 1, 2, 3, 4, 5}]),
+        ],
+    )
+    def test_of_accelerators_gets_their_nodes(self, buses, inherited, own):
+        found = self.rank("numa", inherited, buses, runtime="cuda")
+        assert (self.bound, found.unbound) == (own, "")
+
+    @pytest.mark.parametrize(
+        ("buses", "inherited", "reason"),
+        [
+            (["unknown"], range(8), "does not report the NUMA node"),
+            (["near", "unknown"], range(8), "does not report the NUMA node"),
+            ([""], range(8), "does not report the NUMA node"),
+            (["near"], [0, 1], "binding excludes the NUMA node"),
+        ],
+    )
+    def test_whose_node_it_cannot_use_stays_as_it_is(self, buses, inherited, reason):
+        found = self.rank("numa", inherited, buses, runtime="cuda")
+        assert self.bound == []
+        assert reason in found.unbound
+
+    def test_takes_from_a_list_what_it_may_use(self):
+        self.rank("ranks:0=1-4;1=5", [3, 4, 5], ["near"], processors=[1, 2, 3, 4], runtime="cuda")
+        assert self.bound == [{3, 4}]
+
+    def test_without_any_of_its_list_fails(self):
+        with pytest.raises(engine.MissingError, match="rank 0 cannot be bound to processors 6-7"):
+            self.rank("ranks:0=6-7;1=5", [3, 4, 5], processors=[6, 7])
+
+    @pytest.mark.parametrize("bind", ["", "none"])
+    def test_stays_as_it_is_without_a_binding(self, bind):
+        found = self.rank(bind, range(8), ["near"], runtime="cuda", processors=[0])
+        assert (self.bound, found.unbound, found.is_default) == ([], "", bind == "")
+
+
+def test_ranks_that_are_not_bound_are_named_once():
+    unknown = "the system does not report the NUMA node of the device"
+    hellos = [Hello(rank, b"", [], [], unbound=unknown if rank != 1 else "") for rank in range(4)]
+    assert _unbound(hellos) == [f"--bind numa: ranks 0,2-3 not bound: {unknown}"]

@@ -119,6 +119,9 @@ TWO = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
         (TWO, range(8), 2, [{0, 1, 2, 3}, {4, 5, 6, 7}]),
         (TWO, range(8), 1, [{0, 1, 2, 3}]),
         (TWO, {2, 5, 6}, 2, [{2}, {5, 6}]),
+        (TWO, {1, 2, 3, 4}, 2, [{1, 2, 3}, {4}]),
+        (TWO, {1, 2, 3, 4}, 3, [{1, 2, 3}, {1, 2, 3}, {1, 2, 3}]),
+        (TWO, {1, 2, 3, 4}, 4, [{1, 2, 3}, {1, 2, 3}, {1, 2, 3}, {4}]),
         (TWO, {5}, 2, [{5}, {5}]),
         (TWO, {9}, 2, [set(), set()]),
         ({}, {0, 1}, 2, [set(), set()]),
@@ -141,6 +144,8 @@ def test_no_node_has_more_ranks_than_processors(sizes, number, data):
         if number <= len(allowed):
             assert ranks <= len(node & allowed)
     assert all(share and share <= allowed for share in shares)
+    usable = sum(not node.isdisjoint(allowed) for node in nodes.values())
+    assert number > usable or len(set(map(frozenset, shares))) == number
 
 
 def test_ranks_take_one_processor_of_every_core_first(tmp_path):

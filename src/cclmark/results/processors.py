@@ -54,13 +54,14 @@ def share_of_nodes(
 ) -> set[int]:
     """The processors of one NUMA node for rank ``place`` of ``number`` that may use ``allowed``.
 
-    Nodes get ranks in blocks, in proportion to their allowed processors: as long as there are as
-    many of those as ranks, no node has more ranks than processors. Empty when no node has an
-    allowed processor.
+    A node each as long as there are enough; else nodes get ranks in blocks, in proportion to their
+    allowed processors, so that no node has more ranks than processors where all together have
+    enough. Empty when no node has an allowed processor.
     """
-    usable = [set(allowed).intersection(nodes[node]) for node in sorted(nodes)]
-    node_of_each = [own for own in usable for _ in own]
-    return node_of_each[place * len(node_of_each) // number] if node_of_each else set()
+    shares = [set(allowed).intersection(nodes[node]) for node in sorted(nodes)]
+    usable = [own for own in shares if own]
+    places = usable if number <= len(usable) else [own for own in usable for _ in own]
+    return places[place * len(places) // number] if places else set()
 
 
 def far_processors(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
