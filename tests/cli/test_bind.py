@@ -47,17 +47,24 @@ def of_threads(pid):
 @pytest.mark.parametrize(
     ("bind", "expected"),
     [
-        ((), [str(FIRST), str(SECOND)]),
         (("--bind", "none"), [listed(ALLOWED)] * 2),
         (("--bind", f"ranks:0={SECOND};1={FIRST}"), [str(SECOND), str(FIRST)]),
     ],
 )
 def test_the_journal_has_what_each_rank_has(cclmark, bind, expected):
     run = cclmark("all_reduce", *SMALL, *bind)
-    header = run.journal.header
-    assert sorted(bound(run.journal)) == sorted(expected) if not bind else expected
-    assert header.settings.bind == (bind[1] if bind else "")
-    assert ("\n  binding " in run.out) == bool(bind)
+    assert bound(run.journal) == expected
+    assert run.journal.header.settings.bind == bind[1]
+    assert "\n  binding    " in run.out
+
+
+def test_by_default_each_rank_of_the_host_has_a_processor(cclmark):
+    run = cclmark("all_reduce", *SMALL)
+    first, second = bound(run.journal)
+    assert first != second
+    assert {int(first), int(second)} <= set(ALLOWED)
+    assert run.journal.header.settings.bind == ""
+    assert "\n  binding " not in run.out
 
 
 @pytest.mark.parametrize("ccl", ["shm", "torch:gloo"])
