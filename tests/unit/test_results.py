@@ -12,9 +12,6 @@ from cclmark.results.journal import JournalWriter, parse_journal, read_journal
 from cclmark.results.machine import (
     describe_machine,
     kept_environment,
-    parse_processor_list,
-    processors_near,
-    spread_over_cores,
 )
 from cclmark.results.secrets import names_secret, without_secrets
 
@@ -59,17 +56,6 @@ def test_what_users_give_an_mpirun_is_kept():
     }
     told = CAPTURED["openmpi-4-2-hosts"]["tasks"][-1]["environment"]
     assert kept_environment({**told, **theirs, "CCLMARK_STEP": "2"}) == theirs
-
-
-@pytest.mark.parametrize(
-    ("text", "processors"), [("0-3,8\n", {0, 1, 2, 3, 8}), ("5", {5}), ("\n", set())]
-)
-def test_processor_lists(text, processors):
-    assert parse_processor_list(text) == processors
-
-
-def test_a_device_that_the_system_does_not_know_has_no_near_processors():
-    assert processors_near("ffff:ff:1f.7") == set()
 
 
 def test_the_machine_is_described():
@@ -235,16 +221,6 @@ def test_a_mark_that_an_editor_put_before_it_is_read_over(tmp_path):
     marked = tmp_path / "marked.jsonl"
     marked.write_bytes(b"\xef\xbb\xbf" + there.read_bytes())
     assert read_journal(marked) == read_journal(there)
-
-
-def test_ranks_take_one_processor_of_every_core_first(tmp_path):
-    for processor, siblings in {0: "0-1", 1: "0-1", 2: "2,6", 3: "3", 6: "2,6"}.items():
-        topology = tmp_path / f"cpu{processor}" / "topology"
-        topology.mkdir(parents=True)
-        (topology / "thread_siblings_list").write_text(siblings + "\n")
-    assert spread_over_cores({0, 1, 2, 3, 6}, tmp_path) == [0, 2, 3, 1, 6]
-    assert spread_over_cores({1, 6}, tmp_path) == [1, 6]  # alone on their cores
-    assert spread_over_cores({4, 9}, tmp_path) == [4, 9]  # the system does not say
 
 
 @pytest.mark.parametrize(

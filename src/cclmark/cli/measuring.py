@@ -18,6 +18,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
 from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
@@ -103,6 +104,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, crew)
     settings.through_host = flags.through_host
+    settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
     cases = list(plan.cases())
     if not cases:

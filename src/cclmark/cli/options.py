@@ -218,6 +218,15 @@ class Flags(LibraryFlags):
         help="The same for hccl_test's users, from 2 on; 0 and 1 switch something else in other "
         "tools and are ignored here.",
     )
+    bind: str = option(
+        WHERE,
+        "--bind",
+        default="",
+        metavar="none|numa|FILE",
+        help="Processors of the ranks: those that they inherit; those of the NUMA node of the "
+        "device; or a file with a line RANK: PROCESSORS for each [a processor for each host rank, "
+        "those near the device for others].",
+    )
     register: str | None = option(
         WHERE,
         "--register",

@@ -24,6 +24,7 @@ from cclmark.cli.recording import record
 from cclmark.errors import UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.pairs import PAIR_OPERATIONS
@@ -56,7 +57,9 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     if number < 2:
         raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
     settings = msgspec.structs.replace(
-        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"), one_by_one=flags.one_by_one
+        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"),
+        one_by_one=flags.one_by_one,
+        bind=str(Binding.parse(flags.bind, number)),
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])

@@ -83,6 +83,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
         _require_devices(then.header, path)
     if "pattern" not in replaced:
         _keep_pattern(given, then.header, path)
+    _keep_binding(given, then.header)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
     arguments = _spelt(command, given)
     repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
@@ -223,6 +224,12 @@ def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
             f"file again with cclmark rerun {shlex.quote(str(path))} -- --pattern matrix:FILE"
         )
     given["pattern"] = rows_pattern(weights)
+
+
+def _keep_binding(given: dict[str, Any], header: Header) -> None:
+    """The processors of the ranks as they were, for the same reason."""
+    if given.get("bind") and header.settings.bind:
+        given["bind"] = header.settings.bind
 
 
 def _set_variables(there: Mapping[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.crew import Crew
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import require_torch_devices, usual_runtime
@@ -74,6 +75,7 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
         registration="none",
         seed=0,
         inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
     )
     request = Request(
         devices=devices,

@@ -33,6 +33,7 @@ class TorchFlags:
         help="Only these checks, or those that begin so [all].",
     )
     devices: str = changed(_SHARED["devices"])
+    bind: str = changed(_SHARED["bind"])
     count: int | None = changed(_SHARED["count"])
     timeout_s: float = changed(_SHARED["timeout_s"])
     inject: list[str] = changed(

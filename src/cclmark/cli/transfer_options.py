@@ -180,6 +180,7 @@ class TransferFlags:
         help="Where in the buffers copies begin, a multiple of 4 bytes [0].",
     )
     devices: str = changed(_SHARED["devices"])
+    bind: str = changed(_SHARED["bind"])
     device_list: str = option(
         WHERE,
         "-l",

@@ -15,6 +15,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement
 from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
@@ -90,6 +91,7 @@ def measure_transfers(flags: TransferFlags) -> int:
         )
     together = _together(flags, devices.runtime, transfers)
     _check_faults(settings, transfers, len(devices.indices))
+    settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
     request = Request(
         devices=devices,
         settings=settings,

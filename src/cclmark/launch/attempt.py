@@ -7,14 +7,13 @@ import os
 import socket
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from textwrap import indent
 
 import msgspec
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
-from cclmark.analysis.meaning import TIMES_SAY_LITTLE
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -29,9 +28,12 @@ from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind,
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.member import describe_devices
 from cclmark.launch.placement import raise_if_ended
+from cclmark.launch.processors import plan_processors
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.binding import Binding
+from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import (
     Describe,
@@ -275,13 +277,17 @@ class Attempt:
     def _jobs(self) -> list[Job]:
         request, crew, server = self._request, self._crew, self._server
         hosts = self._host_of_rank()
-        on_host = set(request.devices.runtimes) == {"host"}
-        processors, crowded = self._processors(hosts)
+        joins = [crew.joins[process] for process in self._process_of_rank()]
+        plan = plan_processors(
+            Binding.parse(request.settings.bind, self._size),
+            [join.processors for join in joins],
+            hosts,
+            [join.host.machine.hostname for join in joins],
+            request.devices.runtimes[: self._size],
+        )
+        for text in plan.notices:
+            self._listener.notice(text)
         launched = crew.placement is not None and crew.placement.by_mpi
-        if on_host and crowded:
-            self._listener.notice(
-                f"{self._size} ranks share {self._processors_in_words()}: {TIMES_SAY_LITTLE}"
-            )
         return [
             Job(
                 rank=rank,
@@ -290,8 +296,8 @@ class Attempt:
                 runtime=request.devices.runtimes[rank],
                 device_indices=indices,
                 every_index=list(request.devices.indices),
-                processors=processors[rank] if on_host else [],
-                oversubscribed=hosts[rank] in crowded,
+                processors=plan.bound[rank],
+                oversubscribed=hosts[rank] in plan.crowded,
                 team_fd=-1,
                 board_fd=-1,
                 access=server.keys.access(server.endpoint),
@@ -307,35 +313,10 @@ class Attempt:
                 modules=list(request.modules),
                 hosts=hosts if len(crew.hosts) > 1 else [],
                 mpi=launched and request.by_mpi,
+                place_on_host=plan.places[rank],
             )
             for rank, indices in enumerate(request.processes)
         ]
-
-    def _processors_in_words(self) -> str:
-        """How many processors the ranks' processes may use, on all hosts together."""
-        crew = self._crew
-        pairs = zip(crew.joins, crew.host_of, strict=True)
-        number = len({(host, one) for join, host in pairs for one in join.processors})
-        return "1 processor" if number == 1 else f"{number} processors"
-
-    def _processors(self, hosts: Sequence[int]) -> tuple[list[list[int]], set[int]]:
-        """A processor for each rank, none on hosts that have fewer than ranks: those are second."""
-        crew = self._crew
-        free = {host: set[int]() for host in hosts}
-        for join, host in zip(crew.joins, crew.host_of, strict=True):
-            free.setdefault(host, set()).update(join.processors)
-        ranks_on = Counter(hosts)
-        crowded = {host for host in free if ranks_on[host] > len(free[host])}
-        chosen: list[list[int]] = []
-        for process, host in zip(self._process_of_rank(), hosts, strict=True):
-            fitting = [one for one in crew.joins[process].processors if one in free[host]]
-            if host in crowded or not fitting:
-                crowded.add(host)
-                chosen.append([])
-                continue
-            chosen.append(fitting[:1])
-            free[host].discard(fitting[0])
-        return chosen, crowded
 
     def _hear(self, timeout_s: float) -> None:
         self._note_stall()
@@ -479,7 +460,12 @@ class Attempt:
             links,
             _libraries(hellos),
             self._relations(devices, links, hellos),
-            [*dict.fromkeys(notices), *unlike_devices(devices), *_differences(hellos)],
+            [
+                *dict.fromkeys(notices),
+                *_unbound(hellos),
+                *unlike_devices(devices),
+                *_differences(hellos),
+            ],
             self._crew.placement.launcher if self._crew.placement is not None else "",
             hosts,
         )
@@ -699,6 +685,18 @@ def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
         for library in hello.libraries:
             found.setdefault(library.name, library)
     return list(found.values())
+
+
+def _unbound(hellos: Sequence[Hello]) -> list[str]:
+    """Ranks that ``--bind numa`` could not bind, a sentence for each reason."""
+    ranks: dict[str, list[int]] = {}
+    for hello in hellos:
+        if hello.unbound:
+            ranks.setdefault(hello.unbound, []).append(hello.rank)
+    return [
+        f"--bind numa: rank{'s' * (len(unbound) > 1)} {in_ranges(unbound)} not bound: {reason}"
+        for reason, unbound in ranks.items()
+    ]
 
 
 def _differences(hellos: Sequence[Hello]) -> list[str]:

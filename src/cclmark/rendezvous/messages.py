@@ -37,6 +37,10 @@ class Job(msgspec.Struct):
     none for all; each cycle counts on from the one before.
     ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
     the rank writes its stack when it is asked for it; -1 where nobody asks.
+
+    ``processors``: those that the rank is bound to, none where the launcher chooses none.
+    ``place_on_host``: its place among the ranks of its runtime and host that inherit the same
+    processors, and the number of those.
     """
 
     rank: int
@@ -63,6 +67,7 @@ class Job(msgspec.Struct):
     hosts: list[int] = []
     mpi: bool = False
     stack_fd: int = -1
+    place_on_host: tuple[int, int] = (0, 1)
 
     @property
     def things(self) -> Sequence[Thing]:
@@ -75,7 +80,8 @@ class Job(msgspec.Struct):
 class Hello(msgspec.Struct, tag="hello"):
     """A rank is there, with its devices open and its libraries loaded.
 
-    ``reach``: which of its devices the driver gives access to which of the run's.
+    ``reach``: which of its devices the driver gives access to which of the run's. ``unbound``: why
+    the rank is not bound as ``--bind numa`` asks, empty where it is.
     """
 
     rank: int
@@ -83,6 +89,7 @@ class Hello(msgspec.Struct, tag="hello"):
     devices: list[DeviceDescription]
     libraries: list[LibraryDescription]
     reach: list[tuple[int, int]] = []
+    unbound: str = ""
 
 
 class Put(msgspec.Struct, tag="put"):

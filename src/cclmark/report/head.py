@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.plan.binding import RANKS, mode_of
+from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.report.paint import Paint
 from cclmark.report.text import plain
@@ -12,6 +14,7 @@ from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Se
 _MOST_HOSTS = 4
 _MOST_LINES = 8
 _TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
+_MOST_BINDINGS = 4
 _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
 _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
 
@@ -26,6 +29,7 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
     if header.imported is not None:
         lines += labelled("imported", [origin_of(header.imported)])
     lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
+    lines += labelled("binding", binding_lines(header))
     lines += labelled("links", link_lines(header.links))
     lines += labelled(
         "library",
@@ -89,6 +93,25 @@ def _numa(nodes: Sequence[int]) -> str:
     if len(set(nodes)) == 1:
         return f", NUMA node {nodes[0]}"
     return f", NUMA nodes {','.join(map(str, nodes))}"
+
+
+def binding_lines(header: Header) -> list[str]:
+    """The binding that was asked for and the processors of each rank, in a line; none without."""
+    if not header.settings.bind:
+        return []
+    ranks_on: dict[str, list[int]] = {}
+    for device in header.devices:
+        if device.processors:
+            ranks_on.setdefault(device.processors, []).append(device.rank)
+    parts = [
+        f"rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} → {plain(processors)}"
+        for processors, ranks in list(ranks_on.items())[:_MOST_BINDINGS]
+    ]
+    if len(ranks_on) > _MOST_BINDINGS:
+        parts.append(f"… and {len(ranks_on) - _MOST_BINDINGS} more lists of processors")
+    mode = plain(mode_of(header.settings.bind))
+    mode = "listed" if mode == RANKS else mode
+    return [f"{mode}: {'; '.join(parts)}" if parts else mode]
 
 
 def link_lines(links: Sequence[Link]) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.sizes import format_size
-from cclmark.report.head import method_of, origin_of
+from cclmark.report.head import binding_lines, method_of, origin_of
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
 from cclmark.report.reference_notes import ReferenceNotes, latency_text
@@ -170,7 +170,7 @@ def _machine(header: Header) -> str:
 def _method(header: Header) -> list[str]:
     imported = header.imported
     origin = [] if imported is None else [f"imported {origin_of(imported)}"]
-    return [*origin, method_of(header)]
+    return [*origin, method_of(header), *(f"binding {line}" for line in binding_lines(header))]
 
 
 def _outcomes(results: list[CaseResult], planned: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cclmark.analysis.pairs import PairSweep
 from cclmark.plan.sizes import format_size
 from cclmark.report.csv_format import COLUMNS, case_cells, csv_line
-from cclmark.report.head import method_of
+from cclmark.report.head import binding_lines, method_of
 from cclmark.report.markdown import escape
 from cclmark.report.matrix import figure, labels
 from cclmark.report.pair_matrix import PairMatrix, matrices_of, meaning_of
@@ -51,6 +51,7 @@ class PairMarkdown(GatheredPairs):
             for one in header.libraries
         ]
         lines += [f"Method: {escape(method_of(header))}."]
+        lines += [f"Binding: {escape(line)}." for line in binding_lines(header)]
         lines += [f"Notice: {escape(notice)}." for notice in header.notices]
         return "\n".join(lines) + "\n"
 

@@ -6,8 +6,10 @@ that was asked for: every figure names its own.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
+from cclmark.plan.binding import mode_of
 from cclmark.results.schema import Settings
 
 # With the words for each; the timing is the first.
@@ -21,6 +23,7 @@ _WORDS = {
     "graph_launches": "{} graph launches",
     "through_host": "through the host",
     "one_by_one": "one by one",
+    "bind": "binding {}",
     "inject": "with faults: {}",
 }
 # The values without options. What auto adds to throughput is a second figure beside the first.
@@ -35,7 +38,9 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "through_host": (False,),
     "one_by_one": (False,),
     "inject": ([],),
+    "bind": ("",),
 }
+_MOST_OF_BINDING = 40  # characters: the processors of many ranks have a digest instead
 LIBRARY_BARRIER = _WORDS["barrier"].format("library")
 _ISLANDS = "islands {}"
 _PATTERNS = [
@@ -55,12 +60,17 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
             continue
         value = getattr(settings, name)
         if value not in (*_USUAL[name], ""):
-            said = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            words.append(text.format(said))
+            words.append(text.format(_in_words(name, value)))
     if settings.islands and of_bridge:
         islands = (one.describe() for one in settings.islands)
         words.append(_ISLANDS.format(",".join(islands)))
     return words
+
+
+def _in_words(name: str, value: object) -> str:
+    if name == "bind" and len(text := str(value)) > _MOST_OF_BINDING:
+        return f"{mode_of(text)} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def is_of_method(words: str) -> bool:

@@ -36,6 +36,7 @@ _FLAGS = {
     "one_by_one": "--one-by-one",
     "islands": "--islands",
     "through_host": "--through-host",
+    "bind": "--bind",
 }
 
 
@@ -124,7 +125,7 @@ def _of_results(settings: Settings, name: str) -> object:
 def _words(value: object) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "none"
-    return "not given" if value is None else str(value)
+    return "not given" if value in (None, "") else str(value)
 
 
 def _thing(result: Result) -> Case | Transfer | Check:

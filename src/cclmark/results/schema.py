@@ -15,7 +15,11 @@ SCHEMA_VERSION = 4
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
-    """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 where nobody says."""
+    """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 where it is unknown.
+
+    ``processors``: those that the rank's process may run on when measuring begins, as the kernel
+    writes lists (``0-7,64-71``); empty where it is unknown.
+    """
 
     rank: Count
     host: str
@@ -32,6 +36,7 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
     driver_version: str = ""
     runtime_path: str = ""
     max_clock_hz: float = 0.0
+    processors: str = ""
 
 
 class Link(msgspec.Struct, omit_defaults=True):
@@ -124,7 +129,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0.
 
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak;
-    ``cycles`` is 0 then.
+    ``cycles`` is 0 then. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
+    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding).
     """
 
     begin_bytes: Count
@@ -154,6 +160,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     cache: str = "cold"
     barrier: str = "own"
     clock: str = "auto"
+    bind: str = ""
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):

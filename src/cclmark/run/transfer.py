@@ -16,7 +16,7 @@ from cclmark.analysis.transfers import summarise_copies
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.results.machine import far_processors, processors_near
+from cclmark.results.processors import far_processors, processors_near
 from cclmark.results.schema import (
     Finding,
     Settings,

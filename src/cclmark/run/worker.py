@@ -25,14 +25,17 @@ from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.processors import format_processors
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job
+from cclmark.results.processors import device_numa_node, processors_near
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,
     LibraryDescription,
     TransferResult,
 )
+from cclmark.run.binding import RankBinding
 from cclmark.run.libraries import Library, NativeLibrary
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
@@ -52,6 +55,7 @@ class Worker:
     def __init__(self, job: Job, *, under_mpirun: bool) -> None:
         self.job = job
         self._under_mpirun = under_mpirun
+        self._binding = RankBinding(job)
         self.rank = Rank(job)
         self._soak: Soak | None = None
 
@@ -59,10 +63,12 @@ class Worker:
         """Everything from opening the device to the last result. Raises what went wrong."""
         job = self.job
         self.rank.enter("opening the device")
-        self._allowed = os.sched_getaffinity(0)
-        _keep_to(set(job.processors))
+        self._binding.bind_early()
+        if self._binding.is_default:
+            _keep_to(set(job.processors))
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
+        self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         if job.transfers:
             self._introduce(devices, [])
             self._measure_transfers(devices)
@@ -77,6 +83,7 @@ class Worker:
         order = sorted(names, key=lambda name: torch_backend_of(name) is None)
         opened = {name: open_library(name, job) for name in order}
         libraries = {name: opened[name] for name in names}
+        self._share_processors_for(names[0])
         used = [it for library in libraries.values() for it in library.descriptions]
         self._introduce(devices, list({it.name: it for it in used}.values()))
         self._measure_all(libraries, device)
@@ -89,10 +96,7 @@ class Worker:
 
     def _measure_all(self, libraries: Mapping[str, Library], device: engine.Device) -> None:
         for name, library in libraries.items():
-            threads = torch_backend_of(name) is not None or (
-                name == BRIDGE and bool(self.job.hosts)
-            )
-            self._share_processors(alone=not threads)
+            self._share_processors_for(name)
             if self.job.in_pairs:
                 from cclmark.run.pairs import PairsRunner
 
@@ -101,12 +105,18 @@ class Worker:
             else:
                 self._measure_with(name, library, device)
 
-    def _share_processors(self, *, alone: bool) -> None:
-        """A rank of the host keeps to a processor of its own, ``alone``: a library that starts
-        threads, as torch does and what carries data between hosts, has them run anywhere.
+    def _share_processors_for(self, name: str) -> None:
+        """Without ``--bind``, a rank of the host has a processor to itself, unless the library
+        ``name`` starts threads, as torch does and what carries data between hosts: those may run
+        anywhere.
         """
-        if self.job.processors:
-            os.sched_setaffinity(0, set(self.job.processors) if alone else self._allowed)
+        threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(self.job.hosts))
+        self._share_processors(alone=not threads)
+
+    def _share_processors(self, *, alone: bool) -> None:
+        if self._binding.is_default and self.job.processors:
+            own = set(self.job.processors) if alone else self._binding.inherited
+            os.sched_setaffinity(0, own)
 
     def _check_torch(self, device: engine.Device) -> None:
         from cclmark.run.torch_backend import describe_backend, load_torch
@@ -125,10 +135,10 @@ class Worker:
         descriptions = [
             self._describe(device, first + number) for number, device in enumerate(devices)
         ]
-        if len(devices) == 1 and descriptions[0].pci_bus_id:
-            from cclmark.results.machine import processors_near
-
+        if self._binding.is_default and len(devices) == 1 and descriptions[0].pci_bus_id:
             _keep_to(processors_near(descriptions[0].pci_bus_id))
+        for description in descriptions:
+            description.processors = format_processors(os.sched_getaffinity(0))
         reach = []
         if self.job.transfers or self.job.in_pairs:
             runtime, indices = self.job.runtime, self.job.every_index
@@ -138,7 +148,8 @@ class Worker:
                 for other in range(len(indices))
                 if one != other and engine.devices_reach(runtime, indices[one], indices[other])
             ]
-        self.rank.client.send(Hello(self.job.rank, self.job.token, descriptions, libraries, reach))
+        job, unbound = self.job, self._binding.unbound
+        self.rank.client.send(Hello(job.rank, job.token, descriptions, libraries, reach, unbound))
 
     def _describe(self, device: engine.Device, number: int) -> DeviceDescription:
         info = device.info
@@ -157,8 +168,6 @@ class Worker:
             runtime_path=info.library_path,
         )
         if info.pci_bus_id:
-            from cclmark.results.machine import device_numa_node
-
             description.numa_node = device_numa_node(info.pci_bus_id)
         return description
 
@@ -170,7 +179,12 @@ class Worker:
         total = len(devices) * job.ranks
         injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
         runner = TransferRunner(
-            devices, self.rank.team, job.settings, injections, self.rank.enter, self._allowed
+            devices,
+            self.rank.team,
+            job.settings,
+            injections,
+            self.rank.enter,
+            self._binding.inherited,
         )
         if runner.checked_on_host and job.rank == 0:
             self.rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
-from cclmark.report.head import device_lines, link_lines, method_of, origin_of
+from cclmark.report.head import binding_lines, device_lines, link_lines, method_of, origin_of
 from cclmark.report.page.page import Facts, Section
 from cclmark.report.text import plain
 
@@ -33,6 +33,7 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
         if header.imported is not None:  # of which another tool told little
             rows = [("imported", origin_of(header.imported))]
         rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
+        rows += [("binding", line) for line in binding_lines(header)]
         rows += [("links", line) for line in link_lines(header.links) if line]
         rows += [
             (f"library {plain(one.name)}", f"{plain(one.version)}  {plain(one.path)}")

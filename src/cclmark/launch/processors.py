@@ -1,0 +1,121 @@
+"""Which processors each rank is bound to, as far as that is known before ranks start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.meaning import TIMES_SAY_LITTLE
+from cclmark.errors import MissingError
+from cclmark.plan.binding import Binding
+from cclmark.plan.processors import format_processors
+from cclmark.plan.ranges import in_ranges
+
+
+@dataclass(frozen=True)
+class ProcessorPlan:
+    """The processors of every rank.
+
+    ``bound``: those that each rank is to bind itself to, none where it is not bound or finds out
+    when it has opened its device. ``crowded``: hosts with more ranks than processors for them.
+    ``places``: of every rank, see Job.place_on_host. ``notices``: what the user should know.
+    """
+
+    bound: list[list[int]]
+    crowded: set[int]
+    places: list[tuple[int, int]]
+    notices: list[str]
+
+
+def plan_processors(
+    binding: Binding,
+    inherited: Sequence[Sequence[int]],
+    hosts: Sequence[int],
+    hostnames: Sequence[str],
+    runtimes: Sequence[str],
+) -> ProcessorPlan:
+    """Plans the binding of a run. Everything is by rank: ``inherited``, the processors that its
+    process may use, in the order in which ranks take them; ``hosts``, a number for its host.
+
+    Raises MissingError for a rank that may use none of the processors that are listed for it.
+    """
+    on_host = set(runtimes) == {"host"}
+    listed = binding.of_rank
+    usable = [list(own) for own in inherited]
+    notices = []
+    if listed:
+        usable = [
+            [one for one in own if one in wanted]
+            for own, wanted in zip(inherited, listed, strict=True)
+        ]
+        _require_some(usable, listed, inherited, hostnames)
+        reduced = [rank for rank, own in enumerate(usable) if len(own) < len(listed[rank])]
+        if reduced:
+            notices.append(
+                f"--bind: rank{'s' * (len(reduced) > 1)} {in_ranges(reduced)} may not use all "
+                "listed processors, and gets those that its process inherited"
+            )
+    chosen, crowded = one_of_each(usable, hosts)
+    if on_host and crowded:
+        number = len({(host, one) for host, own in zip(hosts, usable, strict=True) for one in own})
+        notices.append(
+            f"{len(hosts)} ranks share {number} processor{'s' * (number > 1)}: {TIMES_SAY_LITTLE}"
+        )
+    alike = list(zip(hosts, runtimes, map(tuple, inherited), strict=True))
+    alone = chosen if on_host and not binding.mode else [[] for _ in hosts]
+    bound = usable if listed else alone
+    return ProcessorPlan(bound, crowded, places_among_alike(alike), notices)
+
+
+def one_of_each(
+    usable: Sequence[Sequence[int]], hosts: Sequence[int]
+) -> tuple[list[list[int]], set[int]]:
+    """A processor for each rank that no other rank of its host gets, none where too few are left;
+    and the hosts where that is so. Ranks with the fewest ``usable`` processors choose first.
+    """
+    free = {host: set[int]() for host in hosts}
+    for own, host in zip(usable, hosts, strict=True):
+        free[host].update(own)
+    ranks_on = Counter(hosts)
+    crowded = {host for host in free if ranks_on[host] > len(free[host])}
+    chosen: list[list[int]] = [[] for _ in hosts]
+    for rank in sorted(range(len(hosts)), key=lambda rank: len(usable[rank])):
+        host = hosts[rank]
+        fitting = [one for one in usable[rank] if one in free[host]]
+        if host in crowded or not fitting:
+            crowded.add(host)
+            continue
+        chosen[rank] = fitting[:1]
+        free[host].discard(fitting[0])
+    return chosen, crowded
+
+
+def places_among_alike(keys: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """For every key its place among the keys that equal it, from 0, and how many those are."""
+    numbers = Counter(keys)
+    seen: Counter[Hashable] = Counter()
+    places = []
+    for key in keys:
+        places.append((seen[key], numbers[key]))
+        seen[key] += 1
+    return places
+
+
+def _require_some(
+    usable: Sequence[Sequence[int]],
+    listed: Sequence[frozenset[int]],
+    inherited: Sequence[Sequence[int]],
+    hostnames: Sequence[str],
+) -> None:
+    excluded = [rank for rank, own in enumerate(usable) if not own]
+    if not excluded:
+        return
+    rank = excluded[0]
+    more = f" (and {len(excluded) - 1} more ranks likewise)" if len(excluded) > 1 else ""
+    raise MissingError(
+        f"--bind: rank {rank} cannot be bound to processors {format_processors(listed[rank])}: its "
+        f"process on {hostnames[rank]} may use only {format_processors(inherited[rank])}{more}. "
+        "Change the list, or the affinity of the process (taskset, the launcher's binding, the "
+        "cpuset of the container)"
+    )

@@ -1,0 +1,128 @@
+"""Which processors ``--bind`` binds the ranks of a run to."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark.errors import UsageError
+from cclmark.plan.processors import format_processors, parse_processors
+from cclmark.plan.ranges import in_ranges
+
+NONE, NUMA, RANKS = "none", "numa", "ranks"
+_MOST_BYTES = 1 << 20
+_MOST_SHOWN = 40  # characters of a line that a message quotes
+_ENTRY = re.compile(r"\s*(\d{1,9})\s*[:=](.*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The binding of a run's ranks.
+
+    ``mode``: empty for the default of the devices, ``none``, ``numa`` or ``ranks``; ``of_rank``:
+    with ``ranks`` the processors of every rank, else nothing.
+    """
+
+    mode: str = ""
+    of_rank: tuple[frozenset[int], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, ranks: int) -> Binding:
+        """What ``--bind`` says for a run of ``ranks`` ranks: ``none``, ``numa``, the name of a file
+        with a line ``RANK: PROCESSORS`` for every rank, or the same lines as a list,
+        ``ranks:0=0-7;1=8-15``, which is what ``str`` of a binding gives. Raises UsageError.
+        """
+        if text in ("", NONE, NUMA):
+            return cls(text)
+        mode, colon, entries = text.partition(":")
+        if mode == RANKS and colon:
+            numbered = ((f"--bind {RANKS}:", entry) for entry in entries.split(";"))
+            return cls(RANKS, _of_every_rank(numbered, f"--bind {RANKS}:", ranks))
+        lines = enumerate(_lines_of(Path(text)), 1)
+        named = ((f"--bind {text}, line {number}", line) for number, line in lines)
+        return cls(RANKS, _of_every_rank(named, f"--bind {text}", ranks))
+
+    def __str__(self) -> str:
+        if self.mode != RANKS:
+            return self.mode
+        entries = (f"{rank}={format_processors(own)}" for rank, own in enumerate(self.of_rank))
+        return f"{RANKS}:{';'.join(entries)}"
+
+
+def mode_of(text: str) -> str:
+    """The mode of a binding that is written as ``str`` of a Binding gives it."""
+    return text.partition(":")[0]
+
+
+def _lines_of(path: Path) -> list[str]:
+    """The lines of a file that a user wrote. Raises UsageError."""
+    try:
+        # Without O_NONBLOCK, opening a named pipe waits for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"--bind {path} is not a regular file: write the lines to a file")
+            content = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"--bind: cannot read {path}: {reason}. Write none, numa or the name of a file with a "
+            "line RANK: PROCESSORS for every rank"
+        ) from None
+    if len(content) > _MOST_BYTES:
+        raise UsageError(f"--bind {path} is larger than {_MOST_BYTES >> 20} MiB")
+    try:
+        return content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise UsageError(f"--bind {path} is not a text in UTF-8") from None
+
+
+def _of_every_rank(
+    entries: Iterable[tuple[str, str]], source: str, ranks: int
+) -> tuple[frozenset[int], ...]:
+    """The processors of ranks 0 to ``ranks`` - 1. ``entries``: where each is written, and itself.
+
+    Raises UsageError.
+    """
+    found: dict[int, frozenset[int]] = {}
+    for where, entry in entries:
+        line = entry.partition("#")[0].strip()
+        if not line:
+            continue
+        rank, processors = _entry(where, line)
+        if rank >= ranks:
+            raise UsageError(
+                f"{where}: rank {rank} is not in this run, which has {_ranks_in_words(ranks)}"
+            )
+        if rank in found:
+            raise UsageError(f"{where}: rank {rank} is bound twice")
+        found[rank] = processors
+    missing = [rank for rank in range(ranks) if rank not in found]
+    if missing:
+        raise UsageError(
+            f"{source} does not bind rank{'s' * (len(missing) > 1)} {in_ranges(missing)}: this run "
+            f"has {_ranks_in_words(ranks)}, and each of them needs a line"
+        )
+    return tuple(found[rank] for rank in range(ranks))
+
+
+def _entry(where: str, line: str) -> tuple[int, frozenset[int]]:
+    shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
+    match = _ENTRY.fullmatch(line)
+    if match is None:
+        raise UsageError(f"{where}: cannot read {shown!r}: write RANK: PROCESSORS, as in 0: 0-7")
+    try:
+        processors = frozenset(parse_processors(match[2]))
+    except ValueError as error:
+        raise UsageError(f"{where}: {str(error)[:200]}") from None
+    if not processors:
+        raise UsageError(f"{where}: rank {match[1]} is bound to no processor")
+    return int(match[1]), processors
+
+
+def _ranks_in_words(ranks: int) -> str:
+    return "rank 0 alone" if ranks == 1 else f"ranks 0 to {ranks - 1}"

@@ -1,0 +1,286 @@
+"""What ``--bind`` says, what is planned from it, and what a rank does with it."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark import _engine as engine
+from cclmark.errors import MissingError, UsageError
+from cclmark.launch.attempt import _unbound
+from cclmark.launch.processors import ProcessorPlan, one_of_each, plan_processors
+from cclmark.plan.binding import Binding, mode_of
+from cclmark.rendezvous.messages import Hello, Job
+from cclmark.report.head import binding_lines
+from cclmark.results.method import is_of_method, unusual_method
+from cclmark.results.resume import differing_settings
+from cclmark.results.schema import DeviceDescription, Header, Machine
+from cclmark.run import binding
+from cclmark.run.binding import RankBinding
+from samples import usual_settings
+
+PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Writes a file, and goes to where it is."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(content):
+        (tmp_path / "b.txt").write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
+        return "b.txt"
+
+    return write
+
+
+class TestReading:
+    @pytest.mark.parametrize("text", ["", "none", "numa"])
+    def test_a_word_has_no_list(self, text):
+        binding = Binding.parse(text, 4)
+        assert (str(binding), binding.of_rank) == (text, ())
+
+    def test_a_file_has_a_line_for_every_rank(self, written):
+        file = written("\ufeff# two ranks\n\n 1 : 4-5, 8  # second\r\n0: 0-3\n")
+        binding = Binding.parse(file, 2)
+        assert binding.of_rank == (frozenset({0, 1, 2, 3}), frozenset({4, 5, 8}))
+        assert str(binding) == "ranks:0=0-3;1=4-5,8"
+        assert mode_of(str(binding)) == "ranks"
+
+    @given(st.lists(PROCESSORS, min_size=1, max_size=12))
+    def test_a_journal_holds_all_of_it(self, of_rank):
+        binding = Binding("ranks", tuple(of_rank))
+        assert Binding.parse(str(binding), len(of_rank)) == binding
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            ("", "b.txt does not bind ranks 0-1: this run has ranks 0 to 1"),
+            ("0: 0\n", "b.txt does not bind rank 1: this run"),
+            ("0: 0\n1: 1\n1: 2\n", "b.txt, line 3: rank 1 is bound twice"),
+            (
+                "0: 0\n1: 1\n2: 2\n",
+                "b.txt, line 3: rank 2 is not in this run, which has ranks 0 to 1",
+            ),
+            ("# ranks\n0 0-7\n", "b.txt, line 2: cannot read '0 0-7': write RANK: PROCESSORS"),
+            ("-1: 0\n", "b.txt, line 1: cannot read '-1: 0'"),
+            ("0: 0\n1: 5-2\n", "b.txt, line 2: the range 5-2 ends before it begins"),
+            ("0:  # nothing\n", "b.txt, line 1: rank 0 is bound to no processor"),
+            ("x" * 5000, f"b.txt, line 1: cannot read '{'x' * 40}…': write"),
+            (b"0: \xff\n", "b.txt is not a text in UTF-8"),
+            (b"#" * ((1 << 20) + 1), "b.txt is larger than 1 MiB"),
+        ],
+    )
+    def test_bad_files_are_refused_with_the_line(self, written, content, reason):
+        with pytest.raises(UsageError) as refused:
+            Binding.parse(written(content), 2)
+        assert f"--bind {reason}" in str(refused.value)
+
+    def test_only_regular_files_are_read(self, written, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for name in ("pipe", str(tmp_path), "/dev/zero"):
+            with pytest.raises(UsageError, match=r"not a regular file|Is a directory"):
+                Binding.parse(name, 2)
+
+    @pytest.mark.parametrize("name", ["core", "a\0b"])
+    def test_a_word_that_is_no_file_gets_the_choices(self, name):
+        with pytest.raises(
+            UsageError, match=r"cannot read .*Write none, numa or the name of a file"
+        ):
+            Binding.parse(name, 2)
+
+
+def plan(text, inherited, hosts=None, runtime="host"):
+    number = len(inherited)
+    names = [f"h{host}" for host in hosts or [0] * number]
+    return plan_processors(
+        Binding.parse(text, number), inherited, hosts or [0] * number, names, [runtime] * number
+    )
+
+
+class TestPlanning:
+    def test_by_default_a_rank_of_the_host_gets_a_processor_to_itself(self):
+        assert plan("", [[0, 2, 1, 3]] * 2) == ProcessorPlan(
+            [[0], [2]], set(), [(0, 2), (1, 2)], []
+        )
+        assert plan("", [[0, 2, 1, 3]] * 2, runtime="cuda").bound == [[], []]
+
+    @pytest.mark.parametrize("text", ["none", "numa"])
+    def test_no_rank_gets_one_where_something_else_is_asked_for(self, text):
+        assert plan(text, [[0, 1]] * 2).bound == [[], []]
+
+    @pytest.mark.parametrize("runtime", ["host", "cuda"])
+    def test_lists_are_cut_to_what_processes_inherit(self, runtime):
+        found = plan("ranks:0=0-3;1=2-9", [[0, 2, 1, 3], [1, 2, 3]], runtime=runtime)
+        assert found.bound == [[0, 2, 1, 3], [2, 3]]
+        assert len(found.notices) == 1
+        assert "rank 1 may not use all listed processors" in found.notices[0]
+
+    def test_a_rank_without_any_of_its_processors_ends_the_run(self):
+        with pytest.raises(MissingError) as refused:
+            plan("ranks:0=0;1=4-5;2=6", [[0, 1], [2, 3], [2, 3]], [0, 1, 1])
+        assert (
+            "rank 1 cannot be bound to processors 4-5: its process on h1 may use only 2-3 (and 1 "
+            in (str(refused.value))
+        )
+
+    def test_ranks_that_share_processors_yield_and_the_user_is_warned(self):
+        found = plan("ranks:0=1;1=1;2=0-3", [[0, 1, 2, 3]] * 3)
+        assert found.crowded == {0}
+        found = plan("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2)
+        assert found.notices == [
+            "2 ranks share 1 processor: they take turns, and their times say little"
+        ]
+
+    def test_ranks_with_fewer_processors_choose_first(self):
+        assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
+        assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
+
+    def test_hosts_have_processors_of_their_own(self):
+        found = plan("", [[0, 1]] * 3, [0, 0, 1])
+        assert found.bound == [[0], [1], [0]]
+        assert found.places == [(0, 2), (1, 2), (0, 1)]
+
+    def test_ranks_split_nodes_among_those_that_inherit_the_same(self):
+        found = plan("numa", [[0, 1], [2, 3], [0, 1], [2, 3]])
+        assert found.places == [(0, 2), (0, 2), (1, 2), (1, 2)]
+
+
+def header(bind, *processors):
+    devices = [
+        DeviceDescription(rank, "h", "host", rank, "host", 1, processors=own)
+        for rank, own in enumerate(processors)
+    ]
+    machine = Machine("h", "", "", "", 1, 1)
+    return Header(1, "0", "", [], machine, devices, [], [], {}, usual_settings(bind=bind))
+
+
+@pytest.mark.parametrize(
+    ("bind", "processors", "lines"),
+    [
+        ("", ["0", "1"], []),
+        ("none", ["0-3"] * 2, ["none: ranks 0-1 → 0-3"]),
+        ("numa", ["0-1", "2-3", "0-1"], ["numa: ranks 0,2 → 0-1; rank 1 → 2-3"]),
+        ("numa", ["", ""], ["numa"]),
+        (
+            "ranks:0=0;1=1;2=2;3=3;4=4;5=5",
+            list("012345"),
+            [
+                "listed: "
+                + "; ".join(f"rank {n} → {n}" for n in range(4))
+                + "; … and 2 more lists of "
+                "processors"
+            ],
+        ),
+    ],
+)
+def test_the_head_shows_what_each_rank_has(bind, processors, lines):
+    assert binding_lines(header(bind, *processors)) == lines
+
+
+def test_a_binding_is_part_of_the_method():
+    assert unusual_method(usual_settings()) == []
+    assert unusual_method(usual_settings(bind="numa")) == ["binding numa"]
+    assert unusual_method(usual_settings(bind="ranks:0=0-7;1=8-15")) == [
+        "binding ranks:0=0-7;1=8-15"
+    ]
+    long = [
+        unusual_method(
+            usual_settings(bind=f"ranks:{';'.join(f'{rank}={rank + first}' for rank in range(64))}")
+        )
+        for first in (0, 1)
+    ]
+    assert long[0] != long[1]
+    for (words,) in long:
+        assert len(words) < 40
+        assert ", " not in words
+        assert is_of_method(words)
+
+
+def test_another_binding_is_another_plan():
+    (said,) = differing_settings(usual_settings(), usual_settings(bind="numa"))
+    assert said == "--bind: not given there, numa here"
+
+
+def job(bind, **changes):
+    usual = {
+        **dict.fromkeys(("rank", "parent_pid", "team_fd", "board_fd"), 0),
+        **{name: [] for name in ("device_indices", "every_index", "processors")},
+        **{"cases": [], "transfers": [], "ccl_wheels": {}, "ccl_path": "", "token": b""},
+        **{"ranks": 2, "runtime": "host", "oversubscribed": False, "access": None},
+    }
+    return Job(**{**usual, "settings": usual_settings(bind=bind), **changes})
+
+
+class TestARank:
+    """What a rank binds itself to, on a machine with two nodes of four processors."""
+
+    @pytest.fixture(autouse=True)
+    def machine(self, monkeypatch):
+        nodes = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+        of_device = {"near": nodes[1], "far": nodes[0]}
+        self.bound = []
+        monkeypatch.setattr(binding, "numa_nodes", lambda: nodes)
+        monkeypatch.setattr(binding, "processors_of_node_of", lambda bus: of_device.get(bus, set()))
+        monkeypatch.setattr(binding, "_bind_all_threads", self.bound.append)
+        self.monkeypatch = monkeypatch
+
+    def rank(self, bind, inherited, pci_bus_ids=(), **changes):
+        self.monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(inherited))
+        found = RankBinding(job(bind, **changes))
+        found.bind_early()
+        found.bind_to_devices(pci_bus_ids)
+        return found
+
+    @pytest.mark.parametrize(("place", "own"), [((0, 2), {1, 2, 3}), ((1, 2), {4, 5})])
+    def test_of_the_host_gets_a_node(self, place, own):
+        found = self.rank("numa", range(1, 6), [""], place_on_host=place)
+        assert (self.bound, found.unbound) == ([own], "")
+
+    @pytest.mark.parametrize(
+        ("buses", "inherited", "own"),
+        [
+            (["near"], range(8), [{4, 5, 6, 7}]),
+            (["near"], [0, 5], [{5}]),
+            (["near", "far"], range(6), [{0, 1, 2, 3, 4, 5}]),
+        ],
+    )
+    def test_of_accelerators_gets_their_nodes(self, buses, inherited, own):
+        found = self.rank("numa", inherited, buses, runtime="cuda")
+        assert (self.bound, found.unbound) == (own, "")
+
+    @pytest.mark.parametrize(
+        ("buses", "inherited", "reason"),
+        [
+            (["unknown"], range(8), "does not report the NUMA node"),
+            (["near", "unknown"], range(8), "does not report the NUMA node"),
+            ([""], range(8), "does not report the NUMA node"),
+            (["near"], [0, 1], "binding excludes the NUMA node"),
+        ],
+    )
+    def test_whose_node_it_cannot_use_stays_as_it_is(self, buses, inherited, reason):
+        found = self.rank("numa", inherited, buses, runtime="cuda")
+        assert self.bound == []
+        assert reason in found.unbound
+
+    def test_takes_from_a_list_what_it_may_use(self):
+        self.rank("ranks:0=1-4;1=5", [3, 4, 5], ["near"], processors=[1, 2, 3, 4], runtime="cuda")
+        assert self.bound == [{3, 4}]
+
+    def test_without_any_of_its_list_fails(self):
+        with pytest.raises(engine.MissingError, match="rank 0 cannot be bound to processors 6-7"):
+            self.rank("ranks:0=6-7;1=5", [3, 4, 5], processors=[6, 7])
+
+    @pytest.mark.parametrize("bind", ["", "none"])
+    def test_stays_as_it_is_without_a_binding(self, bind):
+        found = self.rank(bind, range(8), ["near"], runtime="cuda", processors=[0])
+        assert (self.bound, found.unbound, found.is_default) == ([], "", bind == "")
+
+
+def test_ranks_that_are_not_bound_are_named_once():
+    unknown = "the system does not report the NUMA node of the device"
+    hellos = [Hello(rank, b"", [], [], unbound=unknown if rank != 1 else "") for rank in range(4)]
+    assert _unbound(hellos) == [f"--bind numa: ranks 0,2-3 not bound: {unknown}"]

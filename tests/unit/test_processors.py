@@ -1,0 +1,158 @@
+"""Lists of processors, and where the processors of a host are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.plan.processors import MOST_PROCESSORS, format_processors, parse_processors
+from cclmark.results.processors import (
+    device_numa_node,
+    far_processors,
+    numa_nodes,
+    processors_near,
+    processors_of_node_of,
+    share_of_nodes,
+    spread_over_cores,
+)
+
+LISTS = st.sets(st.integers(0, MOST_PROCESSORS - 1), max_size=60)
+BUS = "00000000:1A:00.0"
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    """Makes a sysfs with these NUMA nodes, and a device at BUS."""
+
+    def make(nodes, device_node=None, near=""):
+        for number, processors in nodes.items():
+            node = tmp_path / "devices" / "system" / "node" / f"node{number}"
+            node.mkdir(parents=True)
+            (node / "cpulist").write_text(processors + "\n")
+        if device_node is not None:
+            device = tmp_path / "bus" / "pci" / "devices" / "0000:1a:00.0"
+            device.mkdir(parents=True)
+            (device / "numa_node").write_text(f"{device_node}\n")
+            (device / "local_cpulist").write_text(near + "\n")
+        return tmp_path
+
+    return make
+
+
+@given(LISTS)
+def test_what_is_written_is_read_again(processors):
+    assert parse_processors(format_processors(processors)) == processors
+
+
+@pytest.mark.parametrize(
+    ("text", "processors"),
+    [
+        ("0-3,8\n", {0, 1, 2, 3, 8}),
+        ("5", {5}),
+        ("\n", set()),
+        ("0-2, 1-4", {0, 1, 2, 3, 4}),
+        ("0-15:2/8", {0, 1, 8, 9}),
+        ("4-9:1/4", {4, 8}),
+    ],
+)
+def test_lists_of_the_kernel(text, processors):
+    assert parse_processors(text) == processors
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("0-", "'0-' is not a processor"),
+        ("0,,1", "'' is not a processor"),
+        ("-1", "'-1' is not a processor"),
+        ("0x3", "'0x3' is not a processor"),
+        ("\u0663", "is not a processor"),
+        ("7-3", "7-3 ends before it begins"),
+        ("8192", "processor 8192 is above"),
+        ("0-999999", "processor 999999 is above"),
+        ("99999999999", "is not a processor"),
+        ("0-7:3/2", "USED from 1 to GROUP"),
+        ("0-7:0/2", "USED from 1 to GROUP"),
+        (",".join(["0-8191"] * 3), "more than 16384 processors"),
+    ],
+)
+def test_what_is_no_list_is_refused(text, reason):
+    with pytest.raises(ValueError, match=reason):
+        parse_processors(text)
+
+
+def test_nodes_without_processors_are_left_out(sysfs):
+    assert numa_nodes(sysfs({1: "4-7", 0: "0-3", 2: ""})) == {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node", "near", "processors"),
+    [
+        ({0: "0-1", 1: "2-3"}, 1, "2-3", {2, 3}),
+        ({0: "0-1", 1: "2-3"}, -1, "0-3", set()),  # sysfs lists all as local: node unknown
+        ({0: "0-1"}, -1, "0-1", {0, 1}),  # there is no other
+        ({0: "0-1", 2: ""}, 2, "0-1", {0, 1}),  # a node of memory alone
+        ({}, -1, "0-1", set()),
+        ({0: "0-1", 1: "2-3"}, None, "", set()),
+    ],
+)
+def test_the_processors_of_the_node_of_a_device(sysfs, nodes, node, near, processors):
+    assert processors_of_node_of(BUS, sysfs(nodes, node, near)) == processors
+
+
+def test_near_and_far_of_a_device(sysfs):
+    system = sysfs({0: "0-1", 1: "2-3"}, 1, "2-3")
+    assert device_numa_node(BUS, system) == 1
+    assert processors_near(BUS, system) == {2, 3}
+    assert far_processors(BUS, system) == {0, 1}
+
+
+def test_a_device_that_the_system_does_not_know_has_no_near_processors():
+    assert processors_near("ffff:ff:1f.7") == set()
+
+
+TWO = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "allowed", "number", "shares"),
+    [
+        (TWO, range(8), 2, [{0, 1, 2, 3}, {4, 5, 6, 7}]),
+        (TWO, range(8), 1, [{0, 1, 2, 3}]),
+        (TWO, {2, 5, 6}, 2, [{2}, {5, 6}]),
+        (TWO, {1, 2, 3, 4}, 2, [{1, 2, 3}, {4}]),
+        (TWO, {1, 2, 3, 4}, 3, [{1, 2, 3}, {1, 2, 3}, {1, 2, 3}]),
+        (TWO, {1, 2, 3, 4}, 4, [{1, 2, 3}, {1, 2, 3}, {1, 2, 3}, {4}]),
+        (TWO, {5}, 2, [{5}, {5}]),
+        (TWO, {9}, 2, [set(), set()]),
+        ({}, {0, 1}, 2, [set(), set()]),
+        ({0: {0, 1}}, {0, 1}, 3, [{0, 1}] * 3),
+        ({3: {6, 7}, 0: {0, 1}, 1: {2, 3}, 2: {4, 5}}, range(8), 2, [{0, 1}, {4, 5}]),
+    ],
+)
+def test_ranks_are_split_over_nodes(nodes, allowed, number, shares):
+    assert [share_of_nodes(nodes, allowed, rank, number) for rank in range(number)] == shares
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 40), st.data())
+def test_no_node_has_more_ranks_than_processors(sizes, number, data):
+    edges = [sum(sizes[:node]) for node in range(len(sizes) + 1)]
+    nodes = {node: set(range(edges[node], edges[node + 1])) for node in range(len(sizes))}
+    allowed = data.draw(st.sets(st.sampled_from(range(edges[-1])), min_size=1))
+    shares = [share_of_nodes(nodes, allowed, rank, number) for rank in range(number)]
+    for node in nodes.values():
+        ranks = sum(share == node & allowed for share in shares)
+        if number <= len(allowed):
+            assert ranks <= len(node & allowed)
+    assert all(share and share <= allowed for share in shares)
+    usable = sum(not node.isdisjoint(allowed) for node in nodes.values())
+    assert number > usable or len(set(map(frozenset, shares))) == number
+
+
+def test_ranks_take_one_processor_of_every_core_first(tmp_path):
+    for processor, siblings in {0: "0-1", 1: "0-1", 2: "2,6", 3: "3", 6: "2,6"}.items():
+        topology = tmp_path / "devices" / "system" / "cpu" / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(siblings + "\n")
+    assert spread_over_cores({0, 1, 2, 3, 6}, tmp_path) == [0, 2, 3, 1, 6]
+    assert spread_over_cores({1, 6}, tmp_path) == [1, 6]  # alone on their cores
+    assert spread_over_cores({4, 9}, tmp_path) == [4, 9]  # sysfs does not list them
