@@ -114,6 +114,11 @@ class TestListsOfRanks:
         with pytest.raises(UsageError, match=r"a\.txt:20: rank 3 is listed twice"):
             read(text_of([*WHOLE, other]))
 
+    def test_a_rank_that_no_run_has(self):
+        text = text_of([*WHOLE, WHOLE[3].replace("Rank  3", "Rank 9999999")])
+        with pytest.raises(UsageError, match=r"a\.txt:20: 10000000 ranks: expected 1 to 1048576"):
+            read(text)
+
     @pytest.mark.parametrize("sign", ["# ...\n", "...\n", "#  [...]\n", "# … 13 more\n"])
     def test_an_ellipsis_stands_for_ranks(self, sign):
         first = text_of([*WHOLE[:3], sign], "broadcast", 1.0)

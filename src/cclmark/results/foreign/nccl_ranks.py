@@ -22,9 +22,10 @@ class RankList:
         return len({group for group, _ in self._devices.values()})
 
     def add(self, text: Text, line: int, group: str, device: DeviceDescription) -> bool:
-        """Whether the rank on ``line`` is new. Raises UsageError for one that was listed before
-        with another device.
+        """Whether the rank on ``line`` is new. Raises UsageError for one that is too large, or was
+        listed before with another device.
         """
+        text.ranks(line, str(device.rank + 1))
         known = self._devices.get(device.rank)
         if known == (group, device):
             return False
