@@ -36,13 +36,13 @@ class Bkcl {
     symbols_.require(destroy_context_, "destroy_context");
     symbols_.require(group_start_, "group_start");
     symbols_.require(group_end_, "group_end");
-    symbols_.require(all_reduce_, "all_reduce");
-    symbols_.require(all_gather_, "all_gather");
-    symbols_.require(reduce_scatter_, "reduce_scatter");
-    symbols_.require(broadcast_, "broadcast");
-    symbols_.require(reduce_, "reduce");
-    symbols_.require(send_, "send");
-    symbols_.require(recv_, "recv");
+    symbols_.find_operation(all_reduce_, "all_reduce", Collective::all_reduce);
+    symbols_.find_operation(all_gather_, "all_gather", Collective::all_gather);
+    symbols_.find_operation(reduce_scatter_, "reduce_scatter", Collective::reduce_scatter);
+    symbols_.find_operation(broadcast_, "broadcast", Collective::broadcast);
+    symbols_.find_operation(reduce_, "reduce", Collective::reduce);
+    symbols_.find_message(send_, "send");
+    symbols_.find_message(recv_, "recv");
     symbols_.find(alltoall_, "all_to_all");
     symbols_.find(alltoallv_, "all_to_all_v");
   }
@@ -57,6 +57,8 @@ class Bkcl {
     info.reduced_dtypes = info.dtypes;
     info.reductions = {"sum", "prod", "max", "min"};
   }
+
+  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     std::vector<uint8_t> id(kRoomForId, 0);

@@ -45,13 +45,13 @@ class Cncl {
     symbols_.require(get_version_, "GetLibVersion");
     symbols_.require(group_start_, "GroupStart");
     symbols_.require(group_end_, "GroupEnd");
-    symbols_.require(all_reduce_, "AllReduce");
-    symbols_.require(all_gather_, "AllGather");
-    symbols_.require(reduce_scatter_, "ReduceScatter");
-    symbols_.require(broadcast_, "Broadcast");
-    symbols_.require(reduce_, "Reduce");
-    symbols_.require(send_, "Send");
-    symbols_.require(recv_, "Recv");
+    symbols_.find_operation(all_reduce_, "AllReduce", Collective::all_reduce);
+    symbols_.find_operation(all_gather_, "AllGather", Collective::all_gather);
+    symbols_.find_operation(reduce_scatter_, "ReduceScatter", Collective::reduce_scatter);
+    symbols_.find_operation(broadcast_, "Broadcast", Collective::broadcast);
+    symbols_.find_operation(reduce_, "Reduce", Collective::reduce);
+    symbols_.find_message(send_, "Send");
+    symbols_.find_message(recv_, "Recv");
     symbols_.find(alltoall_, "AlltoAll");
     symbols_.find(alltoallv_, "AlltoAllv");
   }
@@ -69,6 +69,8 @@ class Cncl {
     info.reduced_dtypes = info.dtypes;
     info.reductions = {"sum", "prod", "max", "min"};
   }
+
+  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     CliqueId id{};

@@ -99,17 +99,17 @@ class Flagcx {
     symbols_.require(get_last_error_, "GetLastError");
     symbols_.require(group_start_, "GroupStart");
     symbols_.require(group_end_, "GroupEnd");
-    symbols_.require(all_reduce_, "AllReduce");
-    symbols_.require(all_gather_, "AllGather");
-    symbols_.require(reduce_scatter_, "ReduceScatter");
-    symbols_.require(broadcast_, "Broadcast");
-    symbols_.require(reduce_, "Reduce");
-    symbols_.require(gather_, "Gather");
-    symbols_.require(scatter_, "Scatter");
-    symbols_.require(alltoall_, "AlltoAll");
-    symbols_.require(alltoallv_, "AlltoAllv");
-    symbols_.require(send_, "Send");
-    symbols_.require(recv_, "Recv");
+    symbols_.find_operation(all_reduce_, "AllReduce", Collective::all_reduce);
+    symbols_.find_operation(all_gather_, "AllGather", Collective::all_gather);
+    symbols_.find_operation(reduce_scatter_, "ReduceScatter", Collective::reduce_scatter);
+    symbols_.find_operation(broadcast_, "Broadcast", Collective::broadcast);
+    symbols_.find_operation(reduce_, "Reduce", Collective::reduce);
+    symbols_.find(gather_, "Gather");
+    symbols_.find(scatter_, "Scatter");
+    symbols_.find(alltoall_, "AlltoAll");
+    symbols_.find(alltoallv_, "AlltoAllv");
+    symbols_.find_message(send_, "Send");
+    symbols_.find_message(recv_, "Recv");
   }
 
   const char* name() const { return "flagcx"; }
@@ -127,6 +127,8 @@ class Flagcx {
     info.reduced_dtypes = info.dtypes;
     info.reductions.assign(kReductions.begin(), kReductions.end());
   }
+
+  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     UniqueId id;
@@ -213,8 +215,10 @@ class Flagcx {
 
   /// Not its barrier: flagcxBarrier takes memory and waits for the device each time.
   const char* own_route(Collective collective) const {
-    bool native = collective == Collective::alltoall || collective == Collective::alltoallv ||
-                  collective == Collective::gather || collective == Collective::scatter;
+    bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||
+                  (collective == Collective::alltoallv && alltoallv_ != nullptr) ||
+                  (collective == Collective::gather && gather_ != nullptr) ||
+                  (collective == Collective::scatter && scatter_ != nullptr);
     return native ? "native" : nullptr;
   }
 

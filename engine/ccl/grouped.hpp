@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,6 +41,40 @@ class Symbols {
     (function != nullptr ? present_ : absent_).emplace_back(name);
   }
 
+  /// An operation of the library. Without its function those are missing that need it, see `lacks`.
+  template <typename R, typename... Arguments>
+  void find_operation(R (*&function)(Arguments...), const char* name, Collective collective) {
+    if (!find_silently(function, name)) lacking_[static_cast<size_t>(collective)] = name;
+  }
+
+  /// A send or a receive, of which exchanges are composed.
+  template <typename R, typename... Arguments>
+  void find_message(R (*&function)(Arguments...), const char* name) {
+    if (!find_silently(function, name)) lacking_message_ = name;
+  }
+
+  /// The function without which a collective can be neither called nor composed, with its prefix;
+  /// empty where none is missing. For collectives without a function of their own.
+  std::string lacks(Collective collective) const {
+    const char* name = nullptr;
+    switch (collective) {
+      case Collective::alltoall:
+      case Collective::alltoallv:
+      case Collective::gather:
+      case Collective::scatter:
+      case Collective::sendrecv:
+      case Collective::ping_pong:
+        name = lacking_message_;
+        break;
+      case Collective::barrier:
+        name = lacking_[static_cast<size_t>(Collective::all_reduce)];
+        break;
+      default:
+        name = lacking_[static_cast<size_t>(collective)];
+    }
+    return name != nullptr ? prefix_ + name : std::string();
+  }
+
   const std::string& prefix() const { return prefix_; }
   const std::string& path() const { return library_.path(); }
   /// Raises MissingError where the file brings another copy of the device's runtime.
@@ -66,9 +101,18 @@ class Symbols {
     return files;
   }
 
+  template <typename R, typename... Arguments>
+  bool find_silently(R (*&function)(Arguments...), const char* name) {
+    function = library_.optional<R(Arguments...)>((prefix_ + name).c_str());
+    if (function == nullptr) absent_.emplace_back(name);
+    return function != nullptr;
+  }
+
   Library library_;
   std::string prefix_;
   std::vector<std::string> present_, absent_;
+  std::array<const char*, kCollectives.size()> lacking_{};
+  const char* lacking_message_ = nullptr;
 };
 
 /// What a function of its own needs besides its buffers.
@@ -80,10 +124,12 @@ struct Seat {
   void* stream;
 };
 
-/// How an operation is done by a library of this kind: natively, or what it is composed of.
+/// How an operation is done by a library of this kind: natively, or what it is composed of; empty
+/// where a function is missing.
 template <typename Functions>
 const char* grouped_route(const Functions& api, Collective collective) {
   if (const char* own = api.own_route(collective)) return own;
+  if (!api.symbols().lacks(collective).empty()) return "";
   switch (collective) {
     case Collective::alltoall:
     case Collective::alltoallv:
@@ -103,6 +149,7 @@ const char* grouped_route(const Functions& api, Collective collective) {
 /// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
 /// where the library returns one:
 ///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv;
+///   symbols: the file's functions;
 ///   group_start, group_end: of a communicator, where the library wants to know;
 ///   dtype, reduction: its numbers for those of an operation on a device, or UnsupportedError;
 ///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
@@ -125,6 +172,9 @@ class GroupedCommunicator : public Communicator {
     int reduction = info(op.collective).reduces ? api_.reduction(op) : 0;
     if (api_.own_route(op.collective) != nullptr) {
       return api_.bind(op, dtype, Seat{device_, rank_, size_, comm_, stream});
+    }
+    if (std::string missing = api_.symbols().lacks(op.collective); !missing.empty()) {
+      throw UnsupportedError(api_.symbols().path() + " has no " + missing);
     }
     switch (op.collective) {
       case Collective::all_reduce:
@@ -274,7 +324,8 @@ class GroupedLibrary final : public Ccl {
     info_.name = api_.name();
     api_.describe(info_);
     for (size_t i = 0; i < kCollectives.size(); ++i) {
-      info_.routes.emplace_back(kCollectives[i], grouped_route(api_, static_cast<Collective>(i)));
+      const char* route = grouped_route(api_, static_cast<Collective>(i));
+      if (*route != '\0') info_.routes.emplace_back(kCollectives[i], route);
     }
   }
 

@@ -43,7 +43,7 @@ struct Item {
 };
 static_assert(sizeof(Item) == 32);
 
-/// The library's functions. Those after `recv` are optional.
+/// The library's functions. Those after `comm_destroy` are optional.
 class Api {
  public:
   explicit Api(const CclPlaces& places) : library(open(places)) {
@@ -52,12 +52,12 @@ class Api {
     resolve(get_root_info, "GetRootInfo");
     resolve(comm_init, "CommInitRootInfo");
     resolve(comm_destroy, "CommDestroy");
-    resolve(all_reduce, "AllReduce");
-    resolve(all_gather, "AllGather");
-    resolve(reduce_scatter, "ReduceScatter");
-    resolve(broadcast, "Broadcast");
-    resolve(send, "Send");
-    resolve(recv, "Recv");
+    resolve_operation(all_reduce, "AllReduce");
+    resolve_operation(all_gather, "AllGather");
+    resolve_operation(reduce_scatter, "ReduceScatter");
+    resolve_operation(broadcast, "Broadcast");
+    resolve_operation(send, "Send");
+    resolve_operation(recv, "Recv");
     resolve_optional(reduce, "Reduce");
     resolve_optional(scatter, "Scatter");
     resolve_optional(alltoall, "AlltoAll");
@@ -143,6 +143,13 @@ class Api {
     (function != nullptr ? present : absent).emplace_back(name);
   }
 
+  /// One that every release so far has: not among the capabilities.
+  template <typename R, typename... Arguments>
+  void resolve_operation(R (*&function)(Arguments...), const char* name) {
+    function = find<R(Arguments...)>(std::string("Hccl") + name);
+    if (function == nullptr) absent.emplace_back(name);
+  }
+
   [[noreturn]] void fail(Result code, const char* call) const {
     const char* text = get_error_string != nullptr ? get_error_string(code) : nullptr;
     std::string words = text != nullptr ? text : "", recent = recent_acl_error();
@@ -166,6 +173,14 @@ const char* exchange_of(const Api& api) {
 
 const char* route_of(const Api& api, Collective collective) {
   switch (collective) {
+    case Collective::all_reduce:
+      return api.all_reduce != nullptr ? "native" : "";
+    case Collective::all_gather:
+      return api.all_gather != nullptr ? "native" : "";
+    case Collective::reduce_scatter:
+      return api.reduce_scatter != nullptr ? "native" : "";
+    case Collective::broadcast:
+      return api.broadcast != nullptr ? "native" : "";
     case Collective::reduce:
       return api.reduce != nullptr ? "native" : "";
     case Collective::alltoall:
@@ -178,12 +193,12 @@ const char* route_of(const Api& api, Collective collective) {
     case Collective::sendrecv:
       return exchange_of(api);
     case Collective::ping_pong:
-      return "send and recv in turn";
+      return api.send != nullptr && api.recv != nullptr ? "send and recv in turn" : "";
     case Collective::barrier:
-      return api.barrier != nullptr ? "native" : "all_reduce of 4 bytes";
-    default:
-      return "native";
+      if (api.barrier != nullptr) return "native";
+      return api.all_reduce != nullptr ? "all_reduce of 4 bytes" : "";
   }
+  return "";
 }
 
 class HcclCommunicator final : public Communicator {

@@ -188,13 +188,13 @@ class Nccl {
     symbols_.require(get_error_string_, "GetErrorString");
     symbols_.require(group_start_, "GroupStart");
     symbols_.require(group_end_, "GroupEnd");
-    symbols_.require(all_reduce_, "AllReduce");
-    symbols_.require(all_gather_, "AllGather");
-    symbols_.require(reduce_scatter_, "ReduceScatter");
-    symbols_.require(broadcast_, "Broadcast");
-    symbols_.require(reduce_, "Reduce");
-    symbols_.require(send_, "Send");
-    symbols_.require(recv_, "Recv");
+    symbols_.find_operation(all_reduce_, "AllReduce", Collective::all_reduce);
+    symbols_.find_operation(all_gather_, "AllGather", Collective::all_gather);
+    symbols_.find_operation(reduce_scatter_, "ReduceScatter", Collective::reduce_scatter);
+    symbols_.find_operation(broadcast_, "Broadcast", Collective::broadcast);
+    symbols_.find_operation(reduce_, "Reduce", Collective::reduce);
+    symbols_.find_message(send_, "Send");
+    symbols_.find_message(recv_, "Recv");
     find_exchanges();
     symbols_.find(gather_, "Gather");
     symbols_.find(scatter_, "Scatter");
@@ -231,6 +231,8 @@ class Nccl {
       if (family_.reductions[i] != kUnavailable) info.reductions.emplace_back(kReductions[i]);
     }
   }
+
+  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     UniqueId id;

@@ -44,15 +44,15 @@ class OneCcl {
     symbols_.require(get_error_string_, "GetErrorString");
     symbols_.require(group_start_, "GroupStart");
     symbols_.require(group_end_, "GroupEnd");
-    symbols_.require(all_reduce_, "AllReduce");
-    symbols_.require(all_gather_, "AllGather");
-    symbols_.require(reduce_scatter_, "ReduceScatter");
-    symbols_.require(broadcast_, "Broadcast");
-    symbols_.require(reduce_, "Reduce");
-    symbols_.require(send_, "Send");
-    symbols_.require(recv_, "Recv");
-    symbols_.require(alltoall_, "AllToAll");
-    symbols_.require(alltoallv_, "AllToAllV");
+    symbols_.find_operation(all_reduce_, "AllReduce", Collective::all_reduce);
+    symbols_.find_operation(all_gather_, "AllGather", Collective::all_gather);
+    symbols_.find_operation(reduce_scatter_, "ReduceScatter", Collective::reduce_scatter);
+    symbols_.find_operation(broadcast_, "Broadcast", Collective::broadcast);
+    symbols_.find_operation(reduce_, "Reduce", Collective::reduce);
+    symbols_.find_message(send_, "Send");
+    symbols_.find_message(recv_, "Recv");
+    symbols_.find(alltoall_, "AllToAll");
+    symbols_.find(alltoallv_, "AllToAllV");
     symbols_.find(scatter_, "Scatter");
     symbols_.find(get_last_error_, "GetLastError");
   }
@@ -70,6 +70,8 @@ class OneCcl {
     info.reduced_dtypes = info.dtypes;
     info.reductions = {"sum", "prod", "max", "min"};
   }
+
+  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     UniqueId id{};
@@ -132,18 +134,20 @@ class OneCcl {
   void group_start(Comm comm) const { require(group_start_(), "GroupStart", comm); }
   void group_end(Comm comm) const { require(group_end_(), "GroupEnd", comm); }
 
-  /// Exchanges are not grouped: for each send and receive in a group the library writes errors into
-  /// its log, though it does them, and that would be part of the time.
+  /// Exchanges are grouped only by releases without AllToAllV (2022.1): for each send and receive
+  /// in a group the library logs an error, although it performs them, and that is part of the time.
   const char* own_route(Collective collective) const {
+    const char* by_parts = alltoallv_ != nullptr ? "alltoallv" : nullptr;
     switch (collective) {
       case Collective::alltoall:
+        return alltoall_ != nullptr ? "native" : by_parts;
       case Collective::alltoallv:
-        return "native";
+        return alltoallv_ != nullptr ? "native" : nullptr;
       case Collective::scatter:
-        return scatter_ != nullptr ? "native" : "alltoallv";
+        return scatter_ != nullptr ? "native" : by_parts;
       case Collective::gather:
       case Collective::sendrecv:
-        return "alltoallv";
+        return by_parts;
       default:
         return nullptr;
     }
@@ -151,7 +155,7 @@ class OneCcl {
 
   std::unique_ptr<Call> bind(Operation op, int dtype, const Seat& seat) const {
     Comm comm = seat.comm;
-    if (op.collective == Collective::alltoall) {
+    if (op.collective == Collective::alltoall && alltoall_ != nullptr) {
       return make_call([=, this, count = op.count](const void* s, void* d) {
         require(alltoall_(s, d, count, dtype, comm, kNoStream), "AllToAll", comm);
       });

@@ -199,6 +199,16 @@ def test_islands(cclmark, ascend):
     assert {(it.status, it.reason) for it in run.journal.results} == {("ok", "")}
 
 
+def test_a_missing_operation_is_skipped_with_the_reason(cclmark, ascend):
+    only = ("--only", "all_reduce,reduce_scatter,alltoallv", "--devices", "acl:0,1")
+    env = ascend.env("bare")
+    run = cclmark("collectives", *only, "-b", "4K", "-e", "4K", *SHORT, env=env)
+    for result in run.journal.results:
+        missing = result.case.operation == "reduce_scatter"
+        assert result.status == ("skipped" if missing else "ok")
+        assert ("has no function for reduce_scatter" in result.reason) == missing
+
+
 def test_info_tells_what_the_library_can_do(cclmark, ascend):
     run = cclmark("info", "--ccls", "--json", env=ascend.env("old"))
     report = {entry["name"]: entry for entry in json.loads(run.out)["ccls"]}["hccl"]

@@ -301,6 +301,36 @@ class TestWhatDiffers:
         assert {result.status for result in run.journal.results} == {"ok"}
         assert all(GROUPED in result.route for result in run.journal.results)
 
+    def test_an_older_oneccl_composes_its_exchanges(self, cclmark) -> None:
+        """2022.1 has no AllToAllV."""
+        run = measure(cclmark, ONECCL, "collectives", "-b", "96", "-e", "6K", env=ONECCL.env("old"))
+        results = run.journal.results
+        assert {result.case.operation for result in results} == set(COLLECTIVES)
+        assert {result.status for result in results} == {"ok"}
+        routes = {result.case.operation: result.route for result in results}
+        for operation in ("alltoallv", "gather", "scatter", "sendrecv"):
+            assert GROUPED in routes[operation]
+        assert GROUPED not in routes["alltoall"]
+        (library,) = run.journal.header.libraries
+        assert library.version == "2022.1.2"
+
+    def test_a_missing_operation_is_skipped_with_the_reason(self, cclmark) -> None:
+        env = ONECCL.env("bare")
+        run = measure(cclmark, ONECCL, "collectives", "-b", "96", "-e", "6K", env=env)
+        skipped = {"reduce": "Reduce"} | dict.fromkeys(
+            ("alltoall", "alltoallv", "gather", "scatter", "sendrecv"), "Recv"
+        )
+        assert {result.case.operation for result in run.journal.results} == set(COLLECTIVES)
+        for result in run.journal.results:
+            missing = skipped.get(result.case.operation)
+            assert result.status == ("ok" if missing is None else "skipped")
+            if missing is not None:
+                assert result.reason.endswith(f"libccl.so.2 has no oneccl{missing}")
+        info = cclmark("info", "--ccls", "--json", env=env)
+        (report,) = [it for it in json.loads(info.out)["ccls"] if it["name"] == "oneccl"]
+        assert not set(report["routes"]) & set(skipped)
+        assert {"Reduce", "Recv", "AllToAll"} <= set(report["lacks"])
+
     @pytest.mark.parametrize("shape", SHAPES, ids=by_name)
     def test_parts_that_go_elsewhere_are_caught(self, cclmark, no_leaks, shape) -> None:
         env = shape.env(CCLMARK_FAKE_MISREAD="parts", CCLMARK_FAKE_TIMEOUT_S="2")

@@ -43,7 +43,11 @@ def notices(journal):
 
 
 # What texts do not say themselves.
-GIVEN = {"hccl-test.txt": {"ranks": 8}, "hccl-test-rank-failed.txt": {"ranks": 4}} | {
+GIVEN = {
+    "hccl-test.txt": {"ranks": 8},
+    "hccl-test-rank-failed.txt": {"ranks": 4},
+    "nccl-tests-shortened.txt": {"ranks": 1024},
+} | {
     name: {"operation": "all_reduce"}
     for name in (
         *("flagcx-a800.txt", "flagcx-a800-c550.txt", "flagcx-c550.txt", "flagcx-p800.txt"),
@@ -205,9 +209,10 @@ class TestNcclTests:
         text = second + "".join(devices) + first[first.index("#                    ") :]
         with pytest.raises(UsageError, match="nothing before it names the operation"):
             read(text)  # the second table is not of the first one's operation
-        command = "./build/all_gather_perf -g 2\n"
+        command = "./build/all_reduce_perf -g 2\n"
         journal = read(second + command + text[len(second) :])
         assert len(journal.results) == 10
+        assert {one.case.operation for one in journal.results} == {"all_gather", "all_reduce"}
         assert {one.case.ranks for one in journal.results} == {2}
 
     def test_repeated_sweeps_are_cycles(self):

@@ -123,6 +123,7 @@ FAKE_API int HcclAllGather(void* send, void* receive, uint64_t count, int dtype,
       [&] { Entry(comm, stream).submit(Kind::all_gather, send, receive, count, dtype); });
 }
 
+#ifndef CCLMARK_FAKE_BARE
 FAKE_API int HcclReduceScatter(void* send, void* receive, uint64_t count, int dtype, int op,
                                void* comm, void* stream) {
   return guarded([&] {
@@ -130,6 +131,7 @@ FAKE_API int HcclReduceScatter(void* send, void* receive, uint64_t count, int dt
         .submit(Kind::reduce_scatter, send, receive, count, dtype, reduction_of(op, dtype));
   });
 }
+#endif
 
 FAKE_API int HcclBroadcast(void* memory, uint64_t count, int dtype, uint32_t root, void* comm,
                            void* stream) {
@@ -150,6 +152,7 @@ FAKE_API int HcclSend(void* memory, uint64_t count, int dtype, uint32_t peer, vo
   });
 }
 
+#ifndef CCLMARK_FAKE_BARE
 FAKE_API int HcclRecv(void* memory, uint64_t count, int dtype, uint32_t peer, void* comm,
                       void* stream) {
   return guarded([&] {
@@ -159,6 +162,7 @@ FAKE_API int HcclRecv(void* memory, uint64_t count, int dtype, uint32_t peer, vo
     entry.submit(Kind::receive, nullptr, memory, count, dtype, Reduction::sum, from);
   });
 }
+#endif
 
 FAKE_API int HcclAlltoAllV(const void* send, const uint64_t* send_counts,
                            const uint64_t* send_offsets, int send_type, const void* receive,

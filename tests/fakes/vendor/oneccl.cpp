@@ -1,5 +1,5 @@
-// oneCCL 2022.2's C interface, as its plugin for processors does it: memory of the host, calls that
-// return when their work is done.
+// oneCCL 2022.2's C interface, or with fewer functions that of 2022.1 or of no release at all, as
+// its plugin for processors does it: memory of the host, calls that return when their work is done.
 
 #include "common/export.hpp"
 #include "vendor/shaped.hpp"
@@ -27,7 +27,11 @@ enum Code : int {
   kPluginException = 11,
 };
 
+#ifdef CCLMARK_FAKE_RECENT
 constexpr int kVersion = 20220200;
+#else
+constexpr int kVersion = 20220102;
+#endif
 constexpr int kDtypes = 10;
 constexpr int kReductions = 4;
 
@@ -101,9 +105,11 @@ FAKE_API const char* onecclGetErrorString(int code) {
   }
 }
 
+#ifdef CCLMARK_FAKE_RECENT
 FAKE_API const char* onecclGetLastError(void*) {
   return fake_nccl::last_error();
 }
+#endif
 
 FAKE_API int onecclGetVersion(int* version) {
   return told([&] {
@@ -162,6 +168,7 @@ FAKE_API int onecclReduceScatter(const void* send, void* receive, size_t count, 
   });
 }
 
+#ifndef CCLMARK_FAKE_BARE
 FAKE_API int onecclReduce(const void* send, void* receive, size_t count, int dtype, int op,
                           int root, void* comm, void* stream) {
   return told([&] {
@@ -169,6 +176,7 @@ FAKE_API int onecclReduce(const void* send, void* receive, size_t count, int dty
         rank_of(root, comm));
   });
 }
+#endif
 
 FAKE_API int onecclAllGather(const void* send, void* receive, size_t count, int dtype, void* comm,
                              void* stream) {
@@ -183,6 +191,7 @@ FAKE_API int onecclBroadcast(const void* send, void* receive, size_t count, int 
   });
 }
 
+#ifdef CCLMARK_FAKE_RECENT
 FAKE_API int onecclScatter(const void* send, void* receive, size_t count, int dtype, int root,
                            void* comm, void* stream) {
   return told([&] {
@@ -190,12 +199,16 @@ FAKE_API int onecclScatter(const void* send, void* receive, size_t count, int dt
         rank_of(root, comm));
   });
 }
+#endif
 
+#ifndef CCLMARK_FAKE_BARE
 FAKE_API int onecclAllToAll(const void* send, void* receive, size_t count, int dtype, void* comm,
                             void* stream) {
   return told([&] { run(comm, stream, Kind::alltoall, send, receive, count, dtype_of(dtype)); });
 }
+#endif
 
+#ifdef CCLMARK_FAKE_RECENT
 FAKE_API int onecclAllToAllV(const void* send, const size_t* send_counts, void* receive,
                              const size_t* receive_counts, int dtype, void* comm, void* stream) {
   return told([&] {
@@ -220,6 +233,7 @@ FAKE_API int onecclAllToAllV(const void* send, const size_t* send_counts, void* 
     if (state != fake_nccl::kSuccess) throw Failure{state, fake_nccl::last_error()};
   });
 }
+#endif
 
 FAKE_API int onecclSend(const void* send, size_t count, int dtype, int peer, void* comm,
                         void* stream) {
@@ -229,6 +243,7 @@ FAKE_API int onecclSend(const void* send, size_t count, int dtype, int peer, voi
   });
 }
 
+#ifndef CCLMARK_FAKE_BARE
 FAKE_API int onecclRecv(void* receive, size_t count, int dtype, int peer, void* comm,
                         void* stream) {
   return told([&] {
@@ -236,5 +251,6 @@ FAKE_API int onecclRecv(void* receive, size_t count, int dtype, int peer, void* 
         rank_of(peer, comm));
   });
 }
+#endif
 
 }  // namespace fake_shaped

@@ -85,5 +85,9 @@ fake_shaped_ccl(fake_cncl_old cnrt/old cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY lib
 
 fake_shaped_ccl(fake_bkcl cudart bkcl.so bkcl.cpp CCLMARK_CUDART_LIBRARY libcudart.so)
 
-fake_library(fake_oneccl ${FAKES_DIR}/host ccl.so.2
-  vendor/host_runtime.cpp vendor/oneccl.cpp $<TARGET_OBJECTS:fake_ccl_core>)
+set(oneccl_sources vendor/host_runtime.cpp vendor/oneccl.cpp $<TARGET_OBJECTS:fake_ccl_core>)
+fake_library(fake_oneccl ${FAKES_DIR}/host ccl.so.2 ${oneccl_sources})
+target_compile_definitions(fake_oneccl PRIVATE CCLMARK_FAKE_RECENT)
+fake_library(fake_oneccl_old ${FAKES_DIR}/host/old ccl.so.2 ${oneccl_sources})
+fake_library(fake_oneccl_bare ${FAKES_DIR}/host/bare ccl.so.2 ${oneccl_sources})
+target_compile_definitions(fake_oneccl_bare PRIVATE CCLMARK_FAKE_BARE)

@@ -14,9 +14,9 @@ from cclmark.results.foreign.plausible import (
     bus_factor,
     disagreement,
     is_derived,
-    possible_ranks,
     time_of,
 )
+from cclmark.results.foreign.rank_counts import rank_counts
 from cclmark.results.foreign.run import ForeignRun, Row
 from cclmark.results.foreign.text import Figure, Text
 from cclmark.results.journal import Journal
@@ -48,9 +48,9 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
     """
     if not run.rows:
         raise UsageError(f"{text.name} holds no row of {run.tool}")
-    notices = _Notices()
     operations = [_operation(row, text, given) for row in run.rows]
-    ranks = _all_ranks(run, operations, text, given, notices)
+    ranks, found = rank_counts(run.rows, operations, text, given)
+    notices = _Notices(found)
     results = _results(run, operations, ranks, text, given, notices)
     if not results:
         left = "; ".join(notices.sentences())
@@ -70,56 +70,6 @@ def _operation(row: Row, text: Text, given: Given) -> str:
     if given.operation not in (None, row.operation):
         raise text.refuse(row.line, f"this is {row.operation}, not --operation {given.operation}")
     return row.operation
-
-
-def _all_ranks(
-    run: ForeignRun, operations: Sequence[str], text: Text, given: Given, notices: _Notices
-) -> list[int]:
-    """The number of ranks of each row: as told, given, or the only one that its figures allow."""
-    found = []
-    derived: dict[str, int] = {}
-    for row, operation in zip(run.rows, operations, strict=True):
-        if row.ranks is not None:
-            if given.ranks not in (None, row.ranks):
-                raise text.refuse(
-                    row.line, f"these are {row.ranks} ranks by the text, not --ranks {given.ranks}"
-                )
-            found.append(row.ranks)
-        elif given.ranks is not None:
-            found.append(given.ranks)
-        else:
-            if operation not in derived:
-                untold = [
-                    one
-                    for one, of in zip(run.rows, operations, strict=True)
-                    if of == operation and one.ranks is None
-                ]
-                derived[operation] = _derived(operation, untold, text)
-            notices.add(
-                f"{derived[operation]} ranks: the only number that makes these bus bandwidths "
-                "of these algorithm bandwidths",
-                row.line,
-            )
-            found.append(derived[operation])
-    return found
-
-
-def _derived(operation: str, rows: Sequence[Row], text: Text) -> int:
-    if operation == "alltoallv":
-        raise text.refuse(
-            rows[0].line,
-            "the text does not say how many ranks took part, and parts of alltoallv may be uneven: "
-            "give --ranks N",
-        )
-    possible = possible_ranks(operation, rows)
-    if len(possible) == 1:
-        return possible[0]
-    line = rows[0].line
-    if not possible:
-        raise text.refuse(
-            line, f"no number of ranks of {operation} makes these bandwidths: check --operation"
-        )
-    raise text.refuse(line, "the text does not say how many ranks took part: give --ranks N")
 
 
 def _results(

@@ -35,11 +35,11 @@ def read_flagcx(text: Text) -> ForeignRun:
     series, shown = Series(), Shown(run)
     lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
-        ours = read_series(line.text)
+        ours = read_series(text, line)
         if ours is not None:
             series = ours
             run.tool, run.figure, run.clock = "cclmark", "the median of cclmark's samples", ""
-        elif run.tool == "cclmark" and line.text.startswith("#"):
+        elif run.tool == "cclmark" and line.text.lstrip().startswith("#"):
             if not shown.take(line.number, line.text):
                 read_ending(line.text, run)
         elif _BEGIN not in line.text:

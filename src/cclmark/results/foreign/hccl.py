@@ -62,7 +62,7 @@ class _Reader:
     def take(self, line: Line) -> None:
         """The next line."""
         text = line.text
-        if (ours := read_series(text)) is not None:
+        if (ours := read_series(self._text, line)) is not None:
             self.failures.settle()
             self._series = ours
             self._run.tool, self._run.figure = "cclmark", "the median of cclmark's samples"

@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.results.foreign.run import Facts, ForeignRun
+from cclmark.results.foreign.text import MOST_RANKS
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     CaseResult,
@@ -21,8 +22,6 @@ from cclmark.results.schema import (
     Machine,
     Settings,
 )
-
-_MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,7 @@ def header_of(
     ranks = max(result.case.ranks for result in results)
     devices = _devices(run, given, ranks)
     hosts = list(dict.fromkeys(device.host for device in devices if device.host))
+    all_known = all(device.host for device in devices)
     return Header(
         schema_version=SCHEMA_VERSION,
         cclmark_version=origin.version,
@@ -94,7 +94,7 @@ def header_of(
         run_id=origin.digest[:32],
         planned_cases=1 + max(result.index for result in results),
         hosts=[HostDescription(_machine(host), host, {}) for host in hosts]
-        if len(hosts) > 1
+        if len(hosts) > 1 and all_known
         else [],
         imported=Imported(
             tool=run.tool,
@@ -123,21 +123,33 @@ def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin:
 
 
 def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescription]:
-    """Those of the text, by another name if one is given; without a list as many as there are
-    ranks, of which only the name is known; else none.
+    """Those of the text, by another name if one is given. Of ranks that it does not list only the
+    name is known, where one is given or all listed devices have the same; without any they are
+    left out.
     """
-    if run.devices:
-        if given.device is None:
-            return run.devices
-        return [msgspec.structs.replace(one, name=given.device) for one in run.devices]
-    if given.device is None or ranks > _MOST_RANKS:
+    devices = run.devices
+    if given.device is not None:
+        devices = [msgspec.structs.replace(one, name=given.device) for one in devices]
+    if devices and not run.device_of_each_rank:
+        return devices
+    if (not devices and given.device is None) or ranks > MOST_RANKS:
         return []
-    return [
+    names = {one.name for one in devices} or {given.device or ""}
+    name = names.pop() if len(names) == 1 else ""
+    listed = {one.rank for one in devices}
+    unlisted = [
         DeviceDescription(
-            rank=rank, host="", runtime="", index=-1, name=given.device, memory_bytes=0
+            rank=rank,
+            host="",
+            runtime="",
+            index=-1,
+            name=name,
+            memory_bytes=0,
         )
         for rank in range(ranks)
+        if rank not in listed
     ]
+    return sorted([*devices, *unlisted], key=lambda one: one.rank)
 
 
 def _settings(facts: Facts, results: Sequence[CaseResult]) -> Settings:

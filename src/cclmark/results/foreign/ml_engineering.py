@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cclmark.results.foreign.run import Facts, ForeignRun, Row
+from cclmark.results.foreign.run import Facts, ForeignRun, RankCount, Row
 from cclmark.results.foreign.text import Figure, Line, Text, read_count, read_figure
 from cclmark.results.schema import LibraryDescription
 
@@ -58,20 +58,20 @@ class _Reader:
             facts=Facts(timing="blocking", across_ranks="mean", barrier="library"),
         )
         self._within = False
-        self._ranks: int | None = None
+        self._ranks: RankCount | None = None
         self._sentence: Row | None = None
 
     def take(self, line: Line) -> None:
         """The next line."""
         row = line.text.strip()
         if (told := _RANKS.search(row)) is not None:
-            self._ranks = int(told[1])
+            self._ranks = self._count(line, told[1])
             facts = replace(self._run.facts, warmup=int(told[2]) or None, iterations=int(told[3]))
             self._run.facts = facts
         elif (sentence := _SENTENCE.search(row)) is not None:
             self._run.facts = replace(self._run.facts, iterations=int(sentence[2]))
             size_bytes = round(float(sentence[1]) * 1e9)
-            self._sentence = _row(line.number, size_bytes, ranks=int(sentence[3]))
+            self._sentence = _row(line.number, size_bytes, self._count(line, sentence[3]))
         elif (rate := _BANDWIDTH.search(row)) is not None and self._sentence is not None:
             self._bandwidth(line, rate)
         elif (software := _SOFTWARE.search(row)) is not None:
@@ -92,6 +92,9 @@ class _Reader:
         """All of it."""
         self._run.whole = self._run.whole and self._sentence is None
         return self._run
+
+    def _count(self, line: Line, word: str) -> RankCount:
+        return RankCount(self._text.ranks(line.number, word), line.number)
 
     def _bandwidth(self, line: Line, rate: re.Match[str]) -> None:
         """A line below the sentence: the algorithm bandwidth, then that of the bus."""
@@ -123,7 +126,7 @@ class _Reader:
         self._run.rows.append(replace(row, busbw=rates[0], algbw=rates[1]))
 
 
-def _row(line: int, size_bytes: int, ranks: int | None) -> Row:
+def _row(line: int, size_bytes: int, ranks: RankCount | None) -> Row:
     return Row(
         line=line,
         size_bytes=size_bytes,

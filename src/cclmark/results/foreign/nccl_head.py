@@ -9,11 +9,13 @@ from cclmark.results.schema import DeviceDescription
 
 FIGURE = "the mean of the tool's iterations"
 _DEVICE = re.compile(
-    r"#\s+Rank\s+(\d{1,7})(?:\s+Group\s+(\d{1,7}))?(?:\s+Pid\s+(\d{1,9}))? on\s+(\S+) "
+    r"#\s*Rank\s+(\d{1,7})(?:\s+Group\s+(\d{1,7}))?(?:\s+Pid\s+(\d{1,9}))? on\s+(\S+) "
     r"device\s+(\d{1,4}) \[([^\]]*)\] ?(.*)"
 )
 _BUS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?")
-_SETUP = re.compile(r"# nThread \d+ nGpus \d+ minBytes (\d{1,18}) maxBytes (\d{1,18}) (.*)")
+_SETUP = re.compile(
+    r"# nThread (\d{1,4}) nGpus (\d{1,4}) minBytes (\d{1,18}) maxBytes (\d{1,18}) (.*)"
+)
 _STEP = re.compile(r"step: (\d{1,18}(?:\.\d{1,9})?)\((factor|bytes)\)")
 _WORD = re.compile(r"([a-z]+(?: [a-z]+)?): (\d{1,9})(?=\s|$)")
 
@@ -44,17 +46,19 @@ def read_facts(line: str) -> Facts | None:
     setup = _SETUP.match(line)
     if setup is None:
         return None
-    step = _STEP.search(setup[3])
-    words = {name: int(value) for name, value in _WORD.findall(setup[3])}
+    threads, devices, begin, end, rest = setup.groups()
+    step = _STEP.search(rest)
+    words = {name: int(value) for name, value in _WORD.findall(rest)}
     graph = words.get("graph", 0)
     size = float(step[1]) if step else 0.0
     return Facts(
-        begin_bytes=int(setup[1]),
-        end_bytes=int(setup[2]),
+        begin_bytes=int(begin),
+        end_bytes=int(end),
         step_bytes=int(size) if step and step[2] == "bytes" else 0,
         factor=size if step and step[2] == "factor" else 0.0,
         warmup=words.get("warmup iters") or None,
         iterations=words.get("iters") or None,
+        ranks_per_process=max(1, int(threads) * int(devices)),
         group=words.get("agg iters", 1),
         graph_launches=max(1, graph),
         check=words.get("validation"),

@@ -17,7 +17,6 @@ _HEAD = re.compile(
 )
 _PLACEMENTS = re.compile(r"\b(out-of-place|in-place)\b")
 _GAP = re.compile(r"\s{24,}")  # where a row has no out-of-place half
-_STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _TAIL = ("algo", "proto", "nchannels")
 _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
 
@@ -41,9 +40,18 @@ class Layout:
         """How many a row has."""
         return len(self.lead) + len(self.part) * len(self.in_place) + self.tail
 
+    def words(self, line: str) -> list[str]:
+        """The columns of the row on ``line``; a reduction that was left blank is ``none``."""
+        words = line.split()
+        if "redop" in self.lead:
+            place = self.lead.index("redop")
+            if len(words) > place and not words[place][:1].isalpha():
+                words.insert(place, "none")
+        return words
+
     def halves(self, line: str) -> tuple[bool, ...]:
         """The placements of the row on ``line``, which may lack its out-of-place half."""
-        short = len(line.split()) == self.columns - len(self.part)
+        short = len(self.words(line)) == self.columns - len(self.part)
         if short and len(self.in_place) == 2 and _GAP.search(line.lstrip()):
             return self.in_place[1:]
         return self.in_place
@@ -52,7 +60,7 @@ class Layout:
 def read_layout(line: str, before: str) -> Layout | None:
     """The layout that the head on ``line`` tells, with the placements of the line before it.
 
-    None where it is no head, or one whose halves are not alike.
+    None where it is no head, one without times, or one whose halves are not alike.
     """
     if _HEAD.fullmatch(line.strip()) is None:
         return None
@@ -60,6 +68,8 @@ def read_layout(line: str, before: str) -> Layout | None:
     if names[-1] == "timestamp":
         names.pop()
     starts = [number for number, name in enumerate(names) if name == "time"]
+    if not starts:
+        return None
     first, end = starts[0], len(names)
     while end > first and names[end - 1] in _TAIL:
         end -= 1
@@ -75,8 +85,3 @@ def read_layout(line: str, before: str) -> Layout | None:
         placements = [False, True][: len(starts)]
     unit_s = 1e-3 if "res" in part else 1e-6
     return Layout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)
-
-
-def without_stamp(line: str) -> str:
-    """``line`` without the time of day that ``-S`` puts at its end."""
-    return _STAMP.sub("", line)

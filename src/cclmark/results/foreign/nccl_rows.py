@@ -82,7 +82,7 @@ def out_of_bounds(rows: Sequence[Row]) -> list[int]:
         for place, deviation, row in deviating
         if row.ranks is None
         or deviation.value + deviation.error
-        > _ALLOWED.get(row.dtype or "", 0.0) * max(1, row.ranks - 1)
+        > _ALLOWED.get(row.dtype or "", 0.0) * max(1, row.ranks.number - 1)
     ]
     return beyond or [place for place, _, _ in deviating]
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from cclmark.results.foreign.nccl_head import FIGURE, nccl_version, read_device, read_facts
-from cclmark.results.foreign.nccl_layout import Layout, read_layout, without_stamp
+from cclmark.results.foreign.nccl_layout import Layout, read_layout
+from cclmark.results.foreign.nccl_lines import is_ellipsis, is_head, plain_line
 from cclmark.results.foreign.nccl_noise import without_noise
 from cclmark.results.foreign.nccl_preamble import Preamble
+from cclmark.results.foreign.nccl_ranks import RankList
 from cclmark.results.foreign.nccl_rows import (
     is_figure,
     looks_like_row,
@@ -18,7 +20,7 @@ from cclmark.results.foreign.nccl_rows import (
     read_half,
 )
 from cclmark.results.foreign.ours import read_ending, read_problem, with_problem
-from cclmark.results.foreign.run import ForeignRun
+from cclmark.results.foreign.run import ForeignRun, RankCount
 from cclmark.results.foreign.text import Figure, Line, Text, read_count, read_figure
 from cclmark.results.foreign.words import operation_in
 from cclmark.results.schema import DeviceDescription
@@ -27,7 +29,6 @@ _ALONE = (
     "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
     "built without MPI=1. Their figures are of no communication between them"
 )
-_HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
 _START = re.compile(r"# Collective test starting: (.*)")
 _OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), ([^\s,]+)(?:, (\d{1,7}) ranks?)?\)")
 _OUR_VERSION = re.compile(r"# cclmark version (\S+), in the layout of nccl-tests")
@@ -44,7 +45,7 @@ _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
 def is_nccl_tests(lines: list[Line]) -> int | None:
     """The first line that only such a text has, None where there is none."""
-    return next((line.number for line in lines if _HEAD.search(line.text)), None)
+    return next((line.number for line in lines if is_head(plain_line(line.text))), None)
 
 
 def read_nccl_tests(text: Text) -> ForeignRun:
@@ -59,8 +60,8 @@ def read_nccl_tests(text: Text) -> ForeignRun:
 class _Block:
     """What is known of the table that is being read.
 
-    ``unknown``: its operation, where it is none of ours. ``groups``: devices by communicator.
-    ``told_ranks``: where our own text tells them. ``rows``: that were read of it, of which
+    ``unknown``: its operation, where it is none of ours. ``ranks``: by the list above it, or as our
+    own text tells (``told_ranks``). ``rows``: that were read of it, of which
     ``first`` is the place of the first among those of the run. ``busbw``: the printed bandwidths
     that its average is to be of.
     """
@@ -69,18 +70,12 @@ class _Block:
     unknown: str = ""
     ccl: str | None = None
     layout: Layout | None = None
-    groups: dict[str, int] = field(default_factory=dict)
-    told_ranks: int | None = None
+    listed: RankList = field(default_factory=RankList)
+    told_ranks: RankCount | None = None
+    ranks: RankCount | None = None
     rows: int = 0
     first: int = 0
     busbw: list[Figure] = field(default_factory=list)
-
-    @property
-    def ranks(self) -> int | None:
-        """Of one communicator."""
-        if self.told_ranks is not None:
-            return self.told_ranks
-        return max(self.groups.values()) if self.groups else None
 
 
 class _Reader:
@@ -104,7 +99,7 @@ class _Reader:
                 self._preamble.begin(line.number)
             self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
         quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
-        text = without_stamp(quiet.rstrip())
+        text = plain_line(quiet)
         if "#" in text and not text.lstrip()[:1].isdigit():
             self._comment(Line(line.number, text[text.index("#") :], line.process))
         elif text.strip():
@@ -134,10 +129,16 @@ class _Reader:
         layout = read_layout(text, self._before)
         if layout is not None:
             self._open_table(line, layout)
-        elif _HEAD.search(text):
-            raise self._text.refuse(line.number, "cannot tell the columns of this head")
+        elif is_head(text):
+            raise self._text.refuse(
+                line.number,
+                "cannot read the columns of this header: expected size, count and type, then time, "
+                "algbw and busbw of each placement",
+            )
         elif (device := read_device(text)) is not None:
             self._device(line.number, device)
+        elif is_ellipsis(text):
+            self._block.listed.shorten()
         elif (start := _START.match(text)) is not None:
             self._open_block(line, start[1])
         elif (facts := read_facts(text)) is not None:
@@ -189,21 +190,26 @@ class _Reader:
         self._give_up_pending()
         self._preamble.begin(line.number)
         self._preamble.devices_open = False
-        self._block = _Block(groups={})
+        self._block = _Block()
         ours = _OURS.fullmatch(program.strip())
         name = ours[1] if ours else program.split(maxsplit=1)[0] if program.split() else ""
         self._block.operation = operation_in(f"{name}_perf" if ours else name)
         if ours:
             self._block.ccl = ours[3]
-            self._block.told_ranks = int(ours[4]) if ours[4] else None
+            self._block.told_ranks = self._told_ranks(line.number, ours[4])
         if self._block.operation is None and name:
             self._block.unknown = name.rpartition("/")[2].removesuffix("_perf")
 
+    def _told_ranks(self, number: int, word: str | None) -> RankCount | None:
+        return None if word is None else RankCount(self._text.ranks(number, word), number)
+
     def _device(self, number: int, found: tuple[str, DeviceDescription]) -> None:
         if not self._preamble.devices_open:
-            self._block.groups = {}
+            self._block.listed = RankList()
         group, device = found
-        self._block.groups[group] = self._block.groups.get(group, 0) + 1
+        if not self._block.listed.add(self._text, number, group, device):
+            return
+        self._run.device_of_each_rank = True
         if device.runtime == "hip" and self._run.tool == "nccl-tests":
             self._is_rccl()
         if self._run.tool == "cclmark":  # which may have measured on any
@@ -225,17 +231,21 @@ class _Reader:
         if self._block.layout is not None and not self._block.rows and not self._preamble.set_up:
             raise self._text.refuse(line.number, f"a second head right behind the first: {_ALONE}")
         if self._block.layout is not None:  # another run, of a version that does not name itself
-            self._block = _Block(groups=self._block.groups if self._preamble.devices_open else {})
+            listed = self._block.listed if self._preamble.devices_open else RankList()
+            self._block = _Block(listed=listed)
         self._preamble.open_table(line.number)
+        self._block.ranks = self._block.told_ranks or self._block.listed.count(
+            self._run.facts.ranks_per_process
+        )
         self._run.whole = False
         self._block.layout = layout
         self._block.first = len(self._run.rows)
         if self._block.operation is None:
             self._block.operation = self._named
         self._named = None
-        if len(self._block.groups) > 1:
+        if self._block.listed.groups > 1:
             self._run.notices.append(
-                f"line {line.number}: {len(self._block.groups)} communicators at the same time"
+                f"line {line.number}: {self._block.listed.groups} communicators at the same time"
             )
 
     def _plain(self, line: Line) -> None:
@@ -247,17 +257,15 @@ class _Reader:
         begins = len(tokens) > 1 and all(read_count(token) is not None for token in tokens[:2])
         if begins and layout is not None:
             self._give_up_pending()
-            self._row(line.number, tokens, layout.halves(line.text), layout)
+            self._row(line.number, layout.words(line.text), layout.halves(line.text), layout)
         elif self._pending and layout is not None and all(map(is_figure, tokens)):
             self._row(self._pending_line, self._pending + tokens, layout.in_place, layout)
         elif layout is not None and looks_like_row(tokens, layout):
             raise self._text.refuse(
                 line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are no numbers"
             )
-        elif "Avg bus bandwidth" in line.text:  # as in 2017
-            self._close(Line(line.number, f"# {line.text.strip()}"))
-        elif _BOUNDS.match(f"# {line.text.strip()}"):
-            self._out_of_bounds(line.number)
+        elif is_ellipsis(line.text):
+            self._block.listed.shorten()
         elif (named := operation_in(line.text)) is not None:
             self._preamble.begin(line.number)
             self._named = named

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from cclmark.results.foreign.nccl_head import FIGURE, nccl_version
-from cclmark.results.foreign.run import Facts, ForeignRun, Row, Spread
-from cclmark.results.foreign.text import Figure, Text, read_count
+from cclmark.results.foreign.run import Facts, ForeignRun, RankCount, Row, Spread
+from cclmark.results.foreign.text import MOST_RANKS, Figure, Text, read_count
 from cclmark.results.foreign.words import dtype_of, operation_in, reduction_of
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, LibraryDescription
@@ -18,7 +18,6 @@ from cclmark.results.secrets import without_secrets
 
 _DIGIT = 0.5e-6  # half of the last digit that it writes of any figure
 _RESULTS = '"results":'
-_MOST_RANKS = 1 << 20
 _ACROSS = {"0": "rank0", "1": "mean", "2": "min", "3": "max"}
 
 
@@ -49,8 +48,9 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
         run.libraries = [LibraryDescription("nccl", nccl_version(version), "")]
     operation = operation_in(run.command[0]) if run.command else None
     ranks = _ranks(config, len(run.devices))
+    told = None if ranks is None else RankCount(ranks, _line_of(text, '"devices"'))
     for line, result in zip(numbers, _list(document.get("results")), strict=False):
-        run.rows += _rows(text, line, result, operation, ranks)
+        run.rows += _rows(text, line, result, operation, told)
     if ranks is not None and ranks != len(run.devices):
         run.notices.append(f"the document names {len(run.devices)} of the {ranks} devices")
     if any(row.spread is not None for row in run.rows):
@@ -106,8 +106,13 @@ def _each_result(content: str, place: int) -> tuple[list[Any], list[int], int]:
         place = end
 
 
+def _line_of(text: Text, word: str) -> int:
+    """The line of the first ``word``, 1 where it is missing."""
+    return 1 + text.content.count("\n", 0, max(0, text.content.find(word)))
+
+
 def _rows(
-    text: Text, line: int, result: Any, operation: str | None, ranks: int | None
+    text: Text, line: int, result: Any, operation: str | None, ranks: RankCount | None
 ) -> list[Row]:
     if not isinstance(result, Mapping):
         raise text.refuse(line, "a result that is no object")
@@ -204,7 +209,7 @@ def _ranks(config: Mapping[str, Any], listed: int) -> int | None:
     """It lists one device of each process, whatever number a process drives."""
     each = (_whole(config.get("nthreads")) or 1) * (_whole(config.get("ngpus")) or 1)
     ranks = listed * each
-    return ranks if 0 < ranks <= _MOST_RANKS else None
+    return ranks if 0 < ranks <= MOST_RANKS else None
 
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:

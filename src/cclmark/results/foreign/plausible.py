@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from cclmark.plan.operations import OPERATIONS
 from cclmark.results.foreign.run import Row
-from cclmark.results.foreign.text import Figure
+from cclmark.results.foreign.text import MOST_RANKS, Figure
 
-_MOST_RANKS = 1 << 20
 _POOR = 1e-3  # of itself: a time that may be off by more is worth replacing
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
@@ -62,9 +61,16 @@ def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
     return ""
 
 
+def bandwidths_fit(row: Row, operation: str, ranks: int) -> bool:
+    """Whether the printed bus bandwidth is that of the printed algorithm bandwidth."""
+    if row.algbw is None or row.busbw is None:
+        return True
+    return _agree(row.busbw, row.algbw.times(OPERATIONS[operation].bus_factor(ranks)))
+
+
 def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
     """The numbers of ranks that can make these bus bandwidths of these algorithm bandwidths."""
-    low, high = 1.0, float(_MOST_RANKS)
+    low, high = 1.0, float(MOST_RANKS)
     info = OPERATIONS[operation]
     for row in rows if info.bus_factor(2) != info.bus_factor(3) else ():
         if row.algbw is None or row.busbw is None or row.algbw.value <= row.algbw.error:
@@ -73,7 +79,7 @@ def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
         most = (row.busbw.value + row.busbw.error) / (row.algbw.value - row.algbw.error)
         low = max(low, _ranks_of(operation, least))
         high = min(high, _ranks_of(operation, most))
-    if low >= _MOST_RANKS:
+    if low >= MOST_RANKS:
         return range(0)  # more than any number of ranks makes
     return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
 
@@ -81,7 +87,7 @@ def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
 def _ranks_of(operation: str, factor: float) -> float:
     """The number of ranks, as a number of any kind, that has this factor. It grows with it."""
     rest = 1 - factor / (2 * OPERATIONS[operation].bus_factor(2))  # one over the number of ranks
-    return 1 / rest if rest > 1 / _MOST_RANKS else float(_MOST_RANKS)
+    return 1 / rest if rest > 1 / MOST_RANKS else float(MOST_RANKS)
 
 
 def _agree(one: Figure, other: Figure) -> bool:

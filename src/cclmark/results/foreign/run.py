@@ -22,6 +22,19 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class RankCount:
+    """How many ranks took part, as ``line`` of the text tells.
+
+    ``gap``: what is wrong with a list of ranks that is incomplete, such as "lacks rank 3"; there
+    are ``number`` at least then.
+    """
+
+    number: int
+    line: int
+    gap: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """One measurement as printed on ``line``. What was not printed is None.
 
@@ -45,7 +58,7 @@ class Row:
     wrong: int | None = None
     failed: bool = False
     deviation: Figure | None = None
-    ranks: int | None = None
+    ranks: RankCount | None = None
     ccl: str | None = None
     rounds_up: bool = False
     spread: Spread | None = None
@@ -61,6 +74,7 @@ class Facts:
     factor: float = 0.0
     warmup: int | None = None
     iterations: int | None = None
+    ranks_per_process: int = 1
     group: int = 1
     graph_launches: int = 1
     check: int | None = None
@@ -77,6 +91,7 @@ class ForeignRun:
     ``usual``: the type and reduction of the tool where none is given, for texts that name neither.
     ``whole``: whether the text goes on to its end, as far as one can see. ``failed``: whether it
     says that data was wrong somewhere; ``exit_code`` (0: not told) and ``message``: how it ended.
+    ``device_of_each_rank``: whether ``devices`` are those of ranks, not of processes.
     """
 
     tool: str
@@ -86,6 +101,7 @@ class ForeignRun:
     version: str = ""
     rows: list[Row] = field(default_factory=list)
     devices: list[DeviceDescription] = field(default_factory=list)
+    device_of_each_rank: bool = False
     libraries: list[LibraryDescription] = field(default_factory=list)
     facts: Facts = Facts()
     notices: list[str] = field(default_factory=list)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from cclmark.plan.operations import OPERATIONS
+from cclmark.results.foreign.run import RankCount
+from cclmark.results.foreign.text import Line, Text
 from cclmark.results.foreign.words import dtype_of, reduction_of
 
 _SERIES = re.compile(
@@ -24,13 +26,15 @@ class Series:
     reduction: str | None = None
     root: int | None = None
     ccl: str | None = None
-    ranks: int | None = None
+    ranks: RankCount | None = None
     in_place: bool = False
 
 
-def read_series(line: str) -> Series | None:
-    """What such a line says; None for any other."""
-    found = _SERIES.fullmatch(line.strip())
+def read_series(text: Text, line: Line) -> Series | None:
+    """What such a line says; None for any other. Raises UsageError for an impossible number of
+    ranks.
+    """
+    found = _SERIES.fullmatch(line.text.strip())
     if found is None or found["operation"] not in OPERATIONS or dtype_of(found["dtype"]) is None:
         return None
     return Series(
@@ -39,6 +43,6 @@ def read_series(line: str) -> Series | None:
         reduction=reduction_of(found["reduction"] or "none"),
         root=None if found["root"] is None else int(found["root"]),
         ccl=found["ccl"],
-        ranks=int(found["ranks"]),
+        ranks=RankCount(text.ranks(line.number, found["ranks"]), line.number),
         in_place=found["placement"] == "in-place",
     )

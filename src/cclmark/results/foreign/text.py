@@ -10,18 +10,20 @@ from cclmark.errors import UsageError
 # Colours and other orders to a terminal.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")
 _TIME = r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-# What stands before a line: of mpirun --tag-output, of torchrun, a time of day, of srun -l, of a
-# tool that names the host (pdsh, kubectl). The last two only before what a table's line begins
-# with.
+# What stands before a line: the marks of a quoted mail, of mpirun --tag-output, of torchrun, a time
+# of day, of srun -l, of a tool that names the host (pdsh, kubectl). The last two only before what
+# a table's line begins with.
 _PREFIXES = (
-    re.compile(r"\[(?P<process>\d+,\d+)\]<std(?:out|err|diag)>:? ?"),
+    re.compile(r"\s{0,16}>(?:\s?>){0,15}\s?"),
+    re.compile(r"\s{0,16}\[(?P<process>\d+,\d+)\]\s?<std(?:out|err|diag)>:? ?"),
     re.compile(r"\[(?:default|rank)?(?P<process>\d+)\]: ?"),
     re.compile(rf"(?:\[{_TIME}\]|{_TIME})(?: *[:|])? "),
     re.compile(r"(?P<process>\d{1,6}): (?=\s*[#\d|])"),
     re.compile(r"[A-Za-z][\w.-]*: (?=\s*[#\d])"),
 )
-_FIGURE = re.compile(r"(\d{1,30})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+_FIGURE = re.compile(r"(\d{1,30})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?", re.ASCII)
 _MOST = 1e18  # of anything that a tool prints
+MOST_RANKS = 1 << 20
 _LARGEST_COUNT = 1 << 60
 
 
@@ -52,6 +54,13 @@ class Text:
     def refuse(self, line: int, message: str) -> UsageError:
         """The error to raise for what stands on ``line``."""
         return UsageError(f"{self.name}:{line}: {message}")
+
+    def ranks(self, line: int, word: str) -> int:
+        """The number of ranks that ``line`` gives. Raises UsageError for one that no run has."""
+        number = int(word)
+        if not 1 <= number <= MOST_RANKS:
+            raise self.refuse(line, f"{number} ranks: expected 1 to {MOST_RANKS}")
+        return number
 
 
 def decode(content: bytes, name: str) -> Text:
@@ -107,7 +116,7 @@ def read_count(text: str) -> int | None:
 def _line(number: int, text: str) -> Line:
     text = _ESCAPES.sub("", text)
     process = ""
-    for _ in range(3):  # a time of day before or behind a launcher's, and no more than that
+    for _ in range(4):  # a quoted line of a launcher, with a time of day before it or behind it
         for prefix in _PREFIXES:
             found = prefix.match(text)
             if found is not None:
