@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -145,7 +147,21 @@ def test_messages_that_cannot_be_written_change_no_exit_code(
         assert read_journal(path).footer.exit_code == code
 
 
-def test_messages_that_are_not_read_hold_up_no_signal(background, tag, tmp_path):
+def waits_to_write(pid):
+    """Whether it has only slept for a while: it has started and does nothing else."""
+    states = set()
+    for _ in range(20):
+        states.add(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+        time.sleep(0.05)
+    return states == {"S"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("-p", "1", "-N", "0"), 130), (("--timing", "sometimes"), 2)],
+    ids=["a remark", "an error"],
+)
+def test_messages_that_are_not_read_hold_up_no_signal(tag, tmp_path, arguments, code):
     """Standard error is a full pipe whose reader stands still."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -155,7 +171,7 @@ def test_messages_that_are_not_read_hold_up_no_signal(background, tag, tmp_path)
     except BlockingIOError:
         os.set_blocking(writing, True)
     process = subprocess.Popen(
-        [*PROGRAM, "all_reduce", "--devices", "host:2", "-p", "1", "-N", "0"],
+        [*PROGRAM, "all_reduce", "--devices", "host:2", *arguments],
         cwd=tmp_path,
         env=environment(tag, None),
         stdin=subprocess.DEVNULL,
@@ -164,10 +180,9 @@ def test_messages_that_are_not_read_hold_up_no_signal(background, tag, tmp_path)
     )
     os.close(writing)
     try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+        wait_until(lambda: waits_to_write(process.pid), "it waits for the reader")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SOON_S) == 130
+        assert process.wait(SOON_S) == code
     finally:
         process.kill()
         process.wait()

@@ -38,7 +38,7 @@ from cclmark.errors import (
     UsageError,
 )
 from cclmark.launch.placement import speaks
-from cclmark.signals import interrupt, on_ending_signals
+from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 
 # What the kernel says when this user may have no more files, processes, threads or memory.
@@ -166,9 +166,12 @@ def _check_arguments() -> None:
 
 def _run() -> None:
     try:
-        on_ending_signals(interrupt)
-        _check_arguments()
-        app(prog_name="cclmark", standalone_mode=False)
+        try:
+            on_ending_signals(interrupt)
+            _check_arguments()
+            app(prog_name="cclmark", standalone_mode=False)
+        finally:
+            on_ending_signals(note)  # the exit code stands, and the message may have to wait
     except Followed as followed:
         sys.exit(followed.exit_code)
     except click.ClickException as error:
@@ -193,4 +196,4 @@ def _run() -> None:
             print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     finally:
-        on_ending_signals(signal.SIG_IGN)  # the exit code stands
+        on_ending_signals(signal.SIG_IGN)  # also while the interpreter ends
