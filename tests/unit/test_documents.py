@@ -1,6 +1,6 @@
 """What documents list is what the program has.
 
-Documents mark values of the program by ``<!-- value MODULE:NAME -->...<!-- end -->``, within a line.
+Documents mark values of the program, within a line: ``<!-- value MODULE:NAME -->...<!-- end -->``.
 After a change, UPDATE_DOCUMENTS=1 .venv/bin/pytest tests/unit/test_documents.py writes them anew.
 """
 
