@@ -16,15 +16,16 @@ from cclmark.results.launchers import is_of_one_start
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
 
-# Variables that change what a communication library does. Never the whole environment.
-_KEPT_PREFIXES = (
+# Variables that change what a communication library does. Never the whole environment. Listed in
+# docs/reference/journal.md, which tests/unit/test_documents.py generates from here.
+KEPT_PREFIXES = (
     *("MCCL_", "ECCL_", "PCCL_", "HIP_", "ROCR_", "HSA_", "MACA_", "MUSA_", "TOPS_"),
     *("CNCL_", "CNRT_", "MLU_", "BKCL_", "XPU_", "CCL_", "FI_", "I_MPI_"),
     *("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "ASCEND_"),
     *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_"),
 )
 _DROPPED_NAMES = ("CCLMARK_HISTORY",)  # where runs are kept shapes none
-_KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
+KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
 # One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
@@ -49,7 +50,7 @@ def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         readable(name): without_secrets(readable(value))
         for name, value in sorted(environment.items())
-        if (name.startswith(_KEPT_PREFIXES) or name in _KEPT_NAMES)
+        if (name.startswith(KEPT_PREFIXES) or name in KEPT_NAMES)
         and name not in _DROPPED_NAMES
         and not is_of_one_start(name)
         and not names_secret(name)
