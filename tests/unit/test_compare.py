@@ -329,13 +329,13 @@ def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
         assert one.ratio == pytest.approx(one.after_s / one.before_s)
         assert one.low is None
     assert {one.reason for one in found} == {
-        "before is of nccl-tests 2.19.6: one figure, without samples; the host's clock before, "
+        "one figure of nccl-tests 2.19.6 before, without samples; the host's clock before, "
         "the device's clock after"
     }
     both = compare(imported(1), imported(2))
     assert {one.reason for one in both} == {
-        "before is of nccl-tests 2.19.6: one figure, without samples; "
-        "after is of nccl-tests 2.19.6: one figure, without samples"
+        "one figure of nccl-tests 2.19.6 before, without samples; "
+        "one figure of nccl-tests 2.19.6 after, without samples"
     }
 
 

@@ -286,7 +286,7 @@ class TestTrend:
         client, _ = filled(*nights)
         page = client.get("/trend")
         told = text_of(page)
-        assert "4 of 26 series changed: 4 slower, 0 faster" in told
+        assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told
         assert "driver was 580.159.04, is 590.1" in told
         assert told.index("Between runs night5") < told.index("Series")
         assert 'href="/run?run=night6"' in page.text

@@ -285,7 +285,7 @@ def _of_another_tool(first: _Found, second: _Found) -> str:
         without = [one for one in found.measured if one.source and one.call.variance is None]
         if without:
             sources = " and ".join(sorted({one.source for one in without}))
-            reasons.append(f"{words} is of {sources}: one figure, without samples")
+            reasons.append(f"one figure of {sources} {words}, without samples")
     return "; ".join(reasons)
 
 

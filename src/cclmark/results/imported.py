@@ -14,7 +14,7 @@ _TOLD = ("timing", "iterations", "warmup", "group", "graph_launches", "barrier")
 def differences_told(there: Header, here: Header) -> list[str]:
     """A sentence for each side that is imported, and for each thing that is not the same."""
     found = [
-        f"{place} is imported from {header.imported.source}: a time is {header.imported.figure}"
+        f"{place}: imported from {header.imported.source}, a time is {header.imported.figure}"
         for place, header in (("before", there), ("after", here))
         if header.imported is not None
     ]
