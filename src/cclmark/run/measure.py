@@ -37,7 +37,7 @@ _MOST_SINGLE_OPERATIONS = 50
 _GRACE_S = 10.0  # what one rank cannot do, the others cannot within so long, or they can
 # Of the time of a device, replayed from a graph: launches that count, after one that keeps the
 # devices busy while the host enqueues these.
-_REPLAYS = 5
+_REPLAYS = 3
 
 
 def _by_itself(done: bool) -> bool:
