@@ -52,9 +52,7 @@ def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
         assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
     # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
     told = cclmark("compare", new, "old.jsonl", "--fail-if-slower", "5%", code=2)
-    assert (
-        "of old.jsonl can be judged: one figure of nccl-tests 2.19.6 after" in told.message
-    )
+    assert "of old.jsonl can be judged: one figure of nccl-tests 2.19.6 after" in told.message
 
 
 def test_two_imported_runs_compare_with_each_other(cclmark, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS
 from cclmark.analysis.change import changes as changes_with
-from cclmark.analysis.run_noise import RunNoise
+from cclmark.analysis.run_noise import SHARED_PART, RunNoise
 from cclmark.analysis.student import student_tails
 
 LARGE_S = 600e-6  # where a share of the time is what differs from run to run
@@ -168,6 +168,38 @@ def test_many_series_share_the_bound():
     *still, last = changes([*quiet, changed])
     assert [one.place for one in last] == [10]
     assert sum(map(bool, still)) <= 1
+
+
+@pytest.mark.parametrize("shared", [SHARED_PART, 0.95])
+@pytest.mark.parametrize("runs", [8, 11])
+def test_series_that_share_the_noise_of_their_runs_are_rarely_reported(runs, shared):
+    """As methodology.md says: whole histories of equal runs, at most 1 % of their series."""
+    draw = random.Random(runs)
+    trials, number = 30, 60
+    told = 0
+    for _ in range(trials):
+        levels = [draw.gauss(0, 0.01 * math.sqrt(shared)) for _ in range(runs)]
+        own = 0.01 * math.sqrt(1 - shared)
+        histories = [
+            [
+                (
+                    LARGE_S * math.exp(level + draw.gauss(0, own) + draw.gauss(0, SAMPLES)),
+                    SAMPLES**2,
+                )
+                for level in levels
+            ]
+            for _ in range(number)
+        ]
+        told += sum(map(bool, changes_with(histories, [RunNoise(0.01)] * number)))
+    assert told <= FALSE_SHARE * trials * number
+
+
+def test_a_change_below_the_threshold_is_not_reported():
+    draw = random.Random(12)
+    points = series(draw, 20, normal(0.001), levels=[(10, 1.015)])
+    assert changes_with([points], [NOISE]) == [[]]
+    ((one,),) = changes_with([points], [NOISE], 0.01)
+    assert one.ratio == pytest.approx(1.015, abs=0.002)
 
 
 def test_a_change_beyond_noise_that_is_too_small_is_not_told():
