@@ -366,6 +366,26 @@ def without_torch(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(tmp_path)}
 
 
+_NO_TORCH = """
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.fixture
+def torch_not_installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which there is no torch at all."""
+    directory = tmp_path_factory.mktemp("no-torch")
+    (directory / "sitecustomize.py").write_text(_NO_TORCH)
+    return {"PYTHONPATH": str(directory)}
+
+
 @pytest.fixture
 def no_leaks(tag: str, background) -> Iterator[None]:
     """Fails the test that leaves ranks or shared memory behind. Give ranks two seconds to go."""

@@ -114,11 +114,28 @@ def keep(request, tmp_path):
         (("--inject", "delay:rank=0,ms=-1"), "-1"),
         (("--inject", "delay:rank=0.5,ms=1"), "0.5"),
         (("surplus",), "surplus"),
+        (("-r", "1"), "all_reduce has no root"),
+        (("-r", "all"), "all_reduce has no root"),
+        (("--devices", ""), "'--devices': the value is empty"),
+        (("--ccl=",), "'--ccl': the value is empty"),
+        (("-e", ""), "'-e' / '--end'"),
     ],
     ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
 )
 def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
     assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
+
+
+def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, request):
+    run = cclmark("all_reduce", *HOST, "-n", "1", "-w", "0", "-b", "6", "-e", "30", "-i", "8")
+    request.node.kept_files = set(run.written())
+    assert {it.case.size_bytes for it in run.journal.results} == {4, 12, 20, 28}
+    notice = "sizes are rounded down to whole elements, as in nccl-tests: 6 B is 4 B of float32"
+    assert run.out.count("rounded down") == 1
+    assert run.journal.header.notices.count(notice) == 1
+    whole = cclmark("all_reduce", *HOST, "-n", "1", "-w", "0", "-b", "6", "-e", "6", "-d", "int8")
+    request.node.kept_files |= set(whole.written())
+    assert "rounded" not in whole.out
 
 
 @pytest.mark.parametrize("text", ["8X", "0", "1.3", "9999999T"])
@@ -146,6 +163,12 @@ def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmar
         (("--nthreads=2",), "-g N"),
         (("-a", "1"), "0, 1, 2, 3 is --across-ranks rank0, mean, min, max"),
         (("--average", "1"), "--across-ranks"),
+        (("-C", "1"), "--clock host"),
+        (("--report_cputime", "1"), "--clock host"),
+        (("-J", "out.json"), "--format json -O FILE"),
+        (("--output_file", "out.json"), "--format json -O FILE"),
+        (("-S", "1"), "started_at_s"),
+        (("-u", "1"), "cclmark p2p --buffer-offset"),
     ],
 )
 def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, command, flag, instead):

@@ -187,6 +187,8 @@ class TestChecking:
         for share in ("fast", "-5%", "0", "1e3"):
             message = refs("references", "check", SWEEP, f"--fail-below={share}", code=2).message
             assert "write a share such as 90%" in message
+        message = refs("references", "check", SWEEP, "--fail-below", "900", code=2).message
+        assert "that would be 900%: write it with % if it is meant" in message
         assert "-b: cannot read" in refs("references", "check", SWEEP, "-b", "x", code=2).message
 
     def test_hostile_names_do_nothing(self, refs, tmp_path):

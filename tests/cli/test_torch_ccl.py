@@ -46,6 +46,33 @@ class TestWithoutTorch:
         )
         assert "torch cannot be imported (there is none here): install it" in run.err
 
+    def test_torch_alone_is_missing_before_ranks_start(self, cclmark, torch_not_installed):
+        arguments = ("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-e", "8")
+        run = cclmark(*arguments, env=torch_not_installed, code=3)
+        assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
+        assert run.written() == []
+
+    @pytest.mark.parametrize("ccls", ["shm,torch:gloo", "torch:gloo,shm"])
+    def test_a_missing_library_is_left_out_beside_another(self, cclmark, torch_not_installed, ccls):
+        run = cclmark(
+            *("all_reduce", "--ccl", ccls, "--devices", "host:2", "-b", "8", "-e", "16", *SHORT),
+            env=torch_not_installed,
+        )
+        found = {(it.case.ccl, it.status) for it in run.journal.results}
+        assert found == {("shm", "ok"), ("torch:gloo", "skipped")}
+        assert [library.name for library in run.journal.header.libraries] == ["shm"]
+        for result in run.journal.results:
+            assert ("torch cannot be imported" in result.reason) == (result.status == "skipped")
+        assert "torch cannot be imported" in run.out
+        assert run.journal.footer.exit_code == 0
+
+    def test_nothing_left_is_missing(self, cclmark, torch_not_installed):
+        arguments = ("all_reduce", "--ccl", "oneccl,torch:gloo", "--devices", "host:2", "-e", "8")
+        env = {"CCLMARK_ONECCL_LIBRARY": "/nonexistent/libccl.so.2", **torch_not_installed}
+        run = cclmark(*arguments, env=env, code=3)
+        assert "/nonexistent/libccl.so.2" in run.err
+        assert "torch cannot be imported" in run.err
+
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestGloo:

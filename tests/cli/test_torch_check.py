@@ -75,6 +75,13 @@ class TestWithoutTorch:
         )
         assert "torch cannot be imported (there is none here): install it" in run.err
 
+    def test_torch_that_is_not_installed_is_no_ranks_fault(self, cclmark, torch_not_installed):
+        run = cclmark(
+            "torch", "check", "--backend", "gloo", "-g", "2", env=torch_not_installed, code=3
+        )
+        assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
+        assert run.written() == []
+
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestGloo:

@@ -287,6 +287,17 @@ def test_idle_connections_do_not_keep_a_rank_out():
     assert 200 <= int(dropped[1]) <= 250
 
 
+def test_a_rank_that_ends_before_its_first_word_is_no_stranger(server):
+    """As one that is killed while it loads its library."""
+    with connected(job_for(server)):
+        hear(server, lambda _: server._strangers.silent == 1)
+        assert server._strangers.silent == 1
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    hear(server, lambda _: not server._strangers)
+    assert (server._strangers.silent, server.dropped) == (0, 1)
+
+
 def test_connections_of_ranks_are_not_taken_for_strangers(server):
     """Also not where one that had a descriptor before was a stranger."""
     for _ in range(20):

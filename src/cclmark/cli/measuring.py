@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
@@ -32,8 +31,8 @@ from cclmark.plan.libraries import (
     torch_backend_of,
     usual_runtime,
 )
-from cclmark.plan.operations import parse_dtypes, parse_reductions
-from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, parse_dtypes, parse_reductions
+from cclmark.plan.sizes import format_size, parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.markdown import MarkdownExporter
@@ -59,6 +58,7 @@ _NATIVE_CCL = {
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
+_USUAL_ROOT = Flags.__dataclass_fields__["root"].default
 _PLAIN_SRUN = (
     "this srun started tasks of no MPI: say srun --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH"
 )
@@ -100,6 +100,8 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     references = _reference_notes(flags)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
+    if flags.root != _USUAL_ROOT and not any(OPERATIONS[name].rooted for name in operations):
+        raise UsageError(f"-r {flags.root}: {' and '.join(operations)} has no root")
     plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, crew)
@@ -126,7 +128,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
-        warnings=warnings_of(loaded),
+        warnings=[*warnings_of(loaded), *rounding_of(plan)],
         mpirun=mpirun.path if mpirun is not None and crew.placement is None else "",
         crew=crew,
     )
@@ -288,6 +290,8 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
             )
         _require_allowed(name, flags)
     _check_files(flags, names)
+    if all(torch_backend_of(name) is not None for name in names):
+        locate.require_torch()
     return names
 
 
@@ -329,7 +333,7 @@ def _ccl_between_hosts(crew: Crew) -> str:
     assert placement is not None
     if placement.by_mpi and _is_one_device_each(crew):
         return "mpi"
-    if importlib.util.find_spec("torch") is None:
+    if not locate.has_torch():
         hint = f"; {_PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
         raise MissingError(
             "between hosts these devices are measured with --ccl torch:gloo, and torch is not "
@@ -371,6 +375,21 @@ def _require_allowed(name: str, flags: Flags) -> None:
 def warnings_of(ccls: Sequence[str]) -> list[str]:
     """What users of these libraries should know of them."""
     return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
+
+
+def rounding_of(plan: Sweep) -> list[str]:
+    """What to know of sizes that are no whole number of elements: one notice, with an example."""
+    if all(name == "barrier" for name in plan.operations):
+        return []
+    for dtype in plan.dtypes:
+        width = DTYPE_BYTES[dtype]
+        for size in plan.sizes:
+            if size % width:
+                return [
+                    "sizes are rounded down to whole elements, as in nccl-tests: "
+                    f"{format_size(size)} is {format_size(size - size % width)} of {dtype}"
+                ]
+    return []
 
 
 def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from cclmark.cli.output import say
 
@@ -31,6 +32,19 @@ _THREADS = (
 )
 _AVERAGE = (
     "nccl-tests' -a 0, 1, 2, 3 is --across-ranks rank0, mean, min, max here; the default is max."
+)
+_CPU_TIME = (
+    "nccl-tests' -C reports how long the host takes to enqueue an operation: the journal holds "
+    "that for every sample (enqueue_s). --clock host reports the host's time until it is complete."
+)
+_TIMESTAMPS = (
+    "nccl-tests' -S prints the time of day of each line; the journal holds it for each case "
+    "(started_at_s), and --format json prints it."
+)
+_OUTPUT_FILE = "nccl-tests' -J FILE writes JSON; write --format json -O FILE."
+_UNALIGN = (
+    "nccl-tests' -u moves buffers by some elements; buffers of collectives are aligned here. "
+    "cclmark p2p --buffer-offset measures copies at offsets."
 )
 
 
@@ -100,6 +114,10 @@ class Flags(LibraryFlags):
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
         **dict.fromkeys(("-a", "--average"), _AVERAGE),
+        **dict.fromkeys(("-C", "--report_cputime"), _CPU_TIME),
+        **dict.fromkeys(("-S", "--report_timestamps"), _TIMESTAMPS),
+        **dict.fromkeys(("-J", "--output_file"), _OUTPUT_FILE),
+        **dict.fromkeys(("-u", "--unalign"), _UNALIGN),
     }
 
     begin: str = option(
@@ -486,11 +504,18 @@ class GroupedCommand(SaysHelp):
 
 
 class GroupedOption(click.Option):
-    """An option that knows its group."""
+    """An option that knows its group. An empty value, as of an unset variable, is refused."""
 
     def __init__(self, *args: Any, group: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.group = group
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Converts and checks what was typed; a default may be empty."""
+        empty = "" in value if isinstance(value, (list, tuple)) else value == ""
+        if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
+            raise click.BadParameter("the value is empty", ctx, self)
+        return super().process_value(ctx, value)
 
 
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")

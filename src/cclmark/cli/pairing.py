@@ -14,6 +14,7 @@ from cclmark.cli.measuring import (
     device_count,
     devices_text,
     libraries_of,
+    rounding_of,
     settings_of,
     sweep_of,
     warnings_of,
@@ -85,7 +86,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
         in_pairs=True,
-        warnings=warnings_of(sweep.ccls),
+        warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
         crew=crew,
     )
     return record(

@@ -23,6 +23,7 @@ from cclmark.report.exporter import Exporter
 from cclmark.report.json_format import JsonExporter
 from cclmark.report.paint import ansi, unpainted
 from cclmark.results.schema import CheckResult, Settings
+from cclmark.run import locate
 
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _USUAL_RANKS = 4
@@ -46,6 +47,7 @@ def check_torch(flags: TorchFlags) -> int:
 
 def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
     devices = crew.devices
+    locate.require_torch()
     require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import resource
 import secrets
-import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -31,17 +28,14 @@ from cclmark.rendezvous.messages import (
     Value,
     Want,
 )
+from cclmark.rendezvous.strangers import Strangers
 
 _MOST_MESSAGE_BYTES = 64 << 20
 _MOST_KEYS = 1 << 16  # of values and meetings; a run has few
 _MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do something else
 _LAST_WORDS_MS = 500
 _HANDSHAKE_MS = 5000
-# Connections without an authenticated message at the same time: a share of the descriptors that
-# this process may have, so that strangers leave enough for ranks and files.
-_STRANGERS_SHARE = 4
-_MOST_STRANGERS = 4096
-_CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+_CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 _MONITOR = "inproc://connections"
 
 
@@ -61,7 +55,6 @@ class Server:
     address: str = "127.0.0.1"
     port: int = 0
     refused: int = 0
-    dropped: int = 0
     ranks: int = 0
     processes: int = 1
 
@@ -102,9 +95,7 @@ class Server:
         self._earlier_tokens: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(FromAny)
         self._encoder = msgspec.msgpack.Encoder()
-        # Descriptors of connections without a message yet, the oldest first.
-        self._strangers: dict[int, None] = {}
-        self._most_strangers = _most_strangers()
+        self._strangers = Strangers(self.port)
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[bytes]] = {}
         self._meetings: dict[str, dict[int, tuple[bytes, bytes]]] = {}
@@ -129,6 +120,11 @@ class Server:
                         messages.append(message)
         self._watch_connections(spoke)
         return messages
+
+    @property
+    def dropped(self) -> int:
+        """How many connections ended without having authenticated."""
+        return self._strangers.dropped
 
     def turned_away(self) -> str:
         """What was dropped and refused so far, in words; empty for nothing."""
@@ -168,43 +164,21 @@ class Server:
         self._meetings.clear()
 
     def _watch_connections(self, spoke: Collection[int]) -> None:
-        """Notes connections that broke, and counts those that ended before their first message.
+        """Notes connections that came, authenticated, broke or never spoke.
 
         ``spoke``: the descriptors of all messages that were received since the last call. Their
         connections were accepted before, so that their events are read here or have been.
         """
-        ended: Counter[int] = Counter()
         for event, descriptor in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
-                self._strangers[descriptor] = None
+                self._strangers.accepted(descriptor)
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._strangers.authenticated()
             elif descriptor in self._connections:
                 self._cut_s[self._connections.pop(descriptor)] = time.monotonic()
-            elif descriptor in self._strangers:
-                del self._strangers[descriptor]
-                ended[descriptor] += 1
-        # Several connections may have had the same descriptor: one of them spoke.
-        for descriptor in spoke:
-            if descriptor in self._strangers:
-                del self._strangers[descriptor]
-            elif ended[descriptor]:
-                ended[descriptor] -= 1
-        self.dropped += ended.total()
-        for descriptor in [*self._strangers][: -self._most_strangers]:
-            self._cut(descriptor)
-
-    def _cut(self, descriptor: int) -> None:
-        """Shuts down a connection; ZeroMQ then closes it, which arrives as an event.
-
-        ZeroMQ may have closed it since its last event, and the descriptor may be another file by
-        now: only connections to this port are touched. A rank or process among them connects again.
-        """
-        with contextlib.suppress(OSError):
-            connection = socket.socket(fileno=descriptor)
-            try:
-                if connection.getsockname()[1] == self.port:
-                    connection.shutdown(socket.SHUT_RDWR)
-            finally:
-                connection.detach()
+            else:
+                self._strangers.ended(descriptor)
+        self._strangers.settle(spoke)
 
     def _connection_events(self) -> Iterator[tuple[int, int]]:
         """Number and value of each event that there is by now.
@@ -290,10 +264,3 @@ class Server:
         self._monitor.close(linger=0)
         self._socket.close(linger=_LAST_WORDS_MS)
         self._context.term()
-
-
-def _most_strangers() -> int:
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        return _MOST_STRANGERS
-    return min(max(1, limit // _STRANGERS_SHARE), _MOST_STRANGERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import platform
 import shutil
@@ -61,6 +62,20 @@ class Mpirun:
 
     path: str
     libraries: list[str]
+
+
+def has_torch() -> bool:
+    """Whether torch is installed for this Python. It is not imported, which takes seconds."""
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def require_torch() -> None:
+    """Raises MissingError where torch is not installed."""
+    if not has_torch():
+        raise MissingError("torch is not installed: pip install torch")
 
 
 def find_mpirun() -> Mpirun:

@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cclmark import _engine as engine
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
+from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
 from cclmark.run.libraries import Library, NativeLibrary
+from cclmark.run.rank import Rank
+
+
+class AbsentLibrary:
+    """In the place of one that this rank cannot open, for ``reason``."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.descriptions: list[LibraryDescription] = []
+
+    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+        """Raises UnsupportedError."""
+        raise engine.UnsupportedError(self.reason)
+
+
+def require_present(library: Library) -> None:
+    """Raises UnsupportedError with the reason for a library that is absent."""
+    if isinstance(library, AbsentLibrary):
+        raise engine.UnsupportedError(library.reason)
+
+
+def open_libraries(names: Sequence[str], job: Job) -> dict[str, Library]:
+    """The libraries of a run, in the order of ``names``.
+
+    Of several, those that are missing are absent. Raises MissingError where none is left, and where
+    pairs are measured, which leave nothing out.
+    """
+    opened: dict[str, Library] = {}
+    for name in names:
+        try:
+            opened[name] = open_library(name, job)
+        except engine.MissingError as error:
+            if len(names) == 1 or job.in_pairs:
+                raise
+            opened[name] = AbsentLibrary(str(error))
+    absent = [one for one in opened.values() if isinstance(one, AbsentLibrary)]
+    if len(absent) == len(opened):
+        raise engine.MissingError("\n".join(one.reason for one in absent))
+    return opened
 
 
 def open_library(name: str, job: Job) -> Library:

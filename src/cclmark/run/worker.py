@@ -39,7 +39,7 @@ from cclmark.run.binding import RankBinding
 from cclmark.run.libraries import Library, NativeLibrary
 from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
-from cclmark.run.opening import open_library
+from cclmark.run.opening import open_libraries, require_present
 from cclmark.run.rank import Rank
 from cclmark.run.soak import Soak
 from cclmark.run.together import in_step
@@ -81,7 +81,7 @@ class Worker:
         names = list(dict.fromkeys(case.ccl for case in job.cases))
         # Torch first: it takes a libnccl that is there already for the one that it came with.
         order = sorted(names, key=lambda name: torch_backend_of(name) is None)
-        opened = {name: open_library(name, job) for name in order}
+        opened = open_libraries(order, job)
         libraries = {name: opened[name] for name in names}
         self._share_processors_for(names[0])
         used = [it for library in libraries.values() for it in library.descriptions]
@@ -221,6 +221,7 @@ class Worker:
             indices = [index for index in indices if index in left]
         self.rank.enter("communicator creation")
         try:
+            in_step(self.rank.agreement, partial(require_present, library))
             communicator = in_step(self.rank.agreement, partial(library.join, self.rank, device))
         except engine.UnsupportedError as error:
             self._leave_out(name, indices, pending, str(error))
