@@ -136,10 +136,10 @@ def test_a_large_number_of_wrong_elements_is_rounded():
     assert [row.split()[-2] for row in rows] == ["1025", "262k", "17M"]
 
 
-FULL_COLUMNS = 133
+FULL_COLUMNS = 149  # with the time of the devices beside the cost of a call
 
 
-@pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 120, FULL_COLUMNS - 1])
+@pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 110, 120, FULL_COLUMNS - 1])
 @pytest.mark.parametrize("placements", ["both", "in-place"])
 @pytest.mark.parametrize("cycles", [1, 2])
 def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
@@ -152,20 +152,18 @@ def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
 def test_a_narrow_terminal_has_a_line_for_each_placement():
     text = export(TableExporter(terminal_columns=80), [OUT, IN, OUT_NEXT, WRONG])
     _, head, *lines = text.split("\n\n")[1].splitlines()
-    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    assert head.split()[:5] == ["size", "dtype", "time", "µs", "device"]
     rows = [line.split() for line in lines if "wrong:" not in line]
-    assert [row[:5] for row in rows[::2]] == [
-        ["1", "KiB", "fp32", "sum", "-"],
-        ["256", "KiB", "fp32", "sum", "-"],
-    ]
-    assert [row[5] for row in rows[::2]] == ["out", "out"]
+    assert [row[:3] for row in rows[::2]] == [["1", "KiB", "fp32"], ["256", "KiB", "fp32"]]
+    assert [row[3] for row in rows[::2]] == ["out", "out"]
+    assert rows[0][5] == f"{OUT.device.summary.time_s * 1e6:.2f}"
     assert [row[0] for row in rows[1::2]] == ["in", "in"]
     assert [row[-2] for row in rows] == ["0", "0", "0", "1025"], "the figures are in their lines"
     assert "out: out-of-place, in: in-place" in text
 
 
 def test_a_wider_terminal_has_the_count_as_well():
-    text = export(TableExporter(terminal_columns=92), [OUT, IN])
+    text = export(TableExporter(terminal_columns=110), [OUT, IN])
     assert table_rows(text)[0].split()[:3] == ["size", "count", "dtype"]
 
 
@@ -180,7 +178,7 @@ def test_one_placement_needs_no_second_line():
     head, *rows = table_rows(
         export(TableExporter(out_of_place=False, terminal_columns=80), [IN, WRONG])
     )
-    assert head.split()[:4] == ["size", "dtype", "op", "root"]
+    assert head.split()[:4] == ["size", "dtype", "op", "time"]
     assert [row.split()[:2] for row in rows] == [["1", "KiB"], ["256", "KiB"]]
 
 
