@@ -24,12 +24,14 @@ from cclmark.results.schema import (
     SCHEMA_VERSION,
     CaseResult,
     CheckResult,
+    DeviceTime,
     Finding,
     Footer,
     Header,
     Link,
     Machine,
     Relation,
+    Samples,
     Summary,
     TransferResult,
     TransferSummary,
@@ -74,6 +76,19 @@ def measured(busbw=100e9, case=CASE, status="ok", time_s=1e-3):
     summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0, 9, busbw, busbw)
     checked = WRONG if status == "wrong" else RIGHT
     return CaseResult(0, case, status, summary=summary, verification=checked)
+
+
+def launch_bound(call_s, device_s):
+    """A case whose calls cost more than the devices need."""
+    found = measured(time_s=call_s)
+    summary = measured(time_s=device_s).summary
+    return msgspec.structs.replace(found, device=DeviceTime(Samples([], [], [], 1), summary))
+
+
+def timed_by(timing, *results):
+    made = journal(*results)
+    made.header.settings.timing = timing
+    return made
 
 
 def copied(rates, flows=((0, 1),), scope="pairs", measure="unidirectional", **others):
@@ -394,3 +409,23 @@ def test_the_suites_exit_code_is_the_one_that_says_most(codes, expected):
 def test_a_suite_of_which_nothing_could_be_tried_is_not_passed():
     skipped = [CommandVerdict("c", [], [], 1, 1.0, [], [Verdict("ran", "skipped")])]
     assert suite_exit_code(skipped, interrupted=False) == 3
+
+
+def test_the_device_is_judged_where_launches_determine_the_time():
+    """Calls cost what the process that launches them costs; the devices are to be accepted."""
+    run = timed_by("auto", launch_bound(9e-6, 5.7e-6))
+    verdict = verdict_on('time_at_most = "6 us"', run)
+    assert verdict.status == "pass"
+    assert verdict.judgements[0].value == pytest.approx(5.7e-6)
+    assert "(device time)" in verdict.judgements[0].case
+
+
+@pytest.mark.parametrize(
+    ("timing", "before_s", "status"), [("auto", 5.7e-6, "fail"), ("throughput", 9e-6, "pass")]
+)
+def test_a_baseline_is_judged_by_the_same_figure(timing, before_s, status):
+    """Of an older baseline, which has no device times, the cost of a call."""
+    was = launch_bound(9e-6, before_s) if timing == "auto" else measured(time_s=before_s)
+    run = timed_by("auto", launch_bound(9e-6, 6.5e-6))
+    verdict = verdict_on('time_at_most = "1.05 of baseline"', run, baseline=timed_by(timing, was))
+    assert verdict.status == status

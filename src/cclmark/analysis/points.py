@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from cclmark.analysis.device_time import judged_summary
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pairs import places_of
 from cclmark.analysis.transfers import allowed_bytes_per_s, figures
@@ -48,10 +49,14 @@ class Point:
         return threshold.sizes is None or _within(self.thing, threshold.sizes)
 
 
-def points_of(journal: Journal) -> list[Point]:
-    """All that there are, in the order of the run."""
+def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
+    """All points, in the order of the run.
+
+    ``device_times``: of cases whose time is determined by launches, the figures are those of the
+    device instead of the cost of a call.
+    """
     limits = {(one.first, one.second): one.limit_bytes_per_s for one in journal.header.relations}
-    points = [_of_case(result, journal, limits) for result in journal.results]
+    points = [_of_case(result, journal, limits, device_times) for result in journal.results]
     for result in journal.transfers:
         points += _of_transfer(result, limits)
     return points
@@ -74,8 +79,12 @@ def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
     )
 
 
-def _of_case(result: CaseResult, journal: Journal, limits: dict[Pair, float]) -> Point:
-    case, summary = result.case, result.summary
+def _of_case(
+    result: CaseResult, journal: Journal, limits: dict[Pair, float], device_times: bool
+) -> Point:
+    case = result.case
+    of_device = device_times and result.device is not None
+    summary = judged_summary(result) if of_device else result.summary
     if summary is None or result.status == "wrong":
         values: dict[str, float | None] = dict.fromkeys(("busbw", "algbw", "time"))
     else:
@@ -90,7 +99,7 @@ def _of_case(result: CaseResult, journal: Journal, limits: dict[Pair, float]) ->
     own = min((limits.get(pair, 0.0) for pair in pairs), default=0.0)
     return Point(
         key=case,
-        words=f"{case.describe()}, {case.ccl}",
+        words=f"{case.describe()}, {case.ccl}{' (device time)' if of_device else ''}",
         thing=case,
         pairs=pairs,
         status=result.status,

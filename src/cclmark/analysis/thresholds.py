@@ -20,6 +20,7 @@ from cclmark.errors import (
 )
 from cclmark.plan.suites import SuiteCommand
 from cclmark.plan.thresholds import Threshold
+from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, CheckResult, Finding, Result
 
@@ -139,8 +140,12 @@ def judge(
         verdicts.append(_data(journals, ran))
     elif ran.status == PASS:
         raise ValueError("a run cannot pass without a journal")
-    by_run = [points_of(journal) for journal in journals]
-    reference = points_of(baseline) if baseline is not None else []
+    # A baseline without device times is comparable with the cost of a call alone.
+    alike = baseline is None or all(
+        one.header.settings.timing == AUTO for one in (*journals, baseline)
+    )
+    by_run = [points_of(journal, device_times=alike) for journal in journals]
+    reference = points_of(baseline, device_times=alike) if baseline is not None else []
     verdicts += [_judge(one, by_run, reference, ran) for one in command.thresholds]
     for verdict in verdicts:
         if verdict.status == SKIPPED and command.optional:

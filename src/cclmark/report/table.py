@@ -32,7 +32,8 @@ from cclmark.results.schema import (
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
-_DISPENSABLE_COLUMNS = ("count", "root", "op", "dtype")  # where the terminal is narrow: the journal has them
+# Left out where the terminal is narrow: the journal has them.
+_DISPENSABLE_COLUMNS = ("count", "root", "op", "dtype")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _GAP = "  "
 _TIME = "  {:>9}"
