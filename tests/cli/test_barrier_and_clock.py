@@ -29,7 +29,7 @@ def test_each_library_is_measured_right_behind_its_barrier(cclmark, library, req
     settings = run.journal.header.settings
     # The host has one clock: none is another.
     assert (settings.barrier, settings.clock) == ("library", "auto")
-    assert "checked, after the library's barrier\n" in run.out
+    assert "checked after timing, after the library's barrier\n" in run.out
 
 
 @pytest.mark.parametrize("ccl", ["nccl", "flagcx"])

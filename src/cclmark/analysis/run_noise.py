@@ -76,7 +76,8 @@ def run_noise(
     of_sends = thing.operation in _OF_SENDS
     of_torch = thing.ccl.startswith("torch:")
     if device:
-        rooted = OPERATIONS[thing.operation].rooted
+        operation = OPERATIONS.get(thing.operation)  # None of a journal from elsewhere
+        rooted = operation is not None and operation.rooted
         return RunNoise(
             SHARE_OF_SENDS if of_sends else SHARE,
             short_share=SHARE_OF_DEVICE_TIMES_WITH_ROOT if rooted else SHARE_OF_DEVICE_TIMES,
