@@ -86,7 +86,12 @@ class Ours:
         """Seconds for each operation of a batch, on the slowest rank."""
         self._team.expect_within(TIMEOUT_S, "timing")
         found = self._session.run(
-            *(engine.Timing.throughput, OPERATIONS, 1, 1, 0.0),
+            engine.Timing.throughput,
+            OPERATIONS,
+            group=1,
+            graph_launches=1,
+            lead_launches=0,
+            delay_s=0.0,
             warm=warm,
             library_barrier=False,
             events=False,

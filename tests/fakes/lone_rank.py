@@ -60,7 +60,15 @@ def main() -> None:
     for name, in_place in (("out of place", False), ("in place", True)):
         session.prepare("alltoall", "float32", "sum", 0, COUNT, [], in_place, 1)
         samples = session.run(
-            engine.Timing.throughput, 4, 1, 1, 0.0, warm=False, library_barrier=False, events=False
+            engine.Timing.throughput,
+            4,
+            group=1,
+            graph_launches=1,
+            lead_launches=0,
+            delay_s=0.0,
+            warm=False,
+            library_barrier=False,
+            events=False,
         )
         (device_s,), (host_s,) = samples.device_s[0], samples.host_s[0]
         verdict = session.verify(None)
