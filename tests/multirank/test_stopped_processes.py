@@ -11,7 +11,7 @@ from conftest import wait_until
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0
-SILENCE_S = 10.0  # until the first process takes one that says nothing for lost
+SILENCE_S = 10.0  # until the first process treats a silent one as lost
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 

@@ -332,7 +332,7 @@ class Attempt:
             self._pass_on_results()
 
     def _note_stall(self) -> None:
-        """Notes that this process itself stood still: what it missed says nothing of others."""
+        """Notes that this process itself was stopped, so that others are not blamed for it."""
         before_s, now_s = self._ran_s, time.monotonic()
         self._ran_s = now_s
         if before_s is None or now_s < before_s + _STALL_S:

@@ -94,7 +94,7 @@ def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
 
 
 def half_peak_text(found: OperationFindings) -> str:
-    """``, half of it from 8 MiB on`` for behind a peak; empty where that says nothing new."""
+    """``, half of it from 8 MiB on`` for behind a peak; empty where it adds no information."""
     half = found.half_peak_bytes
     if half is None or found.peak is None or half >= found.peak.case.size_bytes:
         return ""

@@ -106,7 +106,7 @@ class JournalWriter:
 
     def close(self, *, keep: bool) -> None:
         """Closes the file; ``keep`` False removes one that never got a header."""
-        if not keep:  # before its lock is released: nobody takes over what is removed
+        if not keep:  # before its lock is released, so that no other run takes over a removed file
             self.path.unlink(missing_ok=True)
         self._file.close()
 

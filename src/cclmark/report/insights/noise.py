@@ -66,7 +66,7 @@ def _unsure(journal: Journal, measured: Sequence[CaseResult]) -> list[tuple[floa
 
 
 def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
-    """How well the medians of what scatters are known, where that is told of all of them."""
+    """The uncertainty of the medians of what scatters, where it is known for all of them."""
     widths = [one.summary.half_width for one in noisy_cases if one.summary is not None]
     known = [width for width in widths if width is not None]
     if len(known) < len(widths):
