@@ -7,6 +7,8 @@ import io
 
 import pytest
 
+from cclmark.report.text import format_time_us
+
 # Each call of the fake library takes the host that long: many times what its devices need.
 LAUNCH_US = 20_000
 ITERATIONS = 5
@@ -40,7 +42,7 @@ def test_the_table_shows_both_and_names_the_largest_size(measured):
     heads = [line for line in measured.out.splitlines() if "busbw" in line and "size" in line]
     assert [line.split().count("device") for line in heads] == [2]
     result = measured.journal.results[0]
-    assert f"{result.device.summary.time_s * 1e6:.2f}" in measured.out
+    assert format_time_us(result.device.summary.time_s) in measured.out
     assert "launches determine the time up to 256 B: at 64 B a call costs" in measured.out
     assert "replayed from graphs where launches determine the time" in measured.out
 

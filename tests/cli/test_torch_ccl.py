@@ -121,7 +121,8 @@ class TestGloo:
         size, _, own, other, ratio = grid[2].split()
         assert size == "1"
         assert float(other) / float(own) == pytest.approx(float(ratio), rel=0.02)
-        assert "all_reduce · torch:gloo: peak" in whole.out
+        # On a busy machine no case may converge: then the line says that there is no peak.
+        assert re.search(r"^  all_reduce · torch:gloo: (no )?peak", whole.out, re.MULTILINE)
 
     @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
     def test_other_formats_have_it_too(self, cclmark, form):

@@ -23,6 +23,7 @@ COLLECTIVES = read_journal(RESULTS / "h200x4" / "collectives.jsonl")
 MIB = 1 << 20
 # Journals with a kink, and where it is; all others have none.
 KNOWN = {
+    "h200x2/all_reduce.jsonl": ["all_reduce 2 MiB"],
     "h200x4/collectives.jsonl": ["sendrecv 128 MiB"],
     "h200x4/report/collectives.jsonl": ["sendrecv 128 MiB"],
     "h200x4/runs/ctas8.jsonl": ["all_reduce 2 MiB"],
