@@ -27,7 +27,8 @@ _LONGEST = 100
 _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
 _PYTHON_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3)\.so$")
-_PACKAGES = re.compile(r".*/(?:site|dist)-packages/")
+# Where packages are installed, and this one itself wherever it is.
+_PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/run/))")
 
 
 @dataclass(frozen=True)
