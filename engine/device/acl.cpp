@@ -376,9 +376,11 @@ class AclDevice final : public Device {
   }
 
   std::string no_graphs() const override {
-    return "graphs are not captured with the ACL runtime: use --timing throughput or blocking";
+    return "graphs are not captured with the ACL runtime";
   }
-  void begin_capture(void*) override { throw UnsupportedError(no_graphs()); }
+  void begin_capture(void*) override {
+    throw UnsupportedError(no_graphs() + ": use --timing throughput or blocking");
+  }
   void* end_capture(void*) override { return nullptr; }
   void abandon_capture(void*) noexcept override {}
   void launch_graph(void*, void*) override {}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from cclmark.errors import EXIT_INTERRUPTED
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a scheduler, a closed terminal
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a scheduler, a closed terminal
 
 # Unused by others: PyTorch prints its stacks on SIGUSR2, NCCL's proxy can be configured to dump on
 # either SIGUSR, and schedulers and mpiruns send both to programs. Of the real-time signals glibc
@@ -25,7 +25,7 @@ _deferrals: list[None] = []
 
 def on_ending_signals(handler: Callable[[int, object], object] | signal.Handlers) -> None:
     """Sets the handler of all of them. One that is ignored, as nohup asks for, stays ignored."""
-    for number in _ENDING:
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 

@@ -31,6 +31,7 @@ class PatientFile(io.FileIO):
     def __init__(self, descriptor: int, *, closes: bool) -> None:
         super().__init__(descriptor, "w", closefd=closes)
         self._waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._terminal = _without_blocking(descriptor) if self.isatty() else None
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes a part of ``data`` and returns how many bytes.
@@ -39,18 +40,47 @@ class PatientFile(io.FileIO):
         """
         if not self._waits:
             return super().write(data)
-        self._wait_for_room()
-        return super().write(memoryview(data)[:_CHUNK_BYTES])
+        deadline_s = float("inf")
+        while True:
+            deadline_s = self._wait_for_room(deadline_s)
+            if self._terminal is None:
+                return super().write(memoryview(data)[:_CHUNK_BYTES])
+            with contextlib.suppress(BlockingIOError):
+                return os.write(self._terminal, memoryview(data)[:_CHUNK_BYTES])
+            time.sleep(_LOOK_MS / 1000)  # poll reports room for less than the smallest write
 
-    def _wait_for_room(self) -> None:
+    def close(self) -> None:
+        """Closes what this file owns."""
+        terminal, self._terminal = getattr(self, "_terminal", None), None
+        if terminal is not None:
+            os.close(terminal)
+        super().close()
+
+    def _wait_for_room(self, deadline_s: float) -> float:
+        """Returns the deadline for the whole write: none before an ending signal has arrived."""
         poll = select.poll()
         poll.register(self.fileno(), select.POLLOUT)
-        deadline_s = float("inf")
-        while not poll.poll(_LOOK_MS):
+        while True:
+            room = poll.poll(_LOOK_MS)
             if noted():
                 deadline_s = min(deadline_s, time.monotonic() + _READER_S)
             if time.monotonic() > deadline_s:
-                raise OSError(errno.ETIMEDOUT, "what reads the output stands still")
+                raise OSError(errno.ETIMEDOUT, "the reader of the output does not read")
+            if room:
+                return deadline_s
+
+
+def _without_blocking(descriptor: int) -> int | None:
+    """The same terminal, opened again so that writing never blocks; None where that is refused.
+
+    poll reports a terminal as writable that has room for a few bytes, and the kernel then blocks in
+    a longer write. Setting O_NONBLOCK on ``descriptor`` would affect every process that shares it.
+    """
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", flags)
+    except OSError:
+        return None
 
 
 class OptionalFile(PatientFile):

@@ -47,6 +47,13 @@ def test_the_table_shows_both_and_names_the_largest_size(measured):
     assert "replayed from graphs where launches determine the time" in measured.out
 
 
+def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
+    run = cclmark("all_reduce", *ARGUMENTS[:-4], "-n", "1", "-w", "1", env=slow_launches)
+    for result in run.journal.results:
+        assert result.samples.operations_per_sample == 1
+        assert result.device.samples.operations_per_sample >= 20
+
+
 def test_csv_carries_both(cclmark, slow_launches):
     run = cclmark("all_reduce", *ARGUMENTS, "--format", "csv", env=slow_launches)
     for row, result in zip(csv.DictReader(io.StringIO(run.out)), run.journal.results, strict=True):

@@ -58,6 +58,15 @@ class TestWithoutMpi:
         assert f"CCLMARK_MPIRUN={tmp_path}/mpirun: there is no such program" in run.err
         assert run.written() == []
 
+    def test_beside_another_library_its_cases_are_skipped(self, cclmark, tmp_path):
+        run = cclmark(
+            *("all_reduce", "--ccl", "shm,mpi", "--devices", "host:2", "-b", "64", "-e", "64"),
+            env={"CCLMARK_MPIRUN": str(tmp_path / "mpirun")},
+        )
+        found = {(it.case.ccl, it.status) for it in run.journal.results}
+        assert found == {("shm", "ok"), ("mpi", "skipped")}
+        assert "there is no such program" in run.out
+
     @pytest.mark.parametrize("name", ["README", ""])
     def test_what_cannot_be_started_is_no_mpirun(self, cclmark, tmp_path, name):
         (tmp_path / "README").write_text("not a program")

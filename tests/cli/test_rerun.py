@@ -193,6 +193,20 @@ class TestDevicesThatAreMissing:
         for chosen in (("--elsewhere", path), (path, "--", "--devices", "host:2")):
             again = cclmark("rerun", *chosen, env={"CUDA_VISIBLE_DEVICES": ""})
             assert {result.case.ccl for result in again.journal.results} == {"shm"}
+            assert "nothing is compared: " in again.out
+            assert "was measured on 2 × MTT S4000 (musa), this run on 2 × " in again.out
+            assert "median ratio" not in again.out
+
+
+@pytest.mark.parametrize("bind", ["", "private.txt"])
+def test_a_file_that_the_journal_names_for_binding_is_not_read(cclmark, altered, tmp_path, bind):
+    (tmp_path / "private.txt").write_text("a secret line")
+    whole = json.loads(altered().read_text().splitlines()[0])
+    command = [*whole["command"], "--bind", "private.txt"]
+    path = altered(command=command, settings=whole["settings"] | {"bind": bind})
+    refused = cclmark("rerun", path, code=2)
+    assert "does not hold its processors" in refused.message
+    assert "secret" not in refused.out + refused.err
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import RankError
-from cclmark.rendezvous.client import Client
+from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
 from cclmark.rendezvous.server import Server
+from cclmark.rendezvous.strangers import Strangers
 from samples import usual_settings
 
 SETTINGS = usual_settings(timeout_s=5)
@@ -289,13 +290,46 @@ def test_idle_connections_do_not_keep_a_rank_out():
 
 def test_a_rank_that_ends_before_its_first_word_is_no_stranger(server):
     """As one that is killed while it loads its library."""
-    with connected(job_for(server)):
+    with contextlib.closing(Connection(job_for(server).access)):
         hear(server, lambda _: server._strangers.silent == 1)
         assert server._strangers.silent == 1
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
     hear(server, lambda _: not server._strangers)
     assert (server._strangers.silent, server.dropped) == (0, 1)
+
+
+def test_silent_connections_of_ranks_are_kept_beside_a_few_strangers():
+    """More of them than strangers may be: each is heard when it speaks at last."""
+    ranks = 40
+    with contextlib.closing(Server(ranks=ranks)) as server, contextlib.ExitStack() as stack:
+        server._strangers.most = 4
+        access = job_for(server).access
+        silent = [stack.enter_context(contextlib.closing(Connection(access))) for _ in range(ranks)]
+        hear(server, lambda _: server._strangers.silent == ranks)
+        hear(server, lambda _: False, timeout_s=0.5)
+        for rank, connection in enumerate(silent):
+            connection.send(Notice(rank, server.token, "hello"))
+        heard = hear(server, lambda messages: len(messages) >= ranks)
+        assert sorted(message.rank for message in heard) == list(range(ranks))
+        assert server.dropped == 0
+
+
+def test_a_rank_speaks_as_soon_as_it_is_connected(server):
+    with connected(job_for(server)):
+        hear(server, lambda _: server._rank_speakers)
+        assert [*server._rank_speakers] == [0]
+        assert not server._strangers
+
+
+def test_a_descriptor_that_is_a_local_socket_by_now_is_left_alone():
+    one, other = socket.socketpair()
+    with one, other:
+        strangers = Strangers(port=1, most=0)
+        strangers.accepted(one.fileno())
+        strangers.settle([], 0)
+        one.send(b"still open")
+        assert other.recv(20) == b"still open"
 
 
 def test_connections_of_ranks_are_not_taken_for_strangers(server):

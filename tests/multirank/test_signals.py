@@ -215,4 +215,29 @@ def test_a_signal_before_the_header_leaves_no_file(background, tmp_path):
     run.signal(run.process.pid, signal.SIGTERM)
     ended = run.finish(SOON_S)
     assert ended.code == 130
+    assert run.journal_path.exists() == ("cclmark: journal" in ended.err)
     assert not run.journal_path.exists() or run.read().footer.exit_code == 130
+
+
+def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background):
+    run = background(*SWEEP, "-N", "0")
+    pids = run.wait_for_workers(2)
+    run.signal(pids[1], signal.SIGSTOP)
+    wait_until(run.journal_path.exists, "the journal is created")
+    run.signal(run.process.pid, signal.SIGTERM)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    assert not run.journal_path.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_processes_of_a_run_ends_it_like_one_to_the_first(background, number):
+    """As systemd sends it when it stops a unit, to one process after the other."""
+    run = background(*SWEEP, "-N", "0")
+    pids = run.wait_for_ranks(1)
+    for pid in [*pids, run.process.pid]:
+        run.signal(pid, number)
+        time.sleep(0.03)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130, ended.err
+    assert run.read().footer.exit_code == 130

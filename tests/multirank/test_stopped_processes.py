@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 from pods import pods_in
@@ -93,7 +94,7 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
     assert ended.code == 4
     first, *others = ended.message.splitlines()
     assert first.startswith(f"cclmark: process 0 (pid {run.process.pid} on "), ended.err
-    assert ", which supervises the run, stood still for " in first
+    assert ", which supervises the run, was stopped or blocked for " in first
     assert "did not get any further than" not in ended.err
     assert [line.split(" (")[0] for line in others if line.startswith("  rank ")] == [
         *("  rank 0", "  rank 1")
@@ -110,3 +111,20 @@ def test_a_first_process_that_stood_still_for_longer_than_the_others_wait_is_nam
     code, _, err = pods.end(first, SOON_S)
     assert code == 4
     assert err.startswith(f"cclmark: process 0 (pid {first.pid} on "), err
+
+
+def test_a_short_pause_of_the_first_process_does_not_hide_which_rank_hangs(background):
+    run = background(
+        *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8", "-n", "2", "-w", "1"),
+        *("--inject", "hang:rank=1,case=0", "-T", "8"),
+    )
+    run.wait_for_ranks(0)
+    run.wait_for_phase(1, "timing")
+    run.signal(run.process.pid, signal.SIGSTOP)
+    time.sleep(3.3)
+    run.signal(run.process.pid, signal.SIGCONT)
+    ended = run.finish(SOON_S + 30)
+    assert ended.code == 4
+    assert "process 0" not in ended.err
+    assert "rank 1 (host:1, pid " in ended.err
+    assert " did not get any further than timing of " in ended.err

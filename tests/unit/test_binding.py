@@ -1,6 +1,7 @@
 """What ``--bind`` says, what is planned from it, and what a rank does with it."""
 
 import os
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -137,6 +138,25 @@ class TestPlanning:
 
     def test_ranks_with_fewer_processors_choose_first(self):
         assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
+        assert one_of_each([[0, 1], [0, 2], [0, 2]], [0] * 3)[0][0] == [1]
+
+    @given(
+        usable=st.lists(st.lists(st.integers(0, 4), unique=True), min_size=1, max_size=5),
+        on_second=st.integers(0, 5),
+    )
+    def test_a_host_is_crowded_only_where_no_choice_fits(self, usable, on_second):
+        hosts = [int(rank < on_second) for rank in range(len(usable))]
+        chosen, crowded = one_of_each(usable, hosts)
+        for host in set(hosts):
+            own = [usable[rank] for rank, one in enumerate(hosts) if one == host]
+            fits = any(len(set(choice)) == len(own) for choice in product(*own))
+            assert (host in crowded) == (not fits)
+            taken = [chosen[rank] for rank, one in enumerate(hosts) if one == host]
+            if fits:
+                assert all(one and one[0] in can for one, can in zip(taken, own, strict=True))
+                assert len({one[0] for one in taken}) == len(own)
+            else:
+                assert taken == [[] for _ in own]
         assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
 
     def test_hosts_have_processors_of_their_own(self):

@@ -44,6 +44,7 @@ from cclmark.streams import prepare_streams
 # What the kernel says when this user may have no more files, processes, threads or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FIRST_WORD_S = 1.0
+_WHOLE = 300  # characters of a help text
 
 
 class _InOrder(SaysHelp, click.Group):
@@ -51,6 +52,12 @@ class _InOrder(SaysHelp, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists each command with its whole first sentence, which click would cut off."""
+        rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

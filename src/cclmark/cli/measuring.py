@@ -116,8 +116,14 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
     mpirun = None
+    absent: dict[str, str] = {}
     if "mpi" in plan.ccls:
-        mpirun = _mpirun(crew, "--ccl mpi")
+        try:
+            mpirun = _mpirun(crew, "--ccl mpi")
+        except MissingError as error:
+            if len(plan.ccls) == 1:
+                raise
+            absent["mpi"] = str(error)
     elif BRIDGE in plan.ccls and len(crew.hosts) > 1:
         mpirun = _mpirun(crew, "--ccl bridge between hosts")
     request = Request(
@@ -130,6 +136,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
         modules=flags.modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan)],
         mpirun=mpirun.path if mpirun is not None and crew.placement is None else "",
+        absent=absent,
         crew=crew,
     )
     name = operations[0] if len(operations) == 1 else "collectives"

@@ -48,6 +48,16 @@ _UNALIGN = (
 )
 
 
+_PER_ITERATION = (
+    "nccl-tests' -I reports times of single iterations; --timing per-op measures each operation by "
+    "itself, and CSV, JSON and the journal hold p95 and p99."
+)
+_MEMORY = "nccl-tests' -M reports the memory of the library; nothing here does."
+_DEVICE_IMPLEMENTATION = (
+    "nccl-tests' -D measures kernels of its own; here the library's operations are measured."
+)
+
+
 def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any:
     """A dataclass field that becomes a click option, listed in the help under ``group``."""
     if settings.get("multiple"):
@@ -118,6 +128,9 @@ class Flags(LibraryFlags):
         **dict.fromkeys(("-S", "--report_timestamps"), _TIMESTAMPS),
         **dict.fromkeys(("-J", "--output_file"), _OUTPUT_FILE),
         **dict.fromkeys(("-u", "--unalign"), _UNALIGN),
+        **dict.fromkeys(("-I", "--per_iter_timing"), _PER_ITERATION),
+        **dict.fromkeys(("-M", "--memory"), _MEMORY),
+        **dict.fromkeys(("-D", "--device_implementation"), _DEVICE_IMPLEMENTATION),
     }
 
     begin: str = option(

@@ -22,6 +22,7 @@ from cclmark.cli.atomic import refuse_to_lose
 from cclmark.cli.joining import devices_here
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.launch.placement import find_placement, speaks
+from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
 from cclmark.report.repeat import repeat_lines
 from cclmark.report.text import counted, plain
@@ -83,7 +84,8 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
         _require_devices(then.header, path)
     if "pattern" not in replaced:
         _keep_pattern(given, then.header, path)
-    _keep_binding(given, then.header)
+    if "bind" not in replaced:
+        _keep_binding(given, then.header, path)
     given = {name: value for name, value in given.items() if name not in _PLACES} | replaced
     arguments = _spelt(command, given)
     repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
@@ -140,7 +142,7 @@ def _require_devices(header: Header, path: Path) -> None:
             raise MissingError(
                 f"{path} was measured on {devices_of(header)} with {libraries}, and this host has "
                 f"{counted(present, f'{runtime} device')}{reason}. To measure the devices that "
-                f"this host has, without cases to compare: cclmark rerun --elsewhere "
+                f"this host has, without a comparison: cclmark rerun --elsewhere "
                 f"{shlex.quote(str(path))}"
             )
 
@@ -226,10 +228,20 @@ def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
     given["pattern"] = rows_pattern(weights)
 
 
-def _keep_binding(given: dict[str, Any], header: Header) -> None:
-    """The processors of the ranks as they were, for the same reason."""
-    if given.get("bind") and header.settings.bind:
-        given["bind"] = header.settings.bind
+def _keep_binding(given: dict[str, Any], header: Header, path: Path) -> None:
+    """The processors of the ranks as they were, for the same reason.
+
+    Raises UsageError for a journal that names a file instead.
+    """
+    if not given.get("bind"):
+        return
+    bind = header.settings.bind
+    if mode_of(bind) not in (NONE, NUMA, RANKS):
+        raise UsageError(
+            f"{path} names a file for --bind but does not hold its processors: name the file again "
+            f"with cclmark rerun {shlex.quote(str(path))} -- --bind FILE"
+        )
+    given["bind"] = bind
 
 
 def _set_variables(there: Mapping[str, str]) -> list[str]:
@@ -249,9 +261,23 @@ def _set_variables(there: Mapping[str, str]) -> list[str]:
     return said
 
 
+def _models(header: Header) -> set[tuple[str, str]]:
+    return {(device.runtime, device.name) for device in header.devices}
+
+
 def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
     assert repetition.journal is not None
     now = read_journal(repetition.journal)
+    if not now.results and not now.transfers:
+        return
+    there, here = devices_of(then.header), devices_of(now.header)
+    if _models(then.header) != _models(now.header):
+        print(
+            f"  nothing is compared: {plain(str(repetition.path))} was measured on {plain(there)}, "
+            f"this run on {plain(here)}",
+            file=stream,
+        )
+        return
     found = compare(Side("then", [then]), Side("now", [now]))
     for line in repeat_lines(found, str(repetition.path)):
         print(line, file=stream)

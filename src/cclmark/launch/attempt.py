@@ -60,7 +60,7 @@ from cclmark.results.schema import (
     TransferResult,
 )
 from cclmark.results.topology import relations_between
-from cclmark.signals import noted
+from cclmark.signals import ENDING, noted
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
@@ -70,6 +70,7 @@ _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
 # connection of one that died, which is why the launcher ends the others.
 _DEPARTURES_S = 0.5
 _DEAD_S = 0.1
+_SAME_SIGNAL_S = 0.3  # between the processes that somebody sends one signal to
 _STALL_S = 3.0  # of this process itself
 _AFTER_STALL_S = 10.0  # for what a stall has brought on to be seen
 _LAST_WORDS_S = 1.0
@@ -153,6 +154,8 @@ class Attempt:
             if 0 in self._looks:
                 self._listener.progress(self._looks[0])
             if self._failures or self._dead() or self._overdue() or crew.lost():
+                self._await_own_signal()
+                raise_if_ended(launched=launched)
                 return self._give_up()
             raise_if_ended(launched=launched)
         return self._conclude()
@@ -313,6 +316,7 @@ class Attempt:
                 modules=list(request.modules),
                 hosts=hosts if len(crew.hosts) > 1 else [],
                 mpi=launched and request.by_mpi,
+                absent=dict(request.absent),
                 place_on_host=plan.places[rank],
             )
             for rank, indices in enumerate(request.processes)
@@ -479,10 +483,10 @@ class Attempt:
         return relations_between(devices, links, reach)
 
     def _wait_for_description(self) -> None:
+        self._introduce()  # the last rank may have arrived just now
         while self._describing_s is not None and not self._started:
             self._hear(_POLL_S)
             self._introduce()
-        self._introduce()
 
     def _dead(self) -> bool:
         """Whether a rank ended without a word. One that left by itself has sent its last message,
@@ -494,6 +498,15 @@ class Attempt:
             and not self._may_be_heard(look)
             for look in self._looks.values()
         )
+
+    def _await_own_signal(self) -> None:
+        """Gives a signal that has ended a rank a moment to arrive here too: who ends a whole group
+        of processes sends it to one after the other.
+        """
+        ended_by = {-(look.exit_status or 0) for look in self._looks.values()}
+        deadline_s = time.monotonic() + (0.0 if ended_by.isdisjoint(ENDING) else _SAME_SIGNAL_S)
+        while not noted() and time.monotonic() < deadline_s:
+            self._hear(_POLL_S)
 
     def _was_heard(self, rank: int) -> bool:
         return rank in self._finished or rank in self._failures
@@ -578,18 +591,20 @@ class Attempt:
         return Outcome(code, message, failure=failure)
 
     def _stalled(self, states: Sequence[RankState], seen_s: float) -> str:
-        """That this process itself stood still, where that explains what was seen at ``seen_s``:
-        others that waited, or left when their time was over, and could not say so.
+        """That this process itself was stopped or blocked, where that explains what was seen at
+        ``seen_s``: others that waited, or left when their time was over, and could not say so.
         """
         culprit = culprit_of(states)
         left = culprit.failure is None and (culprit.exit_status or 0) > 0
-        if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (hangs(culprit) or left):
+        # A rank that waited for this process has hardly waited for longer than that.
+        waited = hangs(culprit) and (culprit.in_phase_s or 0.0) < self._stall_s + _STALL_S
+        if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (waited or left):
             return ""
         join = self._crew.joins[0]
         return (
             f"process 0 (pid {join.pid} on {join.host.machine.hostname}), which supervises the "
-            f"run, stood still for {self._stall_s:.0f} s (SIGSTOP, a debugger, or output that was "
-            "not read)"
+            f"run, was stopped or blocked for {self._stall_s:.0f} s (SIGSTOP, a debugger, or "
+            "output that was not read)"
         )
 
     def _states(self, stopped: set[int]) -> list[RankState]:

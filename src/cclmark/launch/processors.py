@@ -54,7 +54,7 @@ def plan_processors(
         if reduced:
             notices.append(
                 f"--bind: rank{'s' * (len(reduced) > 1)} {in_ranges(reduced)} may not use all "
-                "listed processors, and gets those that its process inherited"
+                "listed processors, and gets those among them that its process inherited"
             )
     chosen, crowded = one_of_each(usable, hosts)
     if on_host and crowded:
@@ -71,24 +71,51 @@ def plan_processors(
 def one_of_each(
     usable: Sequence[Sequence[int]], hosts: Sequence[int]
 ) -> tuple[list[list[int]], set[int]]:
-    """A processor for each rank that no other rank of its host gets, none where too few are left;
-    and the hosts where that is so. Ranks with the fewest ``usable`` processors choose first.
+    """A processor for each rank that no other rank of its host gets, none on hosts where there are
+    not enough of them; and those hosts.
+
+    A maximum matching of ranks and processors, by augmenting paths (Kuhn's algorithm).
     """
-    free = {host: set[int]() for host in hosts}
-    for own, host in zip(usable, hosts, strict=True):
-        free[host].update(own)
-    ranks_on = Counter(hosts)
-    crowded = {host for host in free if ranks_on[host] > len(free[host])}
-    chosen: list[list[int]] = [[] for _ in hosts]
-    for rank in sorted(range(len(hosts)), key=lambda rank: len(usable[rank])):
-        host = hosts[rank]
-        fitting = [one for one in usable[rank] if one in free[host]]
-        if host in crowded or not fitting:
+    taken_by: dict[tuple[int, int], int] = {}  # rank by host and processor
+    crowded: set[int] = set()
+    for rank, host in enumerate(hosts):
+        if host not in crowded and not _give_one(rank, usable, host, taken_by):
             crowded.add(host)
-            continue
-        chosen[rank] = fitting[:1]
-        free[host].discard(fitting[0])
+    chosen: list[list[int]] = [[] for _ in hosts]
+    for (host, processor), rank in taken_by.items():
+        if host not in crowded:
+            chosen[rank] = [processor]
     return chosen, crowded
+
+
+def _give_one(
+    rank: int,
+    usable: Sequence[Sequence[int]],
+    host: int,
+    taken_by: dict[tuple[int, int], int],
+) -> bool:
+    """Finds a processor for ``rank``, if others of its host have to change theirs for it.
+
+    Searches breadth-first, so that a host with hundreds of ranks needs no deep recursion.
+    """
+    came_from: dict[int, tuple[int, int]] = {}  # processor: the rank that would take it, and from
+    queue = [(rank, -1)]
+    for asking, own in queue:
+        for processor in usable[asking]:
+            if processor in came_from:
+                continue
+            came_from[processor] = (asking, own)
+            holder = taken_by.get((host, processor))
+            if holder is not None:
+                queue.append((holder, processor))
+                continue
+            free = processor
+            while free >= 0:
+                taker, previous = came_from[free]
+                taken_by[host, free] = taker
+                free = previous
+            return True
+    return False
 
 
 def places_among_alike(keys: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,7 +36,8 @@ class Request:
     for all; each cycle counts on from the one before. ``modules``: to import before a backend of
     torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
     where this process starts them itself. ``warnings``: what the user should know of what was asked
-    for. ``crew``: the processes that take part, none for this one alone.
+    for. ``absent``: libraries that cannot be measured, with the reason. ``crew``: the processes
+    that take part, none for this one alone.
     """
 
     devices: DeviceChoice
@@ -52,6 +53,7 @@ class Request:
     modules: Sequence[str] = ()
     mpirun: str = ""
     warnings: Sequence[str] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
     crew: Crew | None = None
 
     @property

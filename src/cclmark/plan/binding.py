@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +10,10 @@ from pathlib import Path
 from cclmark.errors import UsageError
 from cclmark.plan.processors import format_processors, parse_processors
 from cclmark.plan.ranges import in_ranges
+from cclmark.regular_file import read_regular
 
 NONE, NUMA, RANKS = "none", "numa", "ranks"
 _MOST_BYTES = 1 << 20
-_MOST_SHOWN = 40  # characters of a line that a message quotes
 _ENTRY = re.compile(r"\s*(\d{1,9})\s*[:=](.*)", re.ASCII)
 
 
@@ -61,20 +59,13 @@ def mode_of(text: str) -> str:
 def _lines_of(path: Path) -> list[str]:
     """The lines of a file that a user wrote. Raises UsageError."""
     try:
-        # Without O_NONBLOCK, opening a named pipe waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"--bind {path} is not a regular file: write the lines to a file")
-            content = file.read(_MOST_BYTES + 1)
+        content = read_regular(path, _MOST_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
             f"--bind: cannot read {path}: {reason}. Write none, numa or the name of a file with a "
             "line RANK: PROCESSORS for every rank"
         ) from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"--bind {path} is larger than {_MOST_BYTES >> 20} MiB")
     try:
         return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -111,10 +102,9 @@ def _of_every_rank(
 
 
 def _entry(where: str, line: str) -> tuple[int, frozenset[int]]:
-    shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
     match = _ENTRY.fullmatch(line)
-    if match is None:
-        raise UsageError(f"{where}: cannot read {shown!r}: write RANK: PROCESSORS, as in 0: 0-7")
+    if match is None:  # the file may be any other, so that messages do not quote it
+        raise UsageError(f"{where}: not RANK: PROCESSORS, as in 0: 0-7")
     try:
         processors = frozenset(parse_processors(match[2]))
     except ValueError as error:

@@ -38,6 +38,8 @@ class Job(msgspec.Struct):
     ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
     the rank writes its stack when it is asked for it; -1 where nobody asks.
 
+    ``absent``: libraries of the cases that cannot be measured, with the reason.
+
     ``processors``: those that the rank is bound to, none where the launcher chooses none.
     ``place_on_host``: its place among the ranks of its runtime and host that inherit the same
     processors, and the number of those.
@@ -67,6 +69,7 @@ class Job(msgspec.Struct):
     hosts: list[int] = []
     mpi: bool = False
     stack_fd: int = -1
+    absent: dict[str, str] = {}
     place_on_host: tuple[int, int] = (0, 1)
 
     @property
@@ -75,6 +78,15 @@ class Job(msgspec.Struct):
         if self.transfers or self.checks:
             return self.transfers or self.checks
         return PairCases(self.cases, self.ranks) if self.in_pairs else self.cases
+
+
+class Arrived(msgspec.Struct, tag="arrived"):
+    """A rank has a connection. Sent first, so that its connection does not count as a stranger's
+    while the rank opens its device and loads its libraries.
+    """
+
+    rank: int
+    token: bytes
 
 
 class Hello(msgspec.Struct, tag="hello"):
@@ -247,7 +259,7 @@ class Described(msgspec.Struct, tag="described"):
     notices: list[str]
 
 
-FromRank = Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
+FromRank = Arrived | Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
 
 
 class Interrupted(msgspec.Struct, tag="interrupted"):

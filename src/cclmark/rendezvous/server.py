@@ -17,6 +17,7 @@ from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Alive,
+    Arrived,
     FromAny,
     Gather,
     Join,
@@ -178,7 +179,7 @@ class Server:
                 self._cut_s[self._connections.pop(descriptor)] = time.monotonic()
             else:
                 self._strangers.ended(descriptor)
-        self._strangers.settle(spoke)
+        self._strangers.settle(spoke, self.ranks + self.processes)
 
     def _connection_events(self) -> Iterator[tuple[int, int]]:
         """Number and value of each event that there is by now.
@@ -230,6 +231,8 @@ class Server:
                 self._waiting.setdefault(message.key, []).append(sender)
         elif isinstance(message, Gather):
             self._meet(sender, message)
+        elif isinstance(message, Arrived):
+            pass
         else:
             if isinstance(message, Seen):
                 self._send(sender, Alive())

@@ -56,11 +56,12 @@ class Strangers:
             del self._waiting[descriptor]
             self._ended[descriptor] += 1
 
-    def settle(self, spoke: Collection[int]) -> None:
+    def settle(self, spoke: Collection[int], expected: int) -> None:
         """Counts what ended, and shuts down the oldest connections beyond ``most``.
 
         ``spoke``: the descriptors of all messages since the last call. Several connections may have
-        had the same descriptor: one of them spoke.
+        had the same descriptor: one of them spoke. ``expected``: the ranks and processes of the
+        run, whose connections may be silent besides.
         """
         for descriptor in spoke:
             if descriptor in self._waiting:
@@ -73,7 +74,7 @@ class Strangers:
         self.silent -= friends
         self.dropped += self._ended.total() - friends
         self._ended.clear()
-        for descriptor in [*self._waiting][: -self.most]:
+        for descriptor in [*self._waiting][: -(self.most + expected)]:
             self._shut_down(descriptor)
 
     def _shut_down(self, descriptor: int) -> None:
@@ -85,7 +86,8 @@ class Strangers:
         with contextlib.suppress(OSError):
             connection = socket.socket(fileno=descriptor)
             try:
-                if connection.getsockname()[1] == self.port:
+                internet = connection.family in (socket.AF_INET, socket.AF_INET6)
+                if internet and connection.getsockname()[1] == self.port:
                     connection.shutdown(socket.SHUT_RDWR)
             finally:
                 connection.detach()

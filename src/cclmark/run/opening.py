@@ -39,6 +39,9 @@ def open_libraries(names: Sequence[str], job: Job) -> dict[str, Library]:
     """
     opened: dict[str, Library] = {}
     for name in names:
+        if name in job.absent:
+            opened[name] = AbsentLibrary(job.absent[name])
+            continue
         try:
             opened[name] = open_library(name, job)
         except engine.MissingError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from cclmark.results.foreign.text import Line, Text, decode
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
+_HEAD_LINES = 5  # among which cclmark's own table names its version
+_OWN = re.compile(r"cclmark \d")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,10 @@ def _recognised(text: Text) -> str:
     if whole:
         return whole[0]
     if not found:
+        if any(_OWN.match(line.text) for line in lines[:_HEAD_LINES]):
+            raise UsageError(
+                f"{text.name} is what cclmark printed: use the journal that the run wrote beside it"
+            )
         names = ", ".join(IMPORTERS)
         raise UsageError(
             f"{text.name} holds no table of a tool that is known here ({names}). Look whether it "
