@@ -49,9 +49,10 @@ def test_the_table_shows_both_and_names_the_largest_size(measured):
 
 def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
     run = cclmark("all_reduce", *ARGUMENTS[:-4], "-n", "1", "-w", "1", env=slow_launches)
-    for result in run.journal.results:
-        assert result.samples.operations_per_sample == 1
-        assert result.device.samples.operations_per_sample >= 20
+    assert all(one.samples.operations_per_sample == 1 for one in run.journal.results)
+    replayed = [one.device for one in run.journal.results if one.device is not None]
+    assert replayed
+    assert all(one.samples.operations_per_sample >= 20 for one in replayed)
 
 
 def test_csv_carries_both(cclmark, slow_launches):
