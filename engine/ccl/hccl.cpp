@@ -14,8 +14,6 @@
 namespace cclmark {
 namespace {
 
-constexpr const char* kVariable = "CCLMARK_HCCL_LIBRARY";
-
 struct RootInfo {
   char bytes[4108];
 };
@@ -23,13 +21,6 @@ using Comm = void*;
 using Result = int;
 
 constexpr Result kNotSupported = 5;
-constexpr int kUnavailable = -1;
-
-/// By Dtype. The values of 8-bit floats moved between releases, so they are not asked for.
-constexpr std::array<int, kDtypes.size()> kTypes = {
-    0, 7, 2, 9, 5, 6, 3, 4, 10, 11, kUnavailable, kUnavailable};
-/// By Reduction: there is no average.
-constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 2, 3, kUnavailable};
 
 enum Direction : int { kSend, kReceive };
 
@@ -46,7 +37,8 @@ static_assert(sizeof(Item) == 32);
 /// The library's functions. Those after `comm_destroy` are optional.
 class Api {
  public:
-  explicit Api(const CclPlaces& places) : library(open(places)) {
+  Api(const CclDescription& about, const CclPlaces& places)
+      : description(about), library(open(about, places)) {
     // Newer releases keep what makes communicators in a library beside.
     if (library.optional<char>("HcclGetRootInfo") == nullptr) management_ = open_management();
     resolve(get_root_info, "GetRootInfo");
@@ -74,6 +66,7 @@ class Api {
     fail(code, call);
   }
 
+  const CclDescription description;
   Library library;
 
   Result (*get_root_info)(RootInfo*);
@@ -98,12 +91,19 @@ class Api {
   std::vector<std::string> present, absent;
 
  private:
-  static Library open(const CclPlaces& places) {
-    std::vector<std::string> files = cann_files("libhccl.so");
-    if (const char* chosen = setting(kVariable)) files = {chosen};
+  static Library open(const CclDescription& description, const CclPlaces& places) {
+    const std::string& variable = description.variable;
+    std::vector<std::string> files;
+    for (const std::string& file : description.files) {
+      bool is_path = file.find('/') != std::string::npos;
+      std::vector<std::string> places_of_it =
+          is_path ? std::vector<std::string>{file} : cann_files(file);
+      files.insert(files.end(), places_of_it.begin(), places_of_it.end());
+    }
+    if (const char* chosen = setting(variable.c_str())) files = {chosen};
     if (!places.chosen.empty()) files = {places.chosen};
     try {
-      return Library::open("HCCL (libhccl)", files, places.chosen.empty() ? kVariable : "");
+      return Library::open("HCCL (libhccl)", files, places.chosen.empty() ? variable : "");
     } catch (const MissingError& error) {
       throw MissingError(error.what() + std::string(kCannAdvice));
     }
@@ -132,21 +132,21 @@ class Api {
 
   template <typename R, typename... Arguments>
   void resolve(R (*&function)(Arguments...), const char* name) {
-    std::string symbol = std::string("Hccl") + name;
+    std::string symbol = description.prefix + name;
     function = find<R(Arguments...)>(symbol);
     if (function == nullptr) function = library.require<R(Arguments...)>(symbol.c_str());
   }
 
   template <typename R, typename... Arguments>
   void resolve_optional(R (*&function)(Arguments...), const char* name) {
-    function = find<R(Arguments...)>(std::string("Hccl") + name);
+    function = find<R(Arguments...)>(description.prefix + name);
     (function != nullptr ? present : absent).emplace_back(name);
   }
 
   /// One that every release so far has: not among the capabilities.
   template <typename R, typename... Arguments>
   void resolve_operation(R (*&function)(Arguments...), const char* name) {
-    function = find<R(Arguments...)>(std::string("Hccl") + name);
+    function = find<R(Arguments...)>(description.prefix + name);
     if (function == nullptr) absent.emplace_back(name);
   }
 
@@ -154,7 +154,7 @@ class Api {
     const char* text = get_error_string != nullptr ? get_error_string(code) : nullptr;
     std::string words = text != nullptr ? text : "", recent = recent_acl_error();
     if (!recent.empty()) words += (words.empty() ? "" : ": ") + recent;
-    words = Error::describe(std::string("Hccl") + call, code, words);
+    words = Error::describe(description.prefix + call, code, words);
     // What a product or a release lacks: all ranks are told the same.
     if (code == kNotSupported) throw UnsupportedError(words);
     throw Error(words);
@@ -291,8 +291,8 @@ class HcclCommunicator final : public Communicator {
   }
 
  private:
-  static int type(const Operation& op) {
-    int value = kTypes[static_cast<size_t>(op.dtype)];
+  int type(const Operation& op) const {
+    int value = api_.description.dtypes[static_cast<size_t>(op.dtype)];
     if (value == kUnavailable) {
       throw UnsupportedError(std::string(name(op.dtype)) +
                              " has other numbers in each release of HCCL: not measured");
@@ -302,7 +302,7 @@ class HcclCommunicator final : public Communicator {
 
   /// Checked against what the vendor documents: the library need not refuse what it cannot do.
   int reduction(const Operation& op) const {
-    int value = kOperations[static_cast<size_t>(op.reduction)];
+    int value = api_.description.reductions[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) throw UnsupportedError("HCCL has no reduction avg");
     bool wide = op.dtype == Dtype::uint64 || op.dtype == Dtype::float64;
     bool never = op.dtype == Dtype::uint8 || op.dtype == Dtype::uint32;
@@ -393,8 +393,8 @@ class HcclCommunicator final : public Communicator {
           [=, this](const void*, void*) { api_.check(api_.barrier(comm_, stream), "Barrier"); });
     }
     if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
-    int dtype = kTypes[static_cast<size_t>(Dtype::float32)];
-    int sum = kOperations[static_cast<size_t>(Reduction::sum)];
+    int dtype = api_.description.dtypes[static_cast<size_t>(Dtype::float32)];
+    int sum = api_.description.reductions[static_cast<size_t>(Reduction::sum)];
     void* word = barrier_memory_.data();
     return make_call([=, this](const void*, void*) {
       api_.check(api_.all_reduce(word, word, 1, dtype, sum, comm_, stream), "AllReduce");
@@ -411,15 +411,16 @@ class HcclCommunicator final : public Communicator {
 
 class HcclLibrary final : public Ccl {
  public:
-  explicit HcclLibrary(const CclPlaces& places) : api_(places) {
-    info_.name = "hccl";
+  HcclLibrary(const CclDescription& description, const CclPlaces& places)
+      : api_(description, places) {
+    info_.name = description.name;
     info_.version = hccl_package_version();
     info_.path = api_.library.path();
     info_.capabilities = api_.present;
     info_.missing = api_.absent;
     info_.id_bytes = sizeof(RootInfo);
     for (size_t i = 0; i < kDtypes.size(); ++i) {
-      if (kTypes[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
+      if (description.dtypes[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
     }
     info_.reduced_dtypes = {"int8", "int32", "int64", "float16", "float32", "bfloat16"};
     info_.reductions = {"sum", "prod", "max", "min"};
@@ -450,8 +451,8 @@ class HcclLibrary final : public Ccl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_hccl(std::string_view, const CclPlaces& places) {
-  return std::make_unique<HcclLibrary>(places);
+std::unique_ptr<Ccl> open_hccl(const CclDescription& description, const CclPlaces& places) {
+  return std::make_unique<HcclLibrary>(description, places);
 }
 
 }  // namespace cclmark

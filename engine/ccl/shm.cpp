@@ -485,7 +485,7 @@ class ShmLibrary final : public Ccl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_shm(std::string_view, const CclPlaces& places) {
+std::unique_ptr<Ccl> open_shm(const CclDescription&, const CclPlaces& places) {
   if (!places.chosen.empty()) throw Error("shm is built in: --ccl-path does not apply to it");
   return std::make_unique<ShmLibrary>();
 }

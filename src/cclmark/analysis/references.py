@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from cclmark.analysis.nccl_choices import allows
 from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
-from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match, library_name
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS, is_staged_in_place
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.reference import Reference
@@ -196,7 +197,7 @@ class _Wanted:
         if series.count != self.count:
             found.append(f"{series.count} devices there, {self.count} here")
         if series.library and series.library != case.ccl:
-            found.append(f"{library_name(series.library)} there, {library_name(case.ccl)} here")
+            found.append(f"{title_of(series.library)} there, {title_of(case.ccl)} here")
         if series.root not in (case.root, None):
             found.append(f"root {series.root} there, root {case.root} here")
         found += self._multicast(series)

@@ -14,6 +14,7 @@ from cclmark.cli.measuring import (
     device_count,
     devices_text,
     libraries_of,
+    require_added_to_be_used,
     rounding_of,
     settings_of,
     sweep_of,
@@ -47,7 +48,7 @@ def measure_pairs(flags: PairFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(devices_text(flags), device_count(flags), flags.timeout_s) as crew:
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as crew:
         crew.exit_code = _measure(flags, crew, began_s)
         return crew.exit_code
 
@@ -64,6 +65,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])
+    require_added_to_be_used(sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
