@@ -61,12 +61,28 @@ Operation make_operation(const std::string& collective, const std::string& dtype
   operation.count = count;
   operation.matrix = matrix;
   if (root < 0 || root >= ranks) throw Error("there is no rank " + std::to_string(root));
-  bool uneven = operation.collective == Collective::alltoallv;
+  bool uneven = info(operation.collective).uneven;
   size_t cells = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
   if (matrix.size() != (uneven ? cells : 0)) {
     throw Error("alltoallv needs a matrix of ranks x ranks counts, other collectives none");
   }
   return operation;
+}
+
+const char* text_of(Composition composition) {
+  switch (composition) {
+    case Composition::nothing:
+      return "nothing";
+    case Composition::exchange:
+      return "exchange";
+    case Composition::ring:
+      return "ring";
+    case Composition::turns:
+      return "turns";
+    case Composition::all_reduce:
+      return "all_reduce";
+  }
+  return "";
 }
 
 /// The kernel then sends this process a signal when its parent dies, however that happens.
@@ -116,6 +132,30 @@ NB_MODULE(_engine, m) {
       "devices_reach",
       [](const std::string& name, int from, int to) { return runtime(name).reaches(from, to); },
       "runtime"_a, "from_index"_a, "to_index"_a);
+  nb::class_<CollectiveInfo>(m, "CollectiveInfo")
+      .def_prop_ro("name", [](const CollectiveInfo& row) { return name(row.collective); })
+      .def_ro("reduces", &CollectiveInfo::reduces)
+      .def_ro("rooted", &CollectiveInfo::rooted)
+      .def_ro("uneven", &CollectiveInfo::uneven)
+      .def_ro("staged_in_place", &CollectiveInfo::staged_in_place)
+      .def_prop_ro("composition",
+                   [](const CollectiveInfo& row) { return text_of(row.composition); })
+      .def(
+          "output_elements",
+          [](const CollectiveInfo& row, int rank, int ranks, int root, size_t count,
+             const std::vector<size_t>& matrix) {
+            return row.receive_count(make_operation(std::string(name(row.collective)), "float32",
+                                                    "sum", root, count, matrix, ranks),
+                                     rank, ranks);
+          },
+          "rank"_a, "ranks"_a, "root"_a, "count"_a, "matrix"_a);
+  m.def("collectives", [] {
+    std::vector<CollectiveInfo> rows;
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      rows.push_back(info(static_cast<Collective>(i)));
+    }
+    return rows;
+  });
   nb::class_<ExchangeNames>(m, "ExchangeNames")
       .def(nb::init<>())
       .def_rw("alltoall", &ExchangeNames::alltoall)

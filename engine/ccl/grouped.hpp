@@ -57,20 +57,18 @@ class Symbols {
   /// empty where none is missing. For collectives without a function of their own.
   std::string lacks(Collective collective) const {
     const char* name = nullptr;
-    switch (collective) {
-      case Collective::alltoall:
-      case Collective::alltoallv:
-      case Collective::gather:
-      case Collective::scatter:
-      case Collective::sendrecv:
-      case Collective::ping_pong:
+    switch (cclmark::info(collective).composition) {
+      case Composition::exchange:
+      case Composition::ring:
+      case Composition::turns:
         name = lacking_message_;
         break;
-      case Collective::barrier:
+      case Composition::all_reduce:
         name = lacking_[static_cast<size_t>(Collective::all_reduce)];
         break;
-      default:
+      case Composition::nothing:
         name = lacking_[static_cast<size_t>(collective)];
+        break;
     }
     return name != nullptr ? prefix_ + name : std::string();
   }
@@ -307,26 +305,29 @@ class FunctionsInNcclsOrder : public GroupedFunctions {
   Result (*recv_)(void*, size_t, int, int, Comm, void*);
 };
 
+/// How an operation without a function of its own is done. `exchange`: how the library does those.
+inline const char* composed_of(Composition composition, const char* exchange) {
+  switch (composition) {
+    case Composition::nothing:
+      return "native";
+    case Composition::exchange:
+    case Composition::ring:
+      return exchange;
+    case Composition::turns:
+      return "send and recv in turn";
+    case Composition::all_reduce:
+      return "all_reduce of 4 bytes";
+  }
+  return "";
+}
+
 /// How an operation is done by a library of this kind: natively, or what it is composed of; empty
 /// where a function is missing.
 template <typename Functions>
 const char* grouped_route(const Functions& api, Collective collective) {
   if (const char* own = api.own_route(collective)) return own;
   if (!api.symbols().lacks(collective).empty()) return "";
-  switch (collective) {
-    case Collective::alltoall:
-    case Collective::alltoallv:
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::sendrecv:
-      return "grouped send/recv";
-    case Collective::ping_pong:
-      return "send and recv in turn";
-    case Collective::barrier:
-      return "all_reduce of 4 bytes";
-    default:
-      return "native";
-  }
+  return composed_of(info(collective).composition, "grouped send/recv");
 }
 
 /// `Functions` is a GroupedFunctions, with its operations in the order of NCCL's arguments, each
@@ -382,13 +383,10 @@ class GroupedCommunicator : public Communicator {
       case Collective::alltoallv:
       case Collective::gather:
       case Collective::scatter:
-        return bind_exchange(op, dtype, stream);
       case Collective::sendrecv:
-        return bind_ring_shift(op, dtype, stream);
       case Collective::ping_pong:
-        return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
-        return bind_barrier(stream);
+        return bind_composed(op, dtype, stream);
     }
     throw Error("unknown collective");
   }
@@ -429,6 +427,23 @@ class GroupedCommunicator : public Communicator {
   template <typename Body>
   void grouped(const Body& body) const {
     in_group([this] { api_.group_start(comm_); }, body, [this] { api_.group_end(comm_); });
+  }
+
+  std::unique_ptr<Call> bind_composed(const Operation& op, int dtype, void* stream) {
+    switch (info(op.collective).composition) {
+      case Composition::exchange:
+        return bind_exchange(op, dtype, stream);
+      case Composition::ring:
+        return bind_ring_shift(op, dtype, stream);
+      case Composition::turns:
+        return bind_ping_pong(op, dtype, stream);
+      case Composition::all_reduce:
+        return bind_barrier(stream);
+      case Composition::nothing:
+        break;
+    }
+    throw UnsupportedError(api_.symbols().path() + " has no function for " +
+                           std::string(cclmark::name(op.collective)));
   }
 
   /// Any exchange as one group of sends and receives, as users of such libraries write it.

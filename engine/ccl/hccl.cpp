@@ -171,31 +171,43 @@ const char* exchange_of(const Api& api) {
   return api.alltoallv != nullptr ? "alltoallv" : "";
 }
 
-const char* route_of(const Api& api, Collective collective) {
+/// Whether the library has a function for the operation.
+bool has_function(const Api& api, Collective collective) {
   switch (collective) {
     case Collective::all_reduce:
-      return api.all_reduce != nullptr ? "native" : "";
+      return api.all_reduce != nullptr;
     case Collective::all_gather:
-      return api.all_gather != nullptr ? "native" : "";
+      return api.all_gather != nullptr;
     case Collective::reduce_scatter:
-      return api.reduce_scatter != nullptr ? "native" : "";
+      return api.reduce_scatter != nullptr;
     case Collective::broadcast:
-      return api.broadcast != nullptr ? "native" : "";
+      return api.broadcast != nullptr;
     case Collective::reduce:
-      return api.reduce != nullptr ? "native" : "";
+      return api.reduce != nullptr;
     case Collective::alltoall:
-      return api.alltoall != nullptr ? "native" : exchange_of(api);
+      return api.alltoall != nullptr;
     case Collective::alltoallv:
-      return api.alltoallv != nullptr ? "native" : exchange_of(api);
+      return api.alltoallv != nullptr;
     case Collective::scatter:
-      return api.scatter != nullptr ? "native" : exchange_of(api);
-    case Collective::gather:
-    case Collective::sendrecv:
-      return exchange_of(api);
-    case Collective::ping_pong:
-      return api.send != nullptr && api.recv != nullptr ? "send and recv in turn" : "";
+      return api.scatter != nullptr;
     case Collective::barrier:
-      if (api.barrier != nullptr) return "native";
+      return api.barrier != nullptr;
+    default:
+      return false;
+  }
+}
+
+const char* route_of(const Api& api, Collective collective) {
+  if (has_function(api, collective)) return "native";
+  switch (info(collective).composition) {
+    case Composition::nothing:
+      return "";
+    case Composition::exchange:
+    case Composition::ring:
+      return exchange_of(api);
+    case Composition::turns:
+      return api.send != nullptr && api.recv != nullptr ? "send and recv in turn" : "";
+    case Composition::all_reduce:
       return api.all_reduce != nullptr ? "all_reduce of 4 bytes" : "";
   }
   return "";
@@ -223,6 +235,7 @@ class HcclCommunicator final : public Communicator {
     if (*route_of(api_, op.collective) == '\0') {
       throw UnsupportedError("this HCCL has no function for " + std::string(name(op.collective)));
     }
+    if (!has_function(api_, op.collective)) return bind_composed(op, dtype, stream);
     switch (op.collective) {
       case Collective::all_reduce:
         return make_call([=, this, r = reduction(op)](const void* s, void* d) {
@@ -248,28 +261,19 @@ class HcclCommunicator final : public Communicator {
           api_.check(api_.reduce(s, d, op.count, dtype, r, root, comm_, stream), "Reduce");
         });
       case Collective::alltoall:
-        if (api_.alltoall == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.alltoall(s, op.count, dtype, d, op.count, dtype, comm_, stream),
                      "AlltoAll");
         });
       case Collective::alltoallv:
-        if (api_.alltoallv == nullptr) return bind_exchange(op, dtype, stream);
         return bind_alltoallv(op, dtype, stream);
       case Collective::scatter:
-        if (api_.scatter == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.scatter(s, d, op.count, dtype, root, comm_, stream), "Scatter");
         });
-      case Collective::gather:
-      case Collective::sendrecv:
-        return bind_exchange(op, dtype, stream);
-      case Collective::ping_pong:
-        return bind_ping_pong(op, dtype, stream);
-      case Collective::barrier:
-        return bind_barrier(stream);
+      default:
+        return bind_composed(op, dtype, stream);
     }
-    throw Error("unknown collective");
   }
 
   std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
@@ -291,6 +295,21 @@ class HcclCommunicator final : public Communicator {
   }
 
  private:
+  std::unique_ptr<Call> bind_composed(const Operation& op, int dtype, void* stream) {
+    switch (info(op.collective).composition) {
+      case Composition::exchange:
+      case Composition::ring:
+        return bind_exchange(op, dtype, stream);
+      case Composition::turns:
+        return bind_ping_pong(op, dtype, stream);
+      case Composition::all_reduce:
+        return bind_barrier(stream);
+      case Composition::nothing:
+        break;
+    }
+    throw UnsupportedError("no function of HCCL is known for " + std::string(name(op.collective)));
+  }
+
   int type(const Operation& op) const {
     int value = api_.description.dtypes[static_cast<size_t>(op.dtype)];
     if (value == kUnavailable) {

@@ -420,8 +420,10 @@ class MpiCommunicator final : public Communicator {
       case Collective::barrier:
         return make_call(
             [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
+      default:
+        throw UnsupportedError("no function of MPI is known for " +
+                               std::string(name(op.collective)));
     }
-    throw Error("unknown collective");
   }
 
   /// What is moved and not looked into: as words of its own width, or of 8 bytes where there are

@@ -70,8 +70,8 @@ class OneCcl : public FunctionsInNcclsOrder<OneCcl> {
   /// in a group the library logs an error, although it performs them, and that is part of the time.
   const char* own_route(Collective collective) const {
     if (const char* native = FunctionsInNcclsOrder::own_route(collective)) return native;
-    bool by_parts = collective == Collective::alltoall || collective == Collective::scatter ||
-                    collective == Collective::gather || collective == Collective::sendrecv;
+    Composition composition = info(collective).composition;
+    bool by_parts = composition == Composition::exchange || composition == Composition::ring;
     return by_parts && alltoallv_ != nullptr ? "alltoallv" : nullptr;
   }
 

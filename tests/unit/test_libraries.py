@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -202,3 +203,22 @@ def test_any_value_of_a_field_is_taken_or_named(field, value, types):
 
 def test_versions_are_numbered_as_nccls():
     assert [parse_version(it) for it in ("", "2.7", "2.20.5", "2.28.9")] == [0, 20700, 22005, 22809]
+
+
+def test_the_page_counts_the_files_of_a_new_library():
+    repository = Path(__file__).parents[2]
+    page = (repository / "docs" / "extend" / "add-a-ccl.md").read_text()
+    rows = re.findall(r"^\| has .*? \| (\d): (.*?) \|$", page, re.MULTILINE)
+    counted = [(int(number), re.findall(r"`([\w/.]*[\w]\.\w+)`", files)) for number, files in rows]
+    assert [number for number, _ in counted] == [1, 4]
+    (_, shaped), (_, other) = counted
+    assert len(other) == 4
+    for file in (*shaped[:1], *other):
+        directory = (repository / file).parent if "/" in file else None
+        assert directory is None or directory.is_dir()
+    # The engine names no library of NCCL's shape, nor does any other file of the program.
+    for name in ("musa-mccl", "sunrise-pccl", "duccl", "ixccl"):
+        rooms = ((repository / "engine", "*.[ch]pp"), (repository / "src" / "cclmark", "*.py"))
+        files = [path for room, kind in rooms for path in room.rglob(kind)]
+        naming = [path for path in files if f'"{name}"' in path.read_text()]
+        assert naming == []

@@ -17,14 +17,14 @@ from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.libraries import title_of
-from cclmark.plan.operations import OPERATIONS, is_staged_in_place
+from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.reference import Reference
 from cclmark.results.schema import Header, Summary
 
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
-BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
+BY_MULTICAST = tuple(name for name, row in OPERATIONS.items() if row.multicast)
 # What is taken to be meant where a source tells no type or reduction.
 _USUAL_DTYPES = ("float32", "float16", "bfloat16")
 _USUAL_REDUCTIONS = ("sum",)
@@ -201,7 +201,7 @@ class _Wanted:
         if series.root not in (case.root, None):
             found.append(f"root {series.root} there, root {case.root} here")
         found += self._multicast(series)
-        if is_staged_in_place(case.operation) and bool(series.in_place) != case.in_place:
+        if info_of(case.operation).staged_in_place and bool(series.in_place) != case.in_place:
             there = "in place" if series.in_place else "out of place"
             found.append(f"{there} there, {'in place' if case.in_place else 'out of place'} here")
         if self.hosts > 1 and not series.source.own:

@@ -37,7 +37,13 @@ from cclmark.plan.libraries import (
     torch_backend_of,
     usual_runtime,
 )
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, parse_dtypes, parse_reductions
+from cclmark.plan.operations import (
+    DTYPE_BYTES,
+    OPERATIONS,
+    moves_data,
+    parse_dtypes,
+    parse_reductions,
+)
 from cclmark.plan.sizes import format_size, parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
@@ -212,7 +218,7 @@ def sweep_of(
 ) -> Sweep:
     """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
     uneven = UnevenPattern.parse(_pattern_text(flags))
-    if "alltoallv" in operations:
+    if any(OPERATIONS[name].uneven for name in operations):
         uneven.check(ranks)
     elif flags.pattern != "uniform":
         raise UsageError("--pattern is for alltoallv only")
@@ -397,7 +403,7 @@ def require_added_to_be_used(ccls: Sequence[str]) -> None:
 
 def rounding_of(plan: Sweep) -> list[str]:
     """What to know of sizes that are no whole number of elements: one notice, with an example."""
-    if all(name == "barrier" for name in plan.operations):
+    if not any(moves_data(name) for name in plan.operations):
         return []
     for dtype in plan.dtypes:
         width = DTYPE_BYTES[dtype]

@@ -29,7 +29,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
-from cclmark.plan.pairs import PAIR_OPERATIONS
+from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
@@ -115,11 +115,15 @@ def _chosen(only: str, group: int) -> list[str]:
             )
         chosen[known] = None
     operations = list(chosen) or list(PAIR_OPERATIONS)
-    if group > 1 and "ping_pong" in operations:
+    round_trips = [name for name in operations if OPERATIONS[name].round_trip]
+    if group > 1 and round_trips:
         if chosen:
             raise UsageError("-m groups operations: in a group nobody waits for a ping to answer")
-        print("cclmark: ping_pong is left out: -m groups operations", file=sys.stderr)
-        operations.remove("ping_pong")
+        print(
+            f"cclmark: {' and '.join(round_trips)} is left out: -m groups operations",
+            file=sys.stderr,
+        )
+        operations = [name for name in operations if name not in round_trips]
     return operations
 
 

@@ -73,7 +73,7 @@ def add_library_files(paths: Sequence[Path]) -> None:
 
 def library_called(name: str) -> Library | None:
     """What is known of a library, None where nothing is."""
-    return all_libraries().get(name)
+    return _added.get(name) or shipped().get(name)
 
 
 def engine_libraries() -> list[Library]:
