@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -12,6 +13,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+#include <array>
+#include <map>
 
 #include "bind/python_communicator.hpp"
 #include "ccl/bridge.hpp"
@@ -37,9 +41,13 @@ const Runtime& runtime(const std::string& name) {
   return *found;
 }
 
-std::unique_ptr<Ccl> open(const std::string& name, const std::string& chosen,
-                          const std::vector<std::string>& wheels) {
-  return open_ccl(name, {chosen, wheels});
+/// The numbers of a table of codes by name, as CclDescription has them by place.
+template <size_t size, typename Place>
+std::array<int, size> codes_of(const std::map<std::string, int>& named, Place place) {
+  std::array<int, size> codes;
+  codes.fill(kUnavailable);
+  for (const auto& [name, code] : named) codes[static_cast<size_t>(place(name))] = code;
+  return codes;
 }
 
 Operation make_operation(const std::string& collective, const std::string& dtype,
@@ -53,12 +61,28 @@ Operation make_operation(const std::string& collective, const std::string& dtype
   operation.count = count;
   operation.matrix = matrix;
   if (root < 0 || root >= ranks) throw Error("there is no rank " + std::to_string(root));
-  bool uneven = operation.collective == Collective::alltoallv;
+  bool uneven = info(operation.collective).uneven;
   size_t cells = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
   if (matrix.size() != (uneven ? cells : 0)) {
     throw Error("alltoallv needs a matrix of ranks x ranks counts, other collectives none");
   }
   return operation;
+}
+
+const char* text_of(Composition composition) {
+  switch (composition) {
+    case Composition::nothing:
+      return "nothing";
+    case Composition::exchange:
+      return "exchange";
+    case Composition::ring:
+      return "ring";
+    case Composition::turns:
+      return "turns";
+    case Composition::all_reduce:
+      return "all_reduce";
+  }
+  return "";
 }
 
 /// The kernel then sends this process a signal when its parent dies, however that happens.
@@ -108,15 +132,74 @@ NB_MODULE(_engine, m) {
       "devices_reach",
       [](const std::string& name, int from, int to) { return runtime(name).reaches(from, to); },
       "runtime"_a, "from_index"_a, "to_index"_a);
-  m.def("open_ccl", &open, "name"_a, "chosen"_a, "wheels"_a,
-        nb::call_guard<nb::gil_scoped_release>());
-  m.def("known_ccls", [] {
-    nb::list result;
-    for (const CclEntry& entry : known_ccls()) {
-      result.append(nb::make_tuple(entry.name, entry.runtimes));
+  nb::class_<CollectiveInfo>(m, "CollectiveInfo")
+      .def_prop_ro("name", [](const CollectiveInfo& row) { return name(row.collective); })
+      .def_ro("reduces", &CollectiveInfo::reduces)
+      .def_ro("rooted", &CollectiveInfo::rooted)
+      .def_ro("uneven", &CollectiveInfo::uneven)
+      .def_ro("staged_in_place", &CollectiveInfo::staged_in_place)
+      .def_prop_ro("composition",
+                   [](const CollectiveInfo& row) { return text_of(row.composition); })
+      .def(
+          "output_elements",
+          [](const CollectiveInfo& row, int rank, int ranks, int root, size_t count,
+             const std::vector<size_t>& matrix) {
+            return row.receive_count(make_operation(std::string(name(row.collective)), "float32",
+                                                    "sum", root, count, matrix, ranks),
+                                     rank, ranks);
+          },
+          "rank"_a, "ranks"_a, "root"_a, "count"_a, "matrix"_a);
+  m.def("collectives", [] {
+    std::vector<CollectiveInfo> rows;
+    for (size_t i = 0; i < kCollectives.size(); ++i) {
+      rows.push_back(info(static_cast<Collective>(i)));
     }
-    return result;
+    return rows;
   });
+  nb::class_<ExchangeNames>(m, "ExchangeNames")
+      .def(nb::init<>())
+      .def_rw("alltoall", &ExchangeNames::alltoall)
+      .def_rw("alltoallv", &ExchangeNames::alltoallv)
+      .def_rw("older_alltoall", &ExchangeNames::older_alltoall)
+      .def_rw("older_alltoallv", &ExchangeNames::older_alltoallv)
+      .def_rw("typed_twice", &ExchangeNames::typed_twice);
+  nb::class_<SimilarCcl>(m, "SimilarCcl")
+      .def(nb::init<>())
+      .def_rw("name", &SimilarCcl::name)
+      .def_rw("full_name", &SimilarCcl::full_name)
+      .def_rw("identified_by", &SimilarCcl::identified_by);
+  nb::class_<CclDescription>(m, "CclDescription")
+      .def(nb::init<>())
+      .def_rw("name", &CclDescription::name)
+      .def_rw("shape", &CclDescription::shape)
+      .def_rw("title", &CclDescription::title)
+      .def_rw("full_name", &CclDescription::full_name)
+      .def_rw("prefix", &CclDescription::prefix)
+      .def_rw("files", &CclDescription::files)
+      .def_rw("variable", &CclDescription::variable)
+      .def_rw("oldest_version", &CclDescription::oldest_version)
+      .def("set_dtypes",
+           [](CclDescription& to, const std::map<std::string, int>& codes) {
+             to.dtypes = codes_of<kDtypes.size()>(codes, parse_dtype);
+           })
+      .def("set_reductions",
+           [](CclDescription& to, const std::map<std::string, int>& codes) {
+             to.reductions = codes_of<kReductions.size()>(codes, parse_reduction);
+           })
+      .def_rw("fp8_version", &CclDescription::fp8_version)
+      .def_rw("fp8_architecture", &CclDescription::fp8_architecture)
+      .def_rw("fp8_halved", &CclDescription::fp8_halved)
+      .def_rw("identified_by", &CclDescription::identified_by)
+      .def_rw("derived", &CclDescription::derived)
+      .def_rw("exchanges", &CclDescription::exchanges)
+      .def_rw("similar", &CclDescription::similar);
+  nb::class_<CclPlaces>(m, "CclPlaces")
+      .def(nb::init<>())
+      .def_rw("chosen", &CclPlaces::chosen)
+      .def_rw("wheels", &CclPlaces::wheels);
+  m.def("open_ccl", &open_ccl, "description"_a, "places"_a,
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def("known_shapes", &known_shapes);
   m.def("nvrtc_path", &nvrtc_path);
   m.def(
       "compile_for_cuda",

@@ -1,6 +1,6 @@
 // XCCL, Kunlunxin's collective library, whose functions are called bkcl: the communicator comes
 // first, and then each function has an order of its own. Its header is not public: what is not seen
-// in programs that call it is assumed, see ASSUMED in src/cclmark/plan/libraries.py.
+// in programs that call it is assumed, see src/cclmark/libraries/bkcl.toml.
 
 #include <array>
 
@@ -9,56 +9,28 @@
 namespace cclmark {
 namespace {
 
-constexpr const char* kVariable = "CCLMARK_BKCL_LIBRARY";
 /// The library takes ids by pointer and knows their size, which is less than this.
 constexpr size_t kRoomForId = 4096;
 
-using Comm = void*;
-using Result = int;
+constexpr OperationNames kNames = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "send", "recv"};
 
-constexpr int kUnavailable = -1;
-
-/// By Dtype: uint8, int32, int64, float16, float32, float64, bfloat16 from 0 on.
-constexpr std::array<int, kDtypes.size()> kTypes = {
-    kUnavailable, 0, 1, kUnavailable, 2, kUnavailable, 3, 4, 5, 6, kUnavailable, kUnavailable};
-/// By Reduction: add, product, min, max from 0 on.
-constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 3, 2, kUnavailable};
-
-class Bkcl {
+class Bkcl : public GroupedFunctions {
  public:
-  const char* name() const { return "bkcl"; }
-
-  explicit Bkcl(const CclPlaces& places)
-      : symbols_("Kunlunxin's XCCL", places, kVariable,
-                 {"libbkcl.so", "/usr/local/xccl/so/libbkcl.so"}, "bkcl_") {
+  Bkcl(const CclDescription& description, const CclPlaces& places)
+      : GroupedFunctions(description, places, description.title, description.full_name) {
     symbols_.require(get_unique_id_, "get_unique_id");
     symbols_.require(init_rank_, "init_rank");
     symbols_.require(destroy_context_, "destroy_context");
     symbols_.require(group_start_, "group_start");
     symbols_.require(group_end_, "group_end");
-    symbols_.find_operation(all_reduce_, "all_reduce", Collective::all_reduce);
-    symbols_.find_operation(all_gather_, "all_gather", Collective::all_gather);
-    symbols_.find_operation(reduce_scatter_, "reduce_scatter", Collective::reduce_scatter);
-    symbols_.find_operation(broadcast_, "broadcast", Collective::broadcast);
-    symbols_.find_operation(reduce_, "reduce", Collective::reduce);
-    symbols_.find_message(send_, "send");
-    symbols_.find_message(recv_, "recv");
-    symbols_.find(alltoall_, "all_to_all");
-    symbols_.find(alltoallv_, "all_to_all_v");
+    find_operations(kNames, all_reduce_, all_gather_, reduce_scatter_, broadcast_, reduce_, send_,
+                    recv_);
+    find_own(alltoall_, "all_to_all", Collective::alltoall);
+    find_own(alltoallv_, "all_to_all_v", Collective::alltoallv);
   }
 
-  void describe(CclInfo& info) const {
-    info.version = "unknown";
-    symbols_.describe(info);
-    info.id_bytes = kRoomForId;
-    for (size_t i = 0; i < kDtypes.size(); ++i) {
-      if (kTypes[i] != kUnavailable) info.dtypes.emplace_back(kDtypes[i].name);
-    }
-    info.reduced_dtypes = info.dtypes;
-    info.reductions = {"sum", "prod", "max", "min"};
-  }
-
-  const Symbols& symbols() const { return symbols_; }
+  void describe(CclInfo& info) const { GroupedFunctions::describe(info, "unknown", kRoomForId); }
 
   std::vector<uint8_t> make_id() const {
     std::vector<uint8_t> id(kRoomForId, 0);
@@ -76,55 +48,42 @@ class Bkcl {
   void leave(Comm comm) const noexcept { destroy_context_(comm); }
   void check(Comm) const {}
 
-  int dtype(const Operation& op, const Device&) const {
-    int value = kTypes[static_cast<size_t>(op.dtype)];
-    if (value == kUnavailable)
-      throw UnsupportedError("XCCL has no " + std::string(cclmark::name(op.dtype)));
-    return value;
-  }
   int reduction(const Operation& op) const {
-    int value = kOperations[static_cast<size_t>(op.reduction)];
-    if (value == kUnavailable) {
-      throw UnsupportedError("the number of XCCL's reduction " +
+    if (description_.reductions[static_cast<size_t>(op.reduction)] == kUnavailable) {
+      throw UnsupportedError("the number of " + called_ + "'s reduction " +
                              std::string(cclmark::name(op.reduction)) + " is not known");
     }
-    return value;
+    return GroupedFunctions::reduction(op);
   }
 
   void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
                   void* stream) const {
-    require(all_reduce_(comm, from, to, count, dtype, op, stream), "all_reduce");
+    require(all_reduce_(comm, from, to, count, dtype, op, stream), kNames.all_reduce);
   }
   void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
                   void* stream) const {
-    require(all_gather_(comm, from, count, to, dtype, stream), "all_gather");
+    require(all_gather_(comm, from, count, to, dtype, stream), kNames.all_gather);
   }
   void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
                       void* stream) const {
-    require(reduce_scatter_(comm, from, to, count, dtype, op, stream), "reduce_scatter");
+    require(reduce_scatter_(comm, from, to, count, dtype, op, stream), kNames.reduce_scatter);
   }
   void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
                  void* stream) const {
-    require(broadcast_(comm, from, to, count, dtype, root, stream), "broadcast");
+    require(broadcast_(comm, from, to, count, dtype, root, stream), kNames.broadcast);
   }
   void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
               void* stream) const {
-    require(reduce_(comm, from, to, count, dtype, op, root, stream), "reduce");
+    require(reduce_(comm, from, to, count, dtype, op, root, stream), kNames.reduce);
   }
   void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
-    require(send_(comm, from, count, peer, dtype, stream), "send");
+    require(send_(comm, from, count, peer, dtype, stream), kNames.send);
   }
   void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
-    require(recv_(comm, to, count, peer, dtype, stream), "recv");
+    require(recv_(comm, to, count, peer, dtype, stream), kNames.recv);
   }
   void group_start(Comm) const { require(group_start_(), "group_start"); }
   void group_end(Comm) const { require(group_end_(), "group_end"); }
-
-  const char* own_route(Collective collective) const {
-    bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||
-                  (collective == Collective::alltoallv && alltoallv_ != nullptr);
-    return native ? "native" : nullptr;
-  }
 
   std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
     if (op.collective == Collective::alltoallv) return bind_alltoallv(op, dtype, seat);
@@ -159,7 +118,6 @@ class Bkcl {
     throw Error(Error::describe(symbols_.prefix() + call, code, ""));
   }
 
-  Symbols symbols_;
   Result (*get_unique_id_)(void*);
   Result (*init_rank_)(Comm*, int, int, void*);
   Result (*destroy_context_)(Comm);
@@ -179,8 +137,8 @@ class Bkcl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_bkcl(std::string_view, const CclPlaces& places) {
-  return std::make_unique<GroupedLibrary<Bkcl>>(places);
+std::unique_ptr<Ccl> open_bkcl(const CclDescription& description, const CclPlaces& places) {
+  return std::make_unique<GroupedLibrary<Bkcl>>(description, places);
 }
 
 }  // namespace cclmark

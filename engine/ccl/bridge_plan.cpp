@@ -81,6 +81,9 @@ class Planner {
         break;
       case Collective::ping_pong:
         throw UnsupportedError("a ping-pong between islands is not measured: use sendrecv");
+      default:
+        throw UnsupportedError("bridge has no way yet to do " + std::string(name(op_.collective)) +
+                               " between islands");
     }
     return std::move(steps_);
   }
@@ -424,7 +427,7 @@ class Planner {
   }
 
   void plan_alltoall() {
-    bool uneven = op_.collective == Collective::alltoallv;
+    bool uneven = info(op_.collective).uneven;
     auto part = [&](int from, int to) { return uneven ? op_.part(from, to, ranks_) : op_.count; };
     auto before = [&](int from, int to, bool sent) {
       size_t sum = 0;

@@ -1,40 +1,42 @@
 #include "ccl/communicator.hpp"
 
 namespace cclmark {
+
+std::unique_ptr<Ccl> open_bkcl(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_cncl(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_flagcx(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_shm(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_hccl(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_mpi(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_nccl_family(const CclDescription& description, const CclPlaces& places);
+std::unique_ptr<Ccl> open_oneccl(const CclDescription& description, const CclPlaces& places);
+
 namespace {
 
-const CclEntry kCcls[] = {
-    {"nccl", {"cuda"}, open_nccl_family},
-    {"rccl", {"hip"}, open_nccl_family},
-    {"maca-mccl", {"maca"}, open_nccl_family},
-    {"musa-mccl", {"musa"}, open_nccl_family},
-    {"eccl", {"tops"}, open_nccl_family},
-    {"ixccl", {"cudart"}, open_nccl_family},
-    {"duccl", {"cudart"}, open_nccl_family},
-    {"pccl", {"cudart"}, open_nccl_family},
-    {"sunrise-pccl", {"tang"}, open_nccl_family},
-    {"flagcx",
-     {"cuda", "hip", "maca", "musa", "tops", "cnrt", "tang", "acl", "cudart"},
-     open_flagcx},
-    {"hccl", {"acl"}, open_hccl},
-    {"cncl", {"cnrt"}, open_cncl},
-    {"bkcl", {"cudart"}, open_bkcl},
-    {"shm", {"host"}, open_shm},
-    {"mpi", {"host", "cuda", "hip"}, open_mpi},
-    {"oneccl", {"host"}, open_oneccl},
+struct Shape {
+  std::string_view name;
+  std::unique_ptr<Ccl> (*open)(const CclDescription& description, const CclPlaces& places);
+};
+
+const Shape kShapes[] = {
+    {"nccl", open_nccl_family}, {"flagcx", open_flagcx}, {"hccl", open_hccl},
+    {"cncl", open_cncl},        {"bkcl", open_bkcl},     {"shm", open_shm},
+    {"mpi", open_mpi},          {"oneccl", open_oneccl},
 };
 
 }  // namespace
 
-std::span<const CclEntry> known_ccls() {
-  return kCcls;
+std::vector<std::string_view> known_shapes() {
+  std::vector<std::string_view> names;
+  for (const Shape& shape : kShapes) names.push_back(shape.name);
+  return names;
 }
 
-std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places) {
-  for (const CclEntry& entry : kCcls) {
-    if (entry.name == name) return entry.open(name, places);
+std::unique_ptr<Ccl> open_ccl(const CclDescription& description, const CclPlaces& places) {
+  for (const Shape& shape : kShapes) {
+    if (shape.name == description.shape) return shape.open(description, places);
   }
-  throw Error("no collective library is called " + std::string(name));
+  throw Error("the engine opens no library of shape '" + description.shape + "'");
 }
 
 }  // namespace cclmark

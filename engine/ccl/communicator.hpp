@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ccl/carrier.hpp"
+#include "ccl/description.hpp"
 #include "core/operation.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
@@ -145,25 +146,11 @@ struct CclPlaces {
   std::vector<std::string> wheels;
 };
 
-/// One row of the table of libraries.
-struct CclEntry {
-  std::string_view name;
-  std::vector<std::string_view> runtimes;  ///< whose devices it works on, the usual ones first
-  std::unique_ptr<Ccl> (*open)(std::string_view name, const CclPlaces& places);
-};
-std::span<const CclEntry> known_ccls();
+/// The kinds of interfaces that the engine has code for, see CclDescription::shape.
+std::vector<std::string_view> known_shapes();
 
-/// Loads the library called `name` ("nccl", "shm", "mpi").
-/// Raises MissingError with what was tried, Error for a name that is not in the table.
-std::unique_ptr<Ccl> open_ccl(std::string_view name, const CclPlaces& places);
-
-std::unique_ptr<Ccl> open_bkcl(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_cncl(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_flagcx(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_shm(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_hccl(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_mpi(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_nccl_family(std::string_view name, const CclPlaces& places);
-std::unique_ptr<Ccl> open_oneccl(std::string_view name, const CclPlaces& places);
+/// Loads a library.
+/// Raises MissingError with what was tried, Error for a shape that is not known.
+std::unique_ptr<Ccl> open_ccl(const CclDescription& description, const CclPlaces& places);
 
 }  // namespace cclmark

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include "ccl/grouped.hpp"
@@ -41,16 +40,10 @@ constexpr Result kSuccess = 0;
 constexpr Result kInProgress = 7;
 constexpr Result kNotSupported = 9;
 constexpr Result kNotSupportedBefore05 = 8;
-constexpr int kUnavailable = -1;
 constexpr size_t kVendorBytes = 128;
-constexpr const char* kVariable = "CCLMARK_FLAGCX_LIBRARY";
 /// What its adaptors answer that have nothing to say of their last error.
 constexpr std::array<std::string_view, 3> kNoTexts = {"Not implemented.", "Not Implemented",
                                                       "flagcxNotSupported"};
-
-constexpr std::array<int, kDtypes.size()> kDtypeValues = {
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, kUnavailable, kUnavailable};
-static_assert(kDtypes[7].name == "float32" && kDtypes[9].name == "bfloat16");
 
 /// Its own words for its results: flagcxGetErrorString has none.
 constexpr std::array<const char*, 10> kResults = {"success",
@@ -80,16 +73,16 @@ constexpr std::array<std::array<std::string_view, 2>, 12> kVendors = {{
     {"KUNLUNXIN", "cudart"},
 }};
 
-class Flagcx {
+class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
  public:
-  explicit Flagcx(const CclPlaces& places)
-      : symbols_("flagcx", places, kVariable, {"libflagcx.so"}, "flagcx") {
-    if (symbols_.have("flagcxDeviceHandleInit")) {
+  Flagcx(const CclDescription& description, const CclPlaces& places)
+      : FunctionsInNcclsOrder(description, places, description.name, description.name) {
+    if (symbols_.have(symbols_.prefix() + "DeviceHandleInit")) {
       symbols_.require(device_handle_init_, "DeviceHandleInit");
     } else {
       symbols_.require(handle_init_, "HandleInit");
     }
-    if (!symbols_.have("flagcxMemAlloc")) not_supported_ = kNotSupportedBefore05;
+    if (!symbols_.have(symbols_.prefix() + "MemAlloc")) not_supported_ = kNotSupportedBefore05;
     symbols_.require(get_version_, "GetVersion");
     symbols_.require(get_unique_id_, "GetUniqueId");
     symbols_.require(comm_init_rank_, "CommInitRank");
@@ -99,36 +92,19 @@ class Flagcx {
     symbols_.require(get_last_error_, "GetLastError");
     symbols_.require(group_start_, "GroupStart");
     symbols_.require(group_end_, "GroupEnd");
-    symbols_.find_operation(all_reduce_, "AllReduce", Collective::all_reduce);
-    symbols_.find_operation(all_gather_, "AllGather", Collective::all_gather);
-    symbols_.find_operation(reduce_scatter_, "ReduceScatter", Collective::reduce_scatter);
-    symbols_.find_operation(broadcast_, "Broadcast", Collective::broadcast);
-    symbols_.find_operation(reduce_, "Reduce", Collective::reduce);
-    symbols_.find(gather_, "Gather");
-    symbols_.find(scatter_, "Scatter");
-    symbols_.find(alltoall_, "AlltoAll");
-    symbols_.find(alltoallv_, "AlltoAllv");
-    symbols_.find_message(send_, "Send");
-    symbols_.find_message(recv_, "Recv");
+    find_operations();
+    find_own(gather_, "Gather", Collective::gather);
+    find_own(scatter_, "Scatter", Collective::scatter);
+    find_own(alltoall_, "AlltoAll", Collective::alltoall);
+    find_own(alltoallv_, "AlltoAllv", Collective::alltoallv);
   }
-
-  const char* name() const { return "flagcx"; }
 
   void describe(CclInfo& info) const {
     int version = 0;
     require(get_version_(&version), "GetVersion", nullptr);
     // A constant in every release so far, and not the release's number: told as it is.
-    info.version = std::to_string(version);
-    symbols_.describe(info);
-    info.id_bytes = sizeof(UniqueId);
-    for (size_t i = 0; i < kDtypes.size(); ++i) {
-      if (kDtypeValues[i] != kUnavailable) info.dtypes.emplace_back(kDtypes[i].name);
-    }
-    info.reduced_dtypes = info.dtypes;
-    info.reductions.assign(kReductions.begin(), kReductions.end());
+    FunctionsInNcclsOrder::describe(info, std::to_string(version), sizeof(UniqueId));
   }
-
-  const Symbols& symbols() const { return symbols_; }
 
   std::vector<uint8_t> make_id() const {
     UniqueId id;
@@ -140,13 +116,11 @@ class Flagcx {
       id = *made;
       std::free(made);
     }
-    auto bytes = reinterpret_cast<const uint8_t*>(&id);
-    return {bytes, bytes + sizeof(id)};
+    return bytes_of(id);
   }
 
   Comm join(Device& device, std::span<const uint8_t> bytes, int rank, int ranks) const {
-    UniqueId id;
-    std::memcpy(&id, bytes.data(), sizeof(id));
+    auto id = id_of<UniqueId>(bytes);
     const DeviceHandle& handle = device_handle();
     require_same_vendor(handle, device.info());
     symbols_.require_runtime_of(device);
@@ -174,57 +148,13 @@ class Flagcx {
     return homogeneous == 0;
   }
 
-  int dtype(const Operation& op, const Device&) const {
-    int value = kDtypeValues[static_cast<size_t>(op.dtype)];
-    if (value == kUnavailable) {
-      throw UnsupportedError("flagcx has no " + std::string(cclmark::name(op.dtype)));
-    }
-    return value;
-  }
-  int reduction(const Operation& op) const { return static_cast<int>(op.reduction); }
-
-  void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
-                  void* stream) const {
-    require(all_reduce_(from, to, count, dtype, op, comm, wrapped(stream)), "AllReduce", comm);
-  }
-  void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
-                  void* stream) const {
-    require(all_gather_(from, to, count, dtype, comm, wrapped(stream)), "AllGather", comm);
-  }
-  void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
-                      void* stream) const {
-    require(reduce_scatter_(from, to, count, dtype, op, comm, wrapped(stream)), "ReduceScatter",
-            comm);
-  }
-  void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
-                 void* stream) const {
-    require(broadcast_(from, to, count, dtype, root, comm, wrapped(stream)), "Broadcast", comm);
-  }
-  void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
-              void* stream) const {
-    require(reduce_(from, to, count, dtype, op, root, comm, wrapped(stream)), "Reduce", comm);
-  }
-  void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
-    require(send_(from, count, dtype, peer, comm, wrapped(stream)), "Send", comm);
-  }
-  void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
-    require(recv_(to, count, dtype, peer, comm, wrapped(stream)), "Recv", comm);
-  }
+  // Groups are a communicator's here.
   void group_start(Comm comm) const { require(group_start_(comm), "GroupStart", comm); }
   void group_end(Comm comm) const { require(group_end_(comm), "GroupEnd", comm); }
 
-  /// Not its barrier: flagcxBarrier takes memory and waits for the device each time.
-  const char* own_route(Collective collective) const {
-    bool native = (collective == Collective::alltoall && alltoall_ != nullptr) ||
-                  (collective == Collective::alltoallv && alltoallv_ != nullptr) ||
-                  (collective == Collective::gather && gather_ != nullptr) ||
-                  (collective == Collective::scatter && scatter_ != nullptr);
-    return native ? "native" : nullptr;
-  }
-
   std::unique_ptr<Call> bind(const Operation& op, int dtype, const Seat& seat) const {
     Comm comm = seat.comm;
-    WrappedStream* stream = wrapped(seat.stream);
+    void* stream = seat.stream;
     switch (op.collective) {
       case Collective::gather:
         return make_call([=, this](const void* s, void* d) {
@@ -249,33 +179,6 @@ class Flagcx {
     }
   }
 
- private:
-  const DeviceHandle& device_handle() const {
-    if (device_handle_init_ != nullptr) {
-      DeviceHandle* handle = nullptr;
-      require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
-      return *handle;
-    }
-    HandlerGroup* handles = nullptr;
-    require(handle_init_(&handles), "HandleInit", nullptr);
-    return *handles->device;
-  }
-
-  static WrappedStream* wrapped(void* stream) { return static_cast<WrappedStream*>(stream); }
-
-  /// A build of FlagCX drives the devices of one vendor.
-  void require_same_vendor(const DeviceHandle& handle, const DeviceInfo& device) const {
-    std::array<char, kVendorBytes> text{};
-    require(handle.get_vendor(text.data()), "DeviceHandle.getVendor", nullptr);
-    std::string_view vendor(text.data());
-    const std::string& runtime = device.runtime;
-    auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
-    if (row == kVendors.end() || (*row)[1] == runtime) return;
-    throw UnsupportedError(symbols_.path() + " was built for " + std::string(vendor) +
-                           " devices, and these are " + runtime + " devices: name another with " +
-                           kVariable);
-  }
-
   void require(Result code, const char* call, Comm comm) const {
     if (code == kSuccess) [[likely]]
       return;
@@ -291,7 +194,31 @@ class Flagcx {
     throw Error(message);
   }
 
-  Symbols symbols_;
+ private:
+  const DeviceHandle& device_handle() const {
+    if (device_handle_init_ != nullptr) {
+      DeviceHandle* handle = nullptr;
+      require(device_handle_init_(&handle), "DeviceHandleInit", nullptr);
+      return *handle;
+    }
+    HandlerGroup* handles = nullptr;
+    require(handle_init_(&handles), "HandleInit", nullptr);
+    return *handles->device;
+  }
+
+  /// A build of FlagCX drives the devices of one vendor.
+  void require_same_vendor(const DeviceHandle& handle, const DeviceInfo& device) const {
+    std::array<char, kVendorBytes> text{};
+    require(handle.get_vendor(text.data()), "DeviceHandle.getVendor", nullptr);
+    std::string_view vendor(text.data());
+    const std::string& runtime = device.runtime;
+    auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
+    if (row == kVendors.end() || (*row)[1] == runtime) return;
+    throw UnsupportedError(symbols_.path() + " was built for " + std::string(vendor) +
+                           " devices, and these are " + runtime + " devices: name another with " +
+                           description_.variable);
+  }
+
   Result not_supported_ = kNotSupported;
   Result (*device_handle_init_)(DeviceHandle**) = nullptr;
   Result (*handle_init_)(HandlerGroup**) = nullptr;  // in its place before 0.13
@@ -304,18 +231,11 @@ class Flagcx {
   const char* (*get_last_error_)(Comm);
   Result (*group_start_)(Comm);
   Result (*group_end_)(Comm);
-  Result (*all_reduce_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*all_gather_)(const void*, void*, size_t, int, Comm, WrappedStream*);
-  Result (*reduce_scatter_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*broadcast_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*reduce_)(const void*, void*, size_t, int, int, int, Comm, WrappedStream*);
-  Result (*gather_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*scatter_)(const void*, void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*alltoall_)(const void*, void*, size_t, int, Comm, WrappedStream*);
+  Result (*gather_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*scatter_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*alltoall_)(const void*, void*, size_t, int, Comm, void*);
   Result (*alltoallv_)(const void*, const size_t*, const size_t*, void*, const size_t*,
-                       const size_t*, int, Comm, WrappedStream*);
-  Result (*send_)(const void*, size_t, int, int, Comm, WrappedStream*);
-  Result (*recv_)(void*, size_t, int, int, Comm, WrappedStream*);
+                       const size_t*, int, Comm, void*);
 };
 
 /// Streams as the library takes them, which it may look at until its communicator has ended.
@@ -360,8 +280,8 @@ class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunica
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_flagcx(std::string_view, const CclPlaces& places) {
-  return std::make_unique<GroupedLibrary<Flagcx, FlagcxCommunicator>>(places);
+std::unique_ptr<Ccl> open_flagcx(const CclDescription& description, const CclPlaces& places) {
+  return std::make_unique<GroupedLibrary<Flagcx, FlagcxCommunicator>>(description, places);
 }
 
 }  // namespace cclmark

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,15 +21,14 @@
 
 namespace cclmark {
 
-/// A file of functions that begin with `prefix`, and which of the optional ones it has.
+/// A library's file with its functions, and which of the optional ones it has.
 class Symbols {
  public:
-  /// `variable` names the environment variable that chooses another file.
-  Symbols(const std::string& what, const CclPlaces& places, const char* variable,
-          std::vector<std::string> files, std::string prefix)
-      : library_(Library::open(what, candidates(places, variable, std::move(files)),
-                               places.chosen.empty() ? variable : "")),
-        prefix_(std::move(prefix)) {}
+  /// `what`: the library's name in the error if no file of it loads.
+  Symbols(const std::string& what, const CclDescription& description, const CclPlaces& places)
+      : library_(Library::open(what, candidates(description, places),
+                               places.chosen.empty() ? description.variable : "")),
+        prefix_(description.prefix) {}
 
   template <typename R, typename... Arguments>
   void require(R (*&function)(Arguments...), const char* name) const {
@@ -57,20 +57,18 @@ class Symbols {
   /// empty where none is missing. For collectives without a function of their own.
   std::string lacks(Collective collective) const {
     const char* name = nullptr;
-    switch (collective) {
-      case Collective::alltoall:
-      case Collective::alltoallv:
-      case Collective::gather:
-      case Collective::scatter:
-      case Collective::sendrecv:
-      case Collective::ping_pong:
+    switch (cclmark::info(collective).composition) {
+      case Composition::exchange:
+      case Composition::ring:
+      case Composition::turns:
         name = lacking_message_;
         break;
-      case Collective::barrier:
+      case Composition::all_reduce:
         name = lacking_[static_cast<size_t>(Collective::all_reduce)];
         break;
-      default:
+      case Composition::nothing:
         name = lacking_[static_cast<size_t>(collective)];
+        break;
     }
     return name != nullptr ? prefix_ + name : std::string();
   }
@@ -93,10 +91,11 @@ class Symbols {
   }
 
  private:
-  static std::vector<std::string> candidates(const CclPlaces& places, const char* variable,
-                                             std::vector<std::string> files) {
+  static std::vector<std::string> candidates(const CclDescription& description,
+                                             const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
-    if (const char* chosen = setting(variable)) return {chosen};
+    if (const char* chosen = setting(description.variable.c_str())) return {chosen};
+    std::vector<std::string> files = description.files;
     files.insert(files.begin(), places.wheels.begin(), places.wheels.end());
     return files;
   }
@@ -124,37 +123,220 @@ struct Seat {
   void* stream;
 };
 
+/// How a library spells the functions that all of this kind have, without the prefix.
+struct OperationNames {
+  const char* all_reduce = "AllReduce";
+  const char* all_gather = "AllGather";
+  const char* reduce_scatter = "ReduceScatter";
+  const char* broadcast = "Broadcast";
+  const char* reduce = "Reduce";
+  const char* send = "Send";
+  const char* recv = "Recv";
+};
+
+/// "2.18.5" of 21805, as NCCL writes versions.
+inline std::string version_text(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+/// What a library of this kind is besides its functions: its file, its numbers of types and
+/// reductions, the exchanges that it has functions for. The base of every class that
+/// GroupedCommunicator calls.
+class GroupedFunctions {
+ public:
+  using Comm = void*;
+  using Result = int;
+
+  const std::string& name() const { return description_.name; }
+  const Symbols& symbols() const { return symbols_; }
+
+  /// The library's number of a type. Raises UnsupportedError where it has none.
+  int dtype(const Operation& op, const Device&) const {
+    int value = description_.dtypes[static_cast<size_t>(op.dtype)];
+    if (value != kUnavailable) return value;
+    throw UnsupportedError(called_ + " has no " + std::string(cclmark::name(op.dtype)));
+  }
+
+  /// The same of a reduction.
+  int reduction(const Operation& op) const {
+    int value = description_.reductions[static_cast<size_t>(op.reduction)];
+    if (value != kUnavailable) return value;
+    throw UnsupportedError(called_ + " has no reduction " +
+                           std::string(cclmark::name(op.reduction)));
+  }
+
+  const char* own_route(Collective collective) const {
+    return own_[static_cast<size_t>(collective)] ? "native" : nullptr;
+  }
+
+ protected:
+  /// `called`: the library's name in errors; `what`: the same while no file of it is loaded.
+  GroupedFunctions(const CclDescription& description, const CclPlaces& places, std::string called,
+                   const std::string& what)
+      : description_(description),
+        symbols_(what, description, places),
+        called_(std::move(called)) {}
+
+  /// Looks for the functions that operations are made of. Each is optional.
+  template <typename AllReduce, typename AllGather, typename ReduceScatter, typename Broadcast,
+            typename Reduce, typename Send, typename Recv>
+  void find_operations(const OperationNames& names, AllReduce& all_reduce, AllGather& all_gather,
+                       ReduceScatter& reduce_scatter, Broadcast& broadcast, Reduce& reduce,
+                       Send& send, Recv& recv) {
+    symbols_.find_operation(all_reduce, names.all_reduce, Collective::all_reduce);
+    symbols_.find_operation(all_gather, names.all_gather, Collective::all_gather);
+    symbols_.find_operation(reduce_scatter, names.reduce_scatter, Collective::reduce_scatter);
+    symbols_.find_operation(broadcast, names.broadcast, Collective::broadcast);
+    symbols_.find_operation(reduce, names.reduce, Collective::reduce);
+    symbols_.find_message(send, names.send);
+    symbols_.find_message(recv, names.recv);
+  }
+
+  /// Looks for a function that does an exchange in one call.
+  template <typename Function>
+  void find_own(Function& function, const char* name, Collective collective) {
+    symbols_.find(function, name);
+    if (function != nullptr) own_[static_cast<size_t>(collective)] = true;
+  }
+
+  void describe(CclInfo& info, std::string version, size_t id_bytes) const {
+    info.version = std::move(version);
+    symbols_.describe(info);
+    info.id_bytes = id_bytes;
+    for (size_t i = 0; i < kDtypes.size(); ++i) {
+      if (description_.dtypes[i] != kUnavailable) info.dtypes.emplace_back(kDtypes[i].name);
+    }
+    info.reduced_dtypes = info.dtypes;
+    for (size_t i = 0; i < kReductions.size(); ++i) {
+      if (description_.reductions[i] != kUnavailable) info.reductions.emplace_back(kReductions[i]);
+    }
+  }
+
+  template <typename Id>
+  static std::vector<uint8_t> bytes_of(const Id& id) {
+    auto bytes = reinterpret_cast<const uint8_t*>(&id);
+    return {bytes, bytes + sizeof(id)};
+  }
+  template <typename Id>
+  static Id id_of(std::span<const uint8_t> bytes) {
+    Id id;
+    std::memcpy(&id, bytes.data(), sizeof(id));
+    return id;
+  }
+
+  const CclDescription description_;
+  Symbols symbols_;
+  std::string called_;
+
+ private:
+  std::array<bool, kCollectives.size()> own_{};
+};
+
+/// Functions that take their arguments in NCCL's order. `Derived` has `require(code, call, comm)`,
+/// which raises Error for a code that is one, and may have other groups and another `stream_of`.
+template <typename Derived>
+class FunctionsInNcclsOrder : public GroupedFunctions {
+ public:
+  void all_reduce(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                  void* stream) const {
+    own().require(all_reduce_(from, to, count, dtype, op, comm, Derived::stream_of(stream)),
+                  kNames.all_reduce, comm);
+  }
+  void all_gather(const void* from, void* to, size_t count, int dtype, Comm comm,
+                  void* stream) const {
+    own().require(all_gather_(from, to, count, dtype, comm, Derived::stream_of(stream)),
+                  kNames.all_gather, comm);
+  }
+  void reduce_scatter(const void* from, void* to, size_t count, int dtype, int op, Comm comm,
+                      void* stream) const {
+    own().require(reduce_scatter_(from, to, count, dtype, op, comm, Derived::stream_of(stream)),
+                  kNames.reduce_scatter, comm);
+  }
+  void broadcast(const void* from, void* to, size_t count, int dtype, int root, Comm comm,
+                 void* stream) const {
+    own().require(broadcast_(from, to, count, dtype, root, comm, Derived::stream_of(stream)),
+                  kNames.broadcast, comm);
+  }
+  void reduce(const void* from, void* to, size_t count, int dtype, int op, int root, Comm comm,
+              void* stream) const {
+    own().require(reduce_(from, to, count, dtype, op, root, comm, Derived::stream_of(stream)),
+                  kNames.reduce, comm);
+  }
+  void send(const void* from, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    own().require(send_(from, count, dtype, peer, comm, Derived::stream_of(stream)), kNames.send,
+                  comm);
+  }
+  void recv(void* to, size_t count, int dtype, int peer, Comm comm, void* stream) const {
+    own().require(recv_(to, count, dtype, peer, comm, Derived::stream_of(stream)), kNames.recv,
+                  comm);
+  }
+  void group_start(Comm comm) const { own().require(group_start_(), "GroupStart", comm); }
+  void group_end(Comm comm) const { own().require(group_end_(), "GroupEnd", comm); }
+
+  /// What the library is handed as stream.
+  static void* stream_of(void* stream) { return stream; }
+
+ protected:
+  using GroupedFunctions::GroupedFunctions;
+
+  void find_operations() {
+    GroupedFunctions::find_operations(kNames, all_reduce_, all_gather_, reduce_scatter_, broadcast_,
+                                      reduce_, send_, recv_);
+  }
+  void require_groups() {
+    symbols_.require(group_start_, "GroupStart");
+    symbols_.require(group_end_, "GroupEnd");
+  }
+
+ private:
+  static constexpr OperationNames kNames{};
+
+  const Derived& own() const { return static_cast<const Derived&>(*this); }
+
+  Result (*group_start_)() = nullptr;
+  Result (*group_end_)() = nullptr;
+  Result (*all_reduce_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*all_gather_)(const void*, void*, size_t, int, Comm, void*);
+  Result (*reduce_scatter_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*broadcast_)(const void*, void*, size_t, int, int, Comm, void*);
+  Result (*reduce_)(const void*, void*, size_t, int, int, int, Comm, void*);
+  Result (*send_)(const void*, size_t, int, int, Comm, void*);
+  Result (*recv_)(void*, size_t, int, int, Comm, void*);
+};
+
+/// How an operation without a function of its own is done. `exchange`: how the library does those.
+inline const char* composed_of(Composition composition, const char* exchange) {
+  switch (composition) {
+    case Composition::nothing:
+      return "native";
+    case Composition::exchange:
+    case Composition::ring:
+      return exchange;
+    case Composition::turns:
+      return "send and recv in turn";
+    case Composition::all_reduce:
+      return "all_reduce of 4 bytes";
+  }
+  return "";
+}
+
 /// How an operation is done by a library of this kind: natively, or what it is composed of; empty
 /// where a function is missing.
 template <typename Functions>
 const char* grouped_route(const Functions& api, Collective collective) {
   if (const char* own = api.own_route(collective)) return own;
   if (!api.symbols().lacks(collective).empty()) return "";
-  switch (collective) {
-    case Collective::alltoall:
-    case Collective::alltoallv:
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::sendrecv:
-      return "grouped send/recv";
-    case Collective::ping_pong:
-      return "send and recv in turn";
-    case Collective::barrier:
-      return "all_reduce of 4 bytes";
-    default:
-      return "native";
-  }
+  return composed_of(info(collective).composition, "grouped send/recv");
 }
 
-/// `Functions` are a library's own, with their arguments in the order of NCCL's, each raising Error
-/// where the library returns one:
+/// `Functions` is a GroupedFunctions, with its operations in the order of NCCL's arguments, each
+/// raising Error where the library returns one:
 ///   all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, recv;
-///   symbols: the file's functions;
 ///   group_start, group_end: of a communicator, where the library wants to know;
-///   dtype, reduction: its numbers for those of an operation on a device, or UnsupportedError;
-///   own_route, bind: how it does an exchange by functions of its own, nullptr where it has none,
-///   and the call that does it; join, leave, check: a communicator's beginning (where the library
-///   is of these devices), end and failures behind our back.
+///   bind: the call that does an exchange by a function of the library's own;
+///   join, leave, check: a communicator's beginning (where the library is of these devices), end
+///   and failures behind our back.
 template <typename Functions>
 class GroupedCommunicator : public Communicator {
  public:
@@ -201,13 +383,10 @@ class GroupedCommunicator : public Communicator {
       case Collective::alltoallv:
       case Collective::gather:
       case Collective::scatter:
-        return bind_exchange(op, dtype, stream);
       case Collective::sendrecv:
-        return bind_ring_shift(op, dtype, stream);
       case Collective::ping_pong:
-        return bind_ping_pong(op, dtype, stream);
       case Collective::barrier:
-        return bind_barrier(stream);
+        return bind_composed(op, dtype, stream);
     }
     throw Error("unknown collective");
   }
@@ -221,7 +400,7 @@ class GroupedCommunicator : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("buffers are not registered with " + std::string(api_.name()) +
+      throw UnsupportedError("buffers are not registered with " + api_.name() +
                              " here: --register none");
     }
     return device_.allocate(bytes);
@@ -248,6 +427,23 @@ class GroupedCommunicator : public Communicator {
   template <typename Body>
   void grouped(const Body& body) const {
     in_group([this] { api_.group_start(comm_); }, body, [this] { api_.group_end(comm_); });
+  }
+
+  std::unique_ptr<Call> bind_composed(const Operation& op, int dtype, void* stream) {
+    switch (info(op.collective).composition) {
+      case Composition::exchange:
+        return bind_exchange(op, dtype, stream);
+      case Composition::ring:
+        return bind_ring_shift(op, dtype, stream);
+      case Composition::turns:
+        return bind_ping_pong(op, dtype, stream);
+      case Composition::all_reduce:
+        return bind_barrier(stream);
+      case Composition::nothing:
+        break;
+    }
+    throw UnsupportedError(api_.symbols().path() + " has no function for " +
+                           std::string(cclmark::name(op.collective)));
   }
 
   /// Any exchange as one group of sends and receives, as users of such libraries write it.
@@ -313,7 +509,7 @@ class GroupedCommunicator : public Communicator {
   Buffer barrier_memory_;
 };
 
-/// Besides what GroupedCommunicator wants of them, `Functions` have name, describe (version, sizes,
+/// Besides what GroupedCommunicator wants of them, `Functions` have describe (version, sizes,
 /// types) and make_id. `Member` is a GroupedCommunicator of them, or what is made of one.
 template <typename Functions, typename Member = GroupedCommunicator<Functions>>
 class GroupedLibrary final : public Ccl {

@@ -14,8 +14,6 @@
 namespace cclmark {
 namespace {
 
-constexpr const char* kVariable = "CCLMARK_HCCL_LIBRARY";
-
 struct RootInfo {
   char bytes[4108];
 };
@@ -23,13 +21,6 @@ using Comm = void*;
 using Result = int;
 
 constexpr Result kNotSupported = 5;
-constexpr int kUnavailable = -1;
-
-/// By Dtype. The values of 8-bit floats moved between releases, so they are not asked for.
-constexpr std::array<int, kDtypes.size()> kTypes = {
-    0, 7, 2, 9, 5, 6, 3, 4, 10, 11, kUnavailable, kUnavailable};
-/// By Reduction: there is no average.
-constexpr std::array<int, kReductions.size()> kOperations = {0, 1, 2, 3, kUnavailable};
 
 enum Direction : int { kSend, kReceive };
 
@@ -46,7 +37,8 @@ static_assert(sizeof(Item) == 32);
 /// The library's functions. Those after `comm_destroy` are optional.
 class Api {
  public:
-  explicit Api(const CclPlaces& places) : library(open(places)) {
+  Api(const CclDescription& about, const CclPlaces& places)
+      : description(about), library(open(about, places)) {
     // Newer releases keep what makes communicators in a library beside.
     if (library.optional<char>("HcclGetRootInfo") == nullptr) management_ = open_management();
     resolve(get_root_info, "GetRootInfo");
@@ -74,6 +66,7 @@ class Api {
     fail(code, call);
   }
 
+  const CclDescription description;
   Library library;
 
   Result (*get_root_info)(RootInfo*);
@@ -98,12 +91,19 @@ class Api {
   std::vector<std::string> present, absent;
 
  private:
-  static Library open(const CclPlaces& places) {
-    std::vector<std::string> files = cann_files("libhccl.so");
-    if (const char* chosen = setting(kVariable)) files = {chosen};
+  static Library open(const CclDescription& description, const CclPlaces& places) {
+    const std::string& variable = description.variable;
+    std::vector<std::string> files;
+    for (const std::string& file : description.files) {
+      bool is_path = file.find('/') != std::string::npos;
+      std::vector<std::string> places_of_it =
+          is_path ? std::vector<std::string>{file} : cann_files(file);
+      files.insert(files.end(), places_of_it.begin(), places_of_it.end());
+    }
+    if (const char* chosen = setting(variable.c_str())) files = {chosen};
     if (!places.chosen.empty()) files = {places.chosen};
     try {
-      return Library::open("HCCL (libhccl)", files, places.chosen.empty() ? kVariable : "");
+      return Library::open("HCCL (libhccl)", files, places.chosen.empty() ? variable : "");
     } catch (const MissingError& error) {
       throw MissingError(error.what() + std::string(kCannAdvice));
     }
@@ -132,21 +132,21 @@ class Api {
 
   template <typename R, typename... Arguments>
   void resolve(R (*&function)(Arguments...), const char* name) {
-    std::string symbol = std::string("Hccl") + name;
+    std::string symbol = description.prefix + name;
     function = find<R(Arguments...)>(symbol);
     if (function == nullptr) function = library.require<R(Arguments...)>(symbol.c_str());
   }
 
   template <typename R, typename... Arguments>
   void resolve_optional(R (*&function)(Arguments...), const char* name) {
-    function = find<R(Arguments...)>(std::string("Hccl") + name);
+    function = find<R(Arguments...)>(description.prefix + name);
     (function != nullptr ? present : absent).emplace_back(name);
   }
 
   /// One that every release so far has: not among the capabilities.
   template <typename R, typename... Arguments>
   void resolve_operation(R (*&function)(Arguments...), const char* name) {
-    function = find<R(Arguments...)>(std::string("Hccl") + name);
+    function = find<R(Arguments...)>(description.prefix + name);
     if (function == nullptr) absent.emplace_back(name);
   }
 
@@ -154,7 +154,7 @@ class Api {
     const char* text = get_error_string != nullptr ? get_error_string(code) : nullptr;
     std::string words = text != nullptr ? text : "", recent = recent_acl_error();
     if (!recent.empty()) words += (words.empty() ? "" : ": ") + recent;
-    words = Error::describe(std::string("Hccl") + call, code, words);
+    words = Error::describe(description.prefix + call, code, words);
     // What a product or a release lacks: all ranks are told the same.
     if (code == kNotSupported) throw UnsupportedError(words);
     throw Error(words);
@@ -171,31 +171,43 @@ const char* exchange_of(const Api& api) {
   return api.alltoallv != nullptr ? "alltoallv" : "";
 }
 
-const char* route_of(const Api& api, Collective collective) {
+/// Whether the library has a function for the operation.
+bool has_function(const Api& api, Collective collective) {
   switch (collective) {
     case Collective::all_reduce:
-      return api.all_reduce != nullptr ? "native" : "";
+      return api.all_reduce != nullptr;
     case Collective::all_gather:
-      return api.all_gather != nullptr ? "native" : "";
+      return api.all_gather != nullptr;
     case Collective::reduce_scatter:
-      return api.reduce_scatter != nullptr ? "native" : "";
+      return api.reduce_scatter != nullptr;
     case Collective::broadcast:
-      return api.broadcast != nullptr ? "native" : "";
+      return api.broadcast != nullptr;
     case Collective::reduce:
-      return api.reduce != nullptr ? "native" : "";
+      return api.reduce != nullptr;
     case Collective::alltoall:
-      return api.alltoall != nullptr ? "native" : exchange_of(api);
+      return api.alltoall != nullptr;
     case Collective::alltoallv:
-      return api.alltoallv != nullptr ? "native" : exchange_of(api);
+      return api.alltoallv != nullptr;
     case Collective::scatter:
-      return api.scatter != nullptr ? "native" : exchange_of(api);
-    case Collective::gather:
-    case Collective::sendrecv:
-      return exchange_of(api);
-    case Collective::ping_pong:
-      return api.send != nullptr && api.recv != nullptr ? "send and recv in turn" : "";
+      return api.scatter != nullptr;
     case Collective::barrier:
-      if (api.barrier != nullptr) return "native";
+      return api.barrier != nullptr;
+    default:
+      return false;
+  }
+}
+
+const char* route_of(const Api& api, Collective collective) {
+  if (has_function(api, collective)) return "native";
+  switch (info(collective).composition) {
+    case Composition::nothing:
+      return "";
+    case Composition::exchange:
+    case Composition::ring:
+      return exchange_of(api);
+    case Composition::turns:
+      return api.send != nullptr && api.recv != nullptr ? "send and recv in turn" : "";
+    case Composition::all_reduce:
       return api.all_reduce != nullptr ? "all_reduce of 4 bytes" : "";
   }
   return "";
@@ -223,6 +235,7 @@ class HcclCommunicator final : public Communicator {
     if (*route_of(api_, op.collective) == '\0') {
       throw UnsupportedError("this HCCL has no function for " + std::string(name(op.collective)));
     }
+    if (!has_function(api_, op.collective)) return bind_composed(op, dtype, stream);
     switch (op.collective) {
       case Collective::all_reduce:
         return make_call([=, this, r = reduction(op)](const void* s, void* d) {
@@ -248,28 +261,19 @@ class HcclCommunicator final : public Communicator {
           api_.check(api_.reduce(s, d, op.count, dtype, r, root, comm_, stream), "Reduce");
         });
       case Collective::alltoall:
-        if (api_.alltoall == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.alltoall(s, op.count, dtype, d, op.count, dtype, comm_, stream),
                      "AlltoAll");
         });
       case Collective::alltoallv:
-        if (api_.alltoallv == nullptr) return bind_exchange(op, dtype, stream);
         return bind_alltoallv(op, dtype, stream);
       case Collective::scatter:
-        if (api_.scatter == nullptr) return bind_exchange(op, dtype, stream);
         return make_call([=, this](const void* s, void* d) {
           api_.check(api_.scatter(s, d, op.count, dtype, root, comm_, stream), "Scatter");
         });
-      case Collective::gather:
-      case Collective::sendrecv:
-        return bind_exchange(op, dtype, stream);
-      case Collective::ping_pong:
-        return bind_ping_pong(op, dtype, stream);
-      case Collective::barrier:
-        return bind_barrier(stream);
+      default:
+        return bind_composed(op, dtype, stream);
     }
-    throw Error("unknown collective");
   }
 
   std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
@@ -291,8 +295,23 @@ class HcclCommunicator final : public Communicator {
   }
 
  private:
-  static int type(const Operation& op) {
-    int value = kTypes[static_cast<size_t>(op.dtype)];
+  std::unique_ptr<Call> bind_composed(const Operation& op, int dtype, void* stream) {
+    switch (info(op.collective).composition) {
+      case Composition::exchange:
+      case Composition::ring:
+        return bind_exchange(op, dtype, stream);
+      case Composition::turns:
+        return bind_ping_pong(op, dtype, stream);
+      case Composition::all_reduce:
+        return bind_barrier(stream);
+      case Composition::nothing:
+        break;
+    }
+    throw UnsupportedError("no function of HCCL is known for " + std::string(name(op.collective)));
+  }
+
+  int type(const Operation& op) const {
+    int value = api_.description.dtypes[static_cast<size_t>(op.dtype)];
     if (value == kUnavailable) {
       throw UnsupportedError(std::string(name(op.dtype)) +
                              " has other numbers in each release of HCCL: not measured");
@@ -302,7 +321,7 @@ class HcclCommunicator final : public Communicator {
 
   /// Checked against what the vendor documents: the library need not refuse what it cannot do.
   int reduction(const Operation& op) const {
-    int value = kOperations[static_cast<size_t>(op.reduction)];
+    int value = api_.description.reductions[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) throw UnsupportedError("HCCL has no reduction avg");
     bool wide = op.dtype == Dtype::uint64 || op.dtype == Dtype::float64;
     bool never = op.dtype == Dtype::uint8 || op.dtype == Dtype::uint32;
@@ -393,8 +412,8 @@ class HcclCommunicator final : public Communicator {
           [=, this](const void*, void*) { api_.check(api_.barrier(comm_, stream), "Barrier"); });
     }
     if (barrier_memory_.data() == nullptr) barrier_memory_ = Buffer(device_, sizeof(float));
-    int dtype = kTypes[static_cast<size_t>(Dtype::float32)];
-    int sum = kOperations[static_cast<size_t>(Reduction::sum)];
+    int dtype = api_.description.dtypes[static_cast<size_t>(Dtype::float32)];
+    int sum = api_.description.reductions[static_cast<size_t>(Reduction::sum)];
     void* word = barrier_memory_.data();
     return make_call([=, this](const void*, void*) {
       api_.check(api_.all_reduce(word, word, 1, dtype, sum, comm_, stream), "AllReduce");
@@ -411,15 +430,16 @@ class HcclCommunicator final : public Communicator {
 
 class HcclLibrary final : public Ccl {
  public:
-  explicit HcclLibrary(const CclPlaces& places) : api_(places) {
-    info_.name = "hccl";
+  HcclLibrary(const CclDescription& description, const CclPlaces& places)
+      : api_(description, places) {
+    info_.name = description.name;
     info_.version = hccl_package_version();
     info_.path = api_.library.path();
     info_.capabilities = api_.present;
     info_.missing = api_.absent;
     info_.id_bytes = sizeof(RootInfo);
     for (size_t i = 0; i < kDtypes.size(); ++i) {
-      if (kTypes[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
+      if (description.dtypes[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
     }
     info_.reduced_dtypes = {"int8", "int32", "int64", "float16", "float32", "bfloat16"};
     info_.reductions = {"sum", "prod", "max", "min"};
@@ -450,8 +470,8 @@ class HcclLibrary final : public Ccl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_hccl(std::string_view, const CclPlaces& places) {
-  return std::make_unique<HcclLibrary>(places);
+std::unique_ptr<Ccl> open_hccl(const CclDescription& description, const CclPlaces& places) {
+  return std::make_unique<HcclLibrary>(description, places);
 }
 
 }  // namespace cclmark

@@ -23,7 +23,6 @@
 namespace cclmark {
 namespace {
 
-constexpr const char* kVariable = "CCLMARK_MPI_LIBRARY";
 constexpr size_t kLongestText = 8192;
 constexpr size_t kPageBytes = 4096;
 constexpr int kTag = 77;
@@ -421,8 +420,10 @@ class MpiCommunicator final : public Communicator {
       case Collective::barrier:
         return make_call(
             [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
+      default:
+        throw UnsupportedError("no function of MPI is known for " +
+                               std::string(name(op.collective)));
     }
-    throw Error("unknown collective");
   }
 
   /// What is moved and not looked into: as words of its own width, or of 8 bytes where there are
@@ -496,11 +497,12 @@ class MpiCommunicator final : public Communicator {
 
 class MpiCcl final : public Ccl {
  public:
-  explicit MpiCcl(const CclPlaces& places)
-      : library_(Library::open("MPI (libmpi)", candidates(places),
-                               places.chosen.empty() ? kVariable : "", Library::Symbols::for_all)),
+  MpiCcl(const CclDescription& description, const CclPlaces& places)
+      : library_(Library::open("MPI (libmpi)", candidates(description, places),
+                               places.chosen.empty() ? description.variable : "",
+                               Library::Symbols::for_all)),
         abi_(abi_of(library_)) {
-    info_.name = "mpi";
+    info_.name = description.name;
     info_.path = library_.path();
     info_.version = version();
     for (const DtypeInfo& dtype : kDtypes) info_.dtypes.emplace_back(dtype.name);
@@ -566,11 +568,11 @@ class MpiCcl final : public Ccl {
     throw Error("unknown binary interface of MPI");
   }
 
-  static std::vector<std::string> candidates(const CclPlaces& places) {
+  static std::vector<std::string> candidates(const CclDescription& description,
+                                             const CclPlaces& places) {
     if (!places.chosen.empty()) return {places.chosen};
-    if (const char* chosen = setting(kVariable)) return {chosen};
-    if (!places.wheels.empty()) return places.wheels;
-    return {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"};
+    if (const char* chosen = setting(description.variable.c_str())) return {chosen};
+    return places.wheels.empty() ? description.files : places.wheels;
   }
 
   /// The standard has a function that tells, which a library with other constants answers with -1.
@@ -625,8 +627,8 @@ class MpiCcl final : public Ccl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_mpi(std::string_view, const CclPlaces& places) {
-  return std::make_unique<MpiCcl>(places);
+std::unique_ptr<Ccl> open_mpi(const CclDescription& description, const CclPlaces& places) {
+  return std::make_unique<MpiCcl>(description, places);
 }
 
 }  // namespace cclmark

@@ -314,8 +314,18 @@ class ShmCall final : public Call {
       case Collective::reduce_scatter:
         reduce_own_part(static_cast<std::byte*>(receive));
         break;
-      default:
+      case Collective::all_gather:
+      case Collective::broadcast:
+      case Collective::alltoall:
+      case Collective::alltoallv:
+      case Collective::gather:
+      case Collective::scatter:
+      case Collective::sendrecv:
         pull(static_cast<std::byte*>(receive));
+        break;
+      case Collective::ping_pong:
+      case Collective::barrier:
+        break;  // done above
     }
     comm_.done();
     for (int peer : users_) comm_.await_done(peer, comm_.sequence_);
@@ -485,7 +495,7 @@ class ShmLibrary final : public Ccl {
 
 }  // namespace
 
-std::unique_ptr<Ccl> open_shm(std::string_view, const CclPlaces& places) {
+std::unique_ptr<Ccl> open_shm(const CclDescription&, const CclPlaces& places) {
   if (!places.chosen.empty()) throw Error("shm is built in: --ccl-path does not apply to it");
   return std::make_unique<ShmLibrary>();
 }

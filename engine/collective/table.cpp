@@ -92,29 +92,51 @@ Segments nothing(const Op&, int, int) {
 }
 
 using C = Collective;
+using By = Composition;
 
 constexpr std::array<CollectiveInfo, kCollectives.size()> kTable = {{
     // clang-format off
-    // collective        reduces staged  send      receive     send offset    receive offset expected
-    {C::all_reduce,      true,   false,  one,      one,        none,          none,          reduced},
-    {C::all_gather,      false,  false,  one,      all,        own_part,      none,          gathered},
-    {C::reduce_scatter,  true,   false,  all,      one,        none,          own_part,      reduced_part},
-    {C::broadcast,       false,  false,  root_one, one,        none,          none,          from_root},
-    {C::reduce,          true,   false,  one,      root_one,   none,          none,          reduced_at_root},
-    {C::alltoall,        false,  true,   all,      all,        none,          none,          transposed},
-    {C::alltoallv,       false,  true,   row_sum,  column_sum, none,          none,          transposed_uneven},
-    {C::gather,          false,  false,  one,      root_all,   root_own_part, none,          gathered_at_root},
-    {C::scatter,         false,  false,  root_all, one,        none,          root_own_part, part_of_root},
-    {C::sendrecv,        false,  true,   one,      one,        none,          none,          from_left},
-    {C::ping_pong,       false,  true,   one,      one,        none,          none,          from_left},
-    {C::barrier,         false,  false,  none,     none,       none,          none,          nothing},
+    // collective        reduces rooted uneven staged  composition      send      receive     send offset    receive offset expected
+    {C::all_reduce,      true,   false, false, false,  By::nothing,     one,      one,        none,          none,          reduced},
+    {C::all_gather,      false,  false, false, false,  By::nothing,     one,      all,        own_part,      none,          gathered},
+    {C::reduce_scatter,  true,   false, false, false,  By::nothing,     all,      one,        none,          own_part,      reduced_part},
+    {C::broadcast,       false,  true,  false, false,  By::nothing,     root_one, one,        none,          none,          from_root},
+    {C::reduce,          true,   true,  false, false,  By::nothing,     one,      root_one,   none,          none,          reduced_at_root},
+    {C::alltoall,        false,  false, false, true,   By::exchange,    all,      all,        none,          none,          transposed},
+    {C::alltoallv,       false,  false, true,  true,   By::exchange,    row_sum,  column_sum, none,          none,          transposed_uneven},
+    {C::gather,          false,  true,  false, false,  By::exchange,    one,      root_all,   root_own_part, none,          gathered_at_root},
+    {C::scatter,         false,  true,  false, false,  By::exchange,    root_all, one,        none,          root_own_part, part_of_root},
+    {C::sendrecv,        false,  false, false, true,   By::ring,        one,      one,        none,          none,          from_left},
+    {C::ping_pong,       false,  false, false, true,   By::turns,       one,      one,        none,          none,          from_left},
+    {C::barrier,         false,  false, false, false,  By::all_reduce,  none,     none,       none,          none,          nothing},
     // clang-format on
 }};
+
+constexpr bool in_order() {
+  for (size_t i = 0; i < kTable.size(); ++i) {
+    if (kTable[i].collective != static_cast<C>(i)) return false;
+  }
+  return true;
+}
+static_assert(in_order(), "rows stand in the order of the enumeration");
 
 }  // namespace
 
 const CollectiveInfo& info(Collective collective) {
   return kTable[static_cast<size_t>(collective)];
+}
+
+std::vector<size_t> matrix_of(const Operation& operation, int ranks) {
+  const CollectiveInfo& row = info(operation.collective);
+  if (row.uneven) return operation.matrix;
+  auto n = static_cast<size_t>(ranks);
+  std::vector<size_t> matrix(n * n, 0);
+  for (int to = 0; to < ranks; ++to) {
+    for (const Segment& segment : row.expected(operation, to, ranks)) {
+      matrix[static_cast<size_t>(segment.source) * n + static_cast<size_t>(to)] += segment.count;
+    }
+  }
+  return matrix;
 }
 
 }  // namespace cclmark

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "core/operation.hpp"
@@ -17,13 +18,27 @@ struct Segment {
   size_t source_element;
 };
 
+/// What an operation is composed of by a library that has no function for it.
+enum class Composition : uint8_t {
+  nothing,     ///< it takes a function of its own
+  exchange,    ///< a group of sends and receives, each rank with its peers
+  ring,        ///< the same, with a neighbour to either side
+  turns,       ///< a send and a receive, one after the other
+  all_reduce,  ///< an all_reduce that moves next to nothing
+};
+
 /// One row of the table of collectives. Sizes are in elements, `n` is the number of ranks.
 struct CollectiveInfo {
   Collective collective;
   bool reduces;
+  /// One rank has a part of its own, Operation::root.
+  bool rooted;
+  /// Parts differ: Operation::matrix says their sizes.
+  bool uneven;
   /// In place, input and output overlap in a way that libraries leave undefined: the input is first
   /// copied aside, and that copy is part of the time.
   bool staged_in_place;
+  Composition composition;
   size_t (*send_count)(const Operation&, int rank, int n);
   size_t (*receive_count)(const Operation&, int rank, int n);
   /// In place: where in the shared buffer the input and the output begin.
@@ -34,5 +49,9 @@ struct CollectiveInfo {
 };
 
 const CollectiveInfo& info(Collective collective);
+
+/// What each rank sends to each other in an operation that only moves data, as Operation::matrix of
+/// an alltoallv has it: elements from rank i to rank j at [i * ranks + j].
+std::vector<size_t> matrix_of(const Operation& operation, int ranks);
 
 }  // namespace cclmark

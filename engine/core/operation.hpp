@@ -58,22 +58,6 @@ struct Operation {
   }
 };
 
-/// What each rank sends to each other in an operation that only moves data, as of an alltoallv.
-inline std::vector<size_t> matrix_of(const Operation& op, int ranks) {
-  if (op.collective == Collective::alltoallv) return op.matrix;
-  std::vector<size_t> matrix;
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) {
-      bool moves = op.collective == Collective::alltoall ||
-                   (op.collective == Collective::gather && to == op.root) ||
-                   (op.collective == Collective::scatter && from == op.root) ||
-                   (op.collective == Collective::sendrecv && to == (from + 1) % ranks);
-      matrix.push_back(moves ? op.count : 0);
-    }
-  }
-  return matrix;
-}
-
 /// Where the parts of one rank's alltoallv lie in its buffers, in elements.
 struct UnevenParts {
   std::vector<size_t> send_counts, send_offsets, receive_counts, receive_offsets;

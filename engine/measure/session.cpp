@@ -344,6 +344,18 @@ std::string Session::no_graphs() const {
   return of_library.empty() ? device_.no_graphs() : of_library;
 }
 
+/// Rethrows what ended a capture: what a library or a device refused leaves out the graph only.
+[[noreturn]] static void rethrow_as_uncaptured() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    bool ends_run = dynamic_cast<const TimeoutError*>(&error) != nullptr ||
+                    dynamic_cast<const AbortedError*>(&error) != nullptr;
+    if (ends_run) throw;
+    throw UnsupportedError(std::string("operations were not captured in a graph: ") + error.what());
+  }
+}
+
 void Session::capture(const Batch& batch) {
   if (std::string reason = no_graphs(); !reason.empty()) throw UnsupportedError(reason);
   size_t operations = batch.iterations * batch.group;
@@ -355,26 +367,13 @@ void Session::capture(const Batch& batch) {
     device_.begin_capture(stream_.get());
     issue_all(batch);
     graph_ = device_.end_capture(stream_.get());
-  } catch (const TimeoutError&) {
-    abandon_capture(entered);
-    throw;
-  } catch (const AbortedError&) {
-    abandon_capture(entered);
-    throw;
-  } catch (const Error& error) {
-    abandon_capture(entered);
-    throw UnsupportedError(std::string("operations were not captured in a graph: ") + error.what());
   } catch (...) {
-    abandon_capture(entered);
-    throw;
+    device_.abandon_capture(stream_.get());
+    counter_.take_back_to(entered);
+    rethrow_as_uncaptured();
   }
   graph_operations_ = operations;
   graph_uploaded_ = false;
-  counter_.take_back_to(entered);
-}
-
-void Session::abandon_capture(uint64_t entered) noexcept {
-  device_.abandon_capture(stream_.get());
   counter_.take_back_to(entered);
 }
 

@@ -124,7 +124,6 @@ class Session {
   Samples run_with_events(const Batch& batch);
   double elapsed_s(const Event& from, const Event& to);
   void begin(const Batch& batch);
-  void abandon_capture(uint64_t entered) noexcept;
   void* graph_of(const Batch& batch);
   void launch(void* graph);
   void drop_graph() noexcept;

@@ -15,8 +15,9 @@ def report_stack_on(signal: int, fd: int) -> None: ...
 def device_count(runtime: str) -> int: ...
 def open_device(runtime: str, index: int) -> Device: ...
 def devices_reach(runtime: str, from_index: int, to_index: int) -> bool: ...
-def open_ccl(name: str, chosen: str, wheels: list[str]) -> Ccl: ...
-def known_ccls() -> list[tuple[str, list[str]]]: ...
+def open_ccl(description: CclDescription, places: CclPlaces) -> Ccl: ...
+def known_shapes() -> list[str]: ...
+def collectives() -> list[CollectiveInfo]: ...
 def nvrtc_path() -> str: ...
 def compile_for_cuda(source: str, architecture: int) -> bytes: ...
 def kernel_sources() -> list[str]: ...
@@ -91,6 +92,52 @@ class CclInfo:
     reduced_dtypes: list[str]
     reductions: list[str]
     routes: list[tuple[str, str]]
+
+class CollectiveInfo:
+    name: str
+    reduces: bool
+    rooted: bool
+    uneven: bool
+    staged_in_place: bool
+    composition: str
+    def output_elements(
+        self, rank: int, ranks: int, root: int, count: int, matrix: list[int]
+    ) -> int: ...
+
+class ExchangeNames:
+    alltoall: str
+    alltoallv: str
+    older_alltoall: str
+    older_alltoallv: str
+    typed_twice: bool
+
+class SimilarCcl:
+    name: str
+    full_name: str
+    identified_by: str
+
+class CclDescription:
+    name: str
+    shape: str
+    title: str
+    full_name: str
+    prefix: str
+    files: list[str]
+    variable: str
+    oldest_version: int
+    fp8_version: int
+    fp8_architecture: int
+    fp8_halved: bool
+    identified_by: str
+    derived: bool
+    exchanges: ExchangeNames
+    similar: list[SimilarCcl]
+    def set_dtypes(self, codes: dict[str, int]) -> None: ...
+    def set_reductions(self, codes: dict[str, int]) -> None: ...
+
+class CclPlaces:
+    chosen: str
+    wheels: list[str]
 
 class Ccl:
     @property

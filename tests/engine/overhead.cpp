@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "measure/session.hpp"
+#include "shapes.hpp"
 
 using namespace cclmark;
 
@@ -42,7 +43,7 @@ int main(int argc, char** argv) {
   }
   Team team(memfd_create("overhead", 0), 0, 1, false);
   auto device = open_host_device(0);
-  auto ccl = open_ccl("nccl", {argv[1], {}});
+  auto ccl = open_ccl(shape_of("nccl"), {argv[1], {}});
   auto communicator = ccl->join(*device, ccl->make_id(1), team);
   int board = memfd_create("overhead-board", 0);
   if (ftruncate(board, 64) != 0) return 1;

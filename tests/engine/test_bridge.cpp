@@ -16,6 +16,7 @@
 #include "lazy_device.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
+#include "shapes.hpp"
 
 using namespace cclmark;
 
@@ -123,7 +124,7 @@ void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
                 size_t room_bytes = size_t{8} << 20, std::vector<int> hosts = {}) {
   if (hosts.empty()) hosts.resize(static_cast<size_t>(ranks));
   Mail mail;
-  std::unique_ptr<Ccl> ccl = open_ccl("shm", {});
+  std::unique_ptr<Ccl> ccl = open_ccl(shape_of("shm"), {});
   std::vector<std::vector<uint8_t>> ids(firsts.size());
   for (auto& id : ids) id = ccl->make_id(ranks);
   run_ranks_on_hosts(hosts, [&](Team& team, int fd) {
@@ -142,7 +143,7 @@ void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
     auto first_slot = static_cast<size_t>(ranks + firsts[island]);
     std::unique_ptr<Team> inner = team.group(fd, members, first_slot);
     inner->expect_within(300, "a test");
-    std::unique_ptr<Ccl> library = open_ccl("shm", {});  // as each process has its own
+    std::unique_ptr<Ccl> library = open_ccl(shape_of("shm"), {});  // as each process has its own
     std::unique_ptr<Communicator> own;
     if (members.size() > 1) own = library->join(*host, ids[island], *inner);
     if (own != nullptr && streams.lazy) own = std::make_unique<LazyCommunicator>(std::move(own));

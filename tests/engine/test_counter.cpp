@@ -7,6 +7,7 @@
 #include "lazy_device.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
+#include "shapes.hpp"
 
 using namespace cclmark;
 
@@ -148,7 +149,7 @@ TEST_CASE("the check's operation counts, and a new communicator begins at nought
   Board board;
   run_ranks(1, [&](Team& team) {
     auto device = open_host_device(0);
-    auto ccl = open_ccl("shm", {});
+    auto ccl = open_ccl(shape_of("shm"), {});
     OperationCounter counter(board.fd(), kOffset);
     for (uint64_t number : {1, 2}) {
       auto communicator = ccl->join(*device, ccl->make_id(1), team);

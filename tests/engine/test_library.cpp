@@ -6,6 +6,7 @@
 
 #include "ccl/communicator.hpp"
 #include "core/library.hpp"
+#include "shapes.hpp"
 
 using namespace cclmark;
 
@@ -68,7 +69,7 @@ TEST_CASE("a missing symbol is named together with the file") {
 }
 
 TEST_CASE("unknown libraries and devices are refused") {
-  CHECK_THROWS_AS(open_ccl("nothing", {}), Error);
-  CHECK_THROWS_AS(open_ccl("shm", {"/some/file", {}}), Error);
+  CHECK_THROWS_AS(open_ccl(shape_of("nothing"), {}), Error);
+  CHECK_THROWS_AS(open_ccl(shape_of("shm"), {"/some/file", {}}), Error);
   CHECK(find_runtime("nothing") == nullptr);
 }

@@ -5,6 +5,7 @@
 
 #include "measure/session.hpp"
 #include "ranks.hpp"
+#include "shapes.hpp"
 
 using namespace cclmark;
 
@@ -19,7 +20,7 @@ struct Member {
 /// Lets `body` run on `ranks` ranks that share a communicator of shm.
 template <typename Body>
 void with_shm(int ranks, size_t buffer_bytes, Body body) {
-  auto ccl = open_ccl("shm", {});
+  auto ccl = open_ccl(shape_of("shm"), {});
   std::vector<uint8_t> id = ccl->make_id(ranks);
   run_ranks(ranks, [&](Team& team) {
     Member own;
@@ -87,7 +88,7 @@ TEST_CASE("a ping-pong takes two ranks") {
 
 TEST_CASE("a rank that answers from where it receives gives the first rank its own message back") {
   for (size_t count : {size_t{16}, size_t{100000}}) {
-    auto ccl = open_ccl("shm", {});
+    auto ccl = open_ccl(shape_of("shm"), {});
     std::vector<uint8_t> id = ccl->make_id(2);
     run_ranks(2, [&](Team& team) {
       auto device = open_host_device(team.rank());

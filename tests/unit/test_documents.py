@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.plan.libraries import shipped
+
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = [
     path
@@ -27,6 +29,7 @@ def test_every_variable_is_listed_and_no_other():
     rooms = (("src", "*.py"), ("engine", "*.cpp"), ("engine", "*.hpp"))
     files = [file for room, kind in rooms for file in (REPOSITORY / room).rglob(kind)]
     read = {name for file in files for name in QUOTED.findall(file.read_text())}
+    read |= {library.variable for library in shipped().values() if library.is_loaded}
     page = (REPOSITORY / "docs" / "reference" / "environment.md").read_text()
     listed = set(re.findall(r"`(CCLMARK_[A-Z0-9_]+)`", page))
     assert read - listed == set()
@@ -51,7 +54,7 @@ def generated(text: str) -> str:
             value = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError):
             pytest.fail(f"{begin}: unknown, so name there what has its place now")
-        return f"{begin}{written(name, value)}{end}"
+        return f"{begin}{written(name, value() if callable(value) else value)}{end}"
 
     return VALUE.sub(replaced, text)
 

@@ -27,7 +27,8 @@ from cclmark.analysis.pairs import (
 )
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases, pair_rounds, probe_of, series_of
+from cclmark.plan.operations import PAIR_OPERATIONS
+from cclmark.plan.pairs import PairCases, pair_rounds, probe_of, series_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.paint import ansi, unpainted

@@ -21,8 +21,8 @@ from cclmark.plan.bounds import (
     parse_time,
 )
 from cclmark.plan.cases import Sweep, UnevenPattern
-from cclmark.plan.operations import COLLECTIVES, parse_dtypes, parse_reductions
-from cclmark.plan.pairs import PAIR_OPERATIONS, PairCases
+from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS, parse_dtypes, parse_reductions
+from cclmark.plan.pairs import PairCases
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
 from cclmark.plan.thresholds import SizeRange

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.plan.cases import Case
-from cclmark.plan.operations import is_staged_in_place
+from cclmark.plan.operations import info_of
 from cclmark.results.schema import CaseResult, Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
@@ -81,7 +81,7 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
-        if is_staged_in_place(case.operation) or summary.cv > _NOISY_CV:
+        if info_of(case.operation).staged_in_place or summary.cv > _NOISY_CV:
             continue  # how long the copy aside takes is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary

@@ -12,7 +12,7 @@ from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pairs import places_of
 from cclmark.analysis.transfers import allowed_bytes_per_s, figures
 from cclmark.plan.cases import Case
-from cclmark.plan.operations import count_for_size
+from cclmark.plan.operations import count_for_size, moves_data
 from cclmark.plan.pairs import Pair
 from cclmark.plan.thresholds import SizeRange, Threshold
 from cclmark.plan.transfers import Transfer
@@ -68,7 +68,7 @@ def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
     if isinstance(thing, Transfer):
         size = thing.size_bytes
         return (least is None or size >= least) and (most is None or size <= most)
-    if thing.operation == "barrier":
+    if not moves_data(thing.operation):
         return False
     counts = [
         None if bound is None else count_for_size(thing.operation, bound, thing.dtype, thing.ranks)
@@ -93,7 +93,7 @@ def _of_case(
             "algbw": summary.algbw_bytes_per_s,
             "time": summary.time_s,
         }
-    if case.operation == "barrier":
+    if not moves_data(case.operation):
         values = {"time": values["time"]}
     pairs = places_of(case)
     own = min((limits.get(pair, 0.0) for pair in pairs), default=0.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.reference_match import Match
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import CaseResult, TransferResult
@@ -62,7 +63,7 @@ def _of_case(result: CaseResult, match: Match | None, least_bytes: int) -> Check
     why = _unjudged(match)
     if match is not None and not why and result.case.size_bytes < least_bytes:
         why = f"smaller than {format_size(least_bytes)}"
-    if result.case.operation == "barrier":
+    if not moves_data(result.case.operation):
         why = "a barrier has no reference"
     return Checked(
         thing=result.case,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.results.reference import Reference, devices_text
 
 # Below, a reference is of other processors as much as of other devices: it decides nothing.
 LEAST_JUDGED_BYTES = 1 << 20
 _LEAST_BUSBW = 1e9  # below, two digits behind the point say less than the time
-_LIBRARY_NAMES = {
-    **{"nccl": "NCCL", "rccl": "RCCL", "hccl": "HCCL", "flagcx": "FlagCX"},
-    **{"maca-mccl": "MCCL", "musa-mccl": "MCCL", "oneccl": "oneCCL", "mpi": "MPI"},
-}
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Match:
 def reference_name(reference: Reference, *, with_source: bool = True) -> str:
     """A reference in words, without its size and its figure."""
     hosts = f" on {reference.hosts} hosts" if reference.hosts > 1 else ""
-    library = library_name(reference.library)
+    library = title_of(reference.library)
     multicast = {True: "multicast on", False: "multicast off", None: ""}[reference.multicast]
     own = reference.source.own
     words = [
@@ -107,8 +104,3 @@ def bandwidth_of(reference: Reference) -> float | None:
     if reference.time_s and reference.size_bytes:
         return reference.size_bytes / reference.time_s * factor
     return given or None
-
-
-def library_name(library: str) -> str:
-    """A library's name as its makers write it."""
-    return _LIBRARY_NAMES.get(library, library)

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 
 from cclmark.analysis.nccl_choices import allows
 from cclmark.analysis.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
-from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match, library_name
+from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES, Match
 from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.operations import OPERATIONS, is_staged_in_place
+from cclmark.plan.libraries import title_of
+from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.reference import Reference
 from cclmark.results.schema import Header, Summary
 
 # Below this the time is that of the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
-BY_MULTICAST = ("all_reduce", "all_gather", "reduce_scatter")
+BY_MULTICAST = tuple(name for name, row in OPERATIONS.items() if row.multicast)
 # What is taken to be meant where a source tells no type or reduction.
 _USUAL_DTYPES = ("float32", "float16", "bfloat16")
 _USUAL_REDUCTIONS = ("sum",)
@@ -196,11 +197,11 @@ class _Wanted:
         if series.count != self.count:
             found.append(f"{series.count} devices there, {self.count} here")
         if series.library and series.library != case.ccl:
-            found.append(f"{library_name(series.library)} there, {library_name(case.ccl)} here")
+            found.append(f"{title_of(series.library)} there, {title_of(case.ccl)} here")
         if series.root not in (case.root, None):
             found.append(f"root {series.root} there, root {case.root} here")
         found += self._multicast(series)
-        if is_staged_in_place(case.operation) and bool(series.in_place) != case.in_place:
+        if info_of(case.operation).staged_in_place and bool(series.in_place) != case.in_place:
             there = "in place" if series.in_place else "out of place"
             found.append(f"{there} there, {'in place' if case.in_place else 'out of place'} here")
         if self.hosts > 1 and not series.source.own:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cclmark.plan.cases import Case
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import info_of
 from cclmark.plan.transfers import Transfer
 
 LAUNCH_SHARE = 0.2  # of a time that launches set: seen were up to 18 %, with torch 12 to 31 %
@@ -37,7 +37,6 @@ SHARE_ONE_BY_ONE = 0.02
 # launches, 3 to 26 % of most others.
 SHARED_PART = 2 / 3
 
-_OF_SENDS = frozenset(("alltoall", "alltoallv", "gather", "scatter", "sendrecv", "ping_pong"))
 _ONE_BY_ONE = frozenset(("blocking", "per-op"))
 
 
@@ -73,11 +72,10 @@ def run_noise(
     """
     if isinstance(thing, Transfer):
         return RunNoise(SHARE_OF_LATENCIES if thing.measure == "latency" else SHARE_OF_COPIES)
-    of_sends = thing.operation in _OF_SENDS
+    of_sends = info_of(thing.operation).of_sends
     of_torch = thing.ccl.startswith("torch:")
     if device:
-        operation = OPERATIONS.get(thing.operation)  # None of a journal from elsewhere
-        rooted = operation is not None and operation.rooted
+        rooted = info_of(thing.operation).rooted
         return RunNoise(
             SHARE_OF_SENDS if of_sends else SHARE,
             short_share=SHARE_OF_DEVICE_TIMES_WITH_ROOT if rooted else SHARE_OF_DEVICE_TIMES,

@@ -12,7 +12,7 @@ from cclmark.analysis.statistics import (
     quantile,
 )
 from cclmark.plan.cases import Case
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.results.schema import Samples, Settings, Summary
 
 ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
@@ -22,8 +22,6 @@ ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
     "rank0": lambda times: times[0],
 }
 
-# Where every rank does the same work, so that a rank that differs says something.
-_SYMMETRIC = {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"}
 _SLOWER = 1.05
 _LATE = 0.10
 _LEAST_SAMPLES = 6  # before a rank is blamed
@@ -114,7 +112,7 @@ def _medians_by_rank(rows: Sequence[Sequence[float]]) -> list[float]:
 
 def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
     """The rank that takes longer than the others by more than they differ among themselves."""
-    if case.operation not in _SYMMETRIC or case.ranks < 3 or len(rows) < _LEAST_SAMPLES:
+    if not info_of(case.operation).symmetric or case.ranks < 3 or len(rows) < _LEAST_SAMPLES:
         return None
     by_rank = _medians_by_rank(rows)
     slowest = max(range(len(by_rank)), key=by_rank.__getitem__)
@@ -127,7 +125,11 @@ def _late_rank(case: Case, samples: Samples) -> int | None:
 
     Where there are no device times it is the one whose calls return last.
     """
-    if case.operation not in _SYMMETRIC or len(samples.host_s) < _LEAST_SAMPLES or case.ranks < 2:
+    if (
+        not info_of(case.operation).symmetric
+        or len(samples.host_s) < _LEAST_SAMPLES
+        or case.ranks < 2
+    ):
         return None
     if any(time is None for row in samples.device_s for time in row):
         advance = [-time for time in _medians_by_rank(samples.enqueue_s)]

@@ -9,21 +9,7 @@ import click
 
 from cclmark.cli.options import CollectivesFlags, Flags, command
 from cclmark.errors import UsageError
-from cclmark.plan.operations import COLLECTIVES
-
-_SUMMARIES = {
-    "all_reduce": "Every rank gets the reduction of all ranks' data.",
-    "all_gather": "Every rank gets every rank's data.",
-    "reduce_scatter": "Every rank gets its part of the reduction.",
-    "broadcast": "Every rank gets the root's data.",
-    "reduce": "The root gets the reduction.",
-    "alltoall": "Every rank sends a part to every rank.",
-    "alltoallv": "The same with parts of different sizes.",
-    "gather": "The root gets every rank's data.",
-    "scatter": "Every rank gets its part of the root's data.",
-    "sendrecv": "Every rank sends to its right neighbour in a ring.",
-    "barrier": "Every rank waits for every other.",
-}
+from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 
 def commands() -> Iterator[click.Command]:
@@ -40,7 +26,7 @@ def commands() -> Iterator[click.Command]:
 
 def _command_for(operation: str) -> click.Command:
     return command(
-        operation, _SUMMARIES[operation], Flags, lambda flags: _measure([operation], flags)
+        operation, OPERATIONS[operation].summary, Flags, lambda flags: _measure([operation], flags)
     )
 
 

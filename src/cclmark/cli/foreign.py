@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cclmark.cli.options import SaysHelp
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
@@ -37,7 +37,7 @@ def import_command() -> click.Command:
             ),
             click.Option(
                 ["--operation"],
-                type=click.Choice([name for name in COLLECTIVES if name != "barrier"]),
+                type=click.Choice([name for name in COLLECTIVES if moves_data(name)]),
                 help="What was measured, where the text does not say.",
             ),
             click.Option(

@@ -59,6 +59,7 @@ def _leave_it_to_the_first() -> None:
 
 def _info(flags: InfoFlags) -> None:
     _leave_it_to_the_first()
+    flags.add_ccl_files()
     if flags.ccls:
         from cclmark.report.ccls import ccls_text
         from cclmark.report.inventory import json_of

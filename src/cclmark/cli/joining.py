@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,22 +21,23 @@ from cclmark.launch.placement import Placement, find_placement, notices_alone
 
 @contextmanager
 def joined(
-    text: str, count: int | None, timeout_s: float, *, mixed: bool = False
+    choice: Callable[[], str], count: int | None, timeout_s: float, *, mixed: bool = False
 ) -> Iterator[Crew]:
-    """The processes that take part in this run, with the devices that each chose by ``--devices``
-    and ``-g``; sent home at the end with the exit code that is in the crew by then.
+    """The processes that take part in this run, with the devices that each chose by ``--devices``,
+    which ``choice`` returns, and ``-g``; sent home at the end with the exit code that is in the
+    crew by then. A failure of ``choice`` in any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
     first, for any of them. ``mixed``: devices may be of several runtimes.
     """
     placement = find_placement(os.environ)
     if placement is None:
-        with crew_of_one(pick_devices(text, count, mixed=mixed)) as crew:
+        with crew_of_one(pick_devices(choice(), count, mixed=mixed)) as crew:
             yield crew
         return
     if placement.process > 0:
-        raise Followed(follow_first(placement, _own_devices(placement, text, count), timeout_s))
-    own = _own_devices(placement, text, count)
+        raise Followed(follow_first(placement, _own_devices(placement, choice, count), timeout_s))
+    own = _own_devices(placement, choice, count)
     with gather_crew(placement, own, timeout_s) as crew:
         if crew.devices.mixed and not mixed:
             raise _no_mixture()
@@ -80,9 +81,11 @@ def first_of(command: str) -> Placement | None:
     return placement
 
 
-def _own_devices(placement: Placement, text: str, count: int | None) -> DeviceChoice | CclmarkError:
+def _own_devices(
+    placement: Placement, choice: Callable[[], str], count: int | None
+) -> DeviceChoice | CclmarkError:
     try:
-        return choose_own_devices(placement, text, count, devices_here)
+        return choose_own_devices(placement, choice(), count, devices_here)
     except CclmarkError as error:
         return error
 

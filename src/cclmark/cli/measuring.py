@@ -23,15 +23,27 @@ from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
 from cclmark.plan.libraries import (
-    ASSUMED,
     BRIDGE,
+    added_libraries,
+    all_libraries,
+    assumption_of,
+    engine_libraries,
     meant_by,
+    names_for,
+    native_library,
     owners_of,
     require_torch_devices,
+    runtimes_of,
     torch_backend_of,
     usual_runtime,
 )
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, parse_dtypes, parse_reductions
+from cclmark.plan.operations import (
+    DTYPE_BYTES,
+    OPERATIONS,
+    moves_data,
+    parse_dtypes,
+    parse_reductions,
+)
 from cclmark.plan.sizes import format_size, parse_size, sweep
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
@@ -44,17 +56,6 @@ from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Settings
 from cclmark.run import locate
 
-_NATIVE_CCL = {
-    "cuda": "nccl",
-    "acl": "hccl",
-    "hip": "rccl",
-    "maca": "maca-mccl",
-    "musa": "musa-mccl",
-    "tops": "eccl",
-    "cnrt": "cncl",
-    "tang": "sunrise-pccl",
-    "host": "shm",
-}
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
@@ -72,20 +73,22 @@ def measure(operations: list[str], flags: Flags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    text = devices_text(flags)
-    with joined(text, device_count(flags), flags.timeout_s, mixed=True) as crew:
+    with joined(
+        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
+    ) as crew:
         crew.exit_code = _measure(operations, flags, crew, began_s)
         return crew.exit_code
 
 
 def devices_text(flags: Flags) -> str:
     """``--devices``, or where it says nothing the devices that the named libraries need:
-    accelerators before the host.
+    accelerators before the host. Reads ``--ccl-file`` first, which may describe one of those.
+
+    Raises UsageError.
     """
+    flags.add_ccl_files()
     if flags.devices or not flags.ccl:
         return flags.devices
-    from cclmark.run.probe import runtimes_of
-
     needed = [runtimes_of(name.strip()) for name in flags.ccl.split(",")]
     for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
@@ -108,6 +111,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     settings.through_host = flags.through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
+    require_added_to_be_used(loaded)
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -221,7 +225,7 @@ def sweep_of(
 ) -> Sweep:
     """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
     uneven = UnevenPattern.parse(_pattern_text(flags))
-    if "alltoallv" in operations:
+    if any(OPERATIONS[name].uneven for name in operations):
         uneven.check(ranks)
     elif flags.pattern != "uniform":
         raise UsageError("--pattern is for alltoallv only")
@@ -274,7 +278,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path: the host's own library is built in")
         return [_native_ccl(flags, runtime)]
-    from cclmark.run.probe import count_devices, runtimes_of
+    from cclmark.run.probe import count_devices
 
     typed = [name.strip() for name in flags.ccl.split(",")]
     if not all(typed):
@@ -316,7 +320,7 @@ def _check_files(flags: Flags, names: Sequence[str]) -> None:
 def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
     """Raises UsageError where ``--ccl-path`` would be the file of several libraries."""
     if flags.ccl_path and len(ccls) > 1:
-        variables = [f"CCLMARK_{ccl.upper().replace('-', '_')}_LIBRARY" for ccl in ccls]
+        variables = [all_libraries()[ccl].variable for ccl in ccls]
         raise UsageError(
             f"--ccl-path names one file, and {' and '.join(ccls)} are different libraries: name "
             f"theirs by {' and '.join(variables)}"
@@ -325,12 +329,16 @@ def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
 
 def _unknown(name: str, runtime: str) -> UsageError:
     """What to say of a name that is no library's on such devices."""
-    from cclmark.run.probe import known_ccls
-
     if owners := owners_of(name):
         meant = " and ".join(f"{one} on {kind}" for kind, one in owners.items())
         return UsageError(f"{name} is {meant} devices, not on {runtime}: see --devices")
-    known = ", ".join([*known_ccls(), BRIDGE, "torch:BACKEND (torch:gloo, torch:nccl, ...)"])
+    known = ", ".join(
+        [
+            *(one.name for one in engine_libraries()),
+            BRIDGE,
+            "torch:BACKEND (torch:gloo, torch:nccl, ...)",
+        ]
+    )
     return UsageError(f"unknown library {name!r}: choose from {known}")
 
 
@@ -356,13 +364,12 @@ def _is_one_device_each(crew: Crew) -> bool:
 
 def _native_ccl(flags: Flags, runtime: str) -> str:
     """The library that goes with the devices. Raises UsageError, MissingError."""
-    if runtime not in _NATIVE_CCL:
-        from cclmark.run.probe import ccls_of
-
-        fitting = ", ".join(ccls_of(runtime)) or "none that is known here"
+    native = native_library(runtime)
+    if native is None:
+        fitting = ", ".join(names_for(runtime)) or "none that is known here"
         raise UsageError(f"{runtime} devices have several libraries: say --ccl ({fitting})")
-    _require_allowed(_NATIVE_CCL[runtime], flags)
-    return _NATIVE_CCL[runtime]
+    _require_allowed(native, flags)
+    return native
 
 
 def _require_allowed(name: str, flags: Flags) -> None:
@@ -370,10 +377,11 @@ def _require_allowed(name: str, flags: Flags) -> None:
 
     Says at once what is assumed of it: the header will as well, but not every format shows that.
     """
-    if name in ASSUMED and not flags.allow_unverified:
+    assumed = assumption_of(name)
+    if assumed and not flags.allow_unverified:
         raise MissingError(
             f"{name}: what is known of its interface is not enough to rely on. Assumed would be "
-            f"{ASSUMED[name]}. --allow-unverified tries it; it may crash or return wrong data"
+            f"{assumed}. --allow-unverified tries it; it may crash or return wrong data"
         )
     for text in warnings_of([name]):
         print(f"cclmark: {text}", file=sys.stderr)
@@ -381,12 +389,28 @@ def _require_allowed(name: str, flags: Flags) -> None:
 
 def warnings_of(ccls: Sequence[str]) -> list[str]:
     """What users of these libraries should know of them."""
-    return [f"{name} is unverified: assumed is {ASSUMED[name]}" for name in ccls if name in ASSUMED]
+    added = {library.name for library in added_libraries()}
+    said = [
+        f"{name} is unverified: assumed is {assumption_of(name)}"
+        for name in ccls
+        if assumption_of(name)
+    ]
+    return said + [f"{name} is known from a --ccl-file only" for name in ccls if name in added]
+
+
+def require_added_to_be_used(ccls: Sequence[str]) -> None:
+    """Raises UsageError for a library of ``--ccl-file`` that is not measured."""
+    for library in added_libraries():
+        if library.name not in ccls:
+            raise UsageError(
+                f"--ccl-file describes {library.name}, which is not measured: say --ccl "
+                f"{library.name}"
+            )
 
 
 def rounding_of(plan: Sweep) -> list[str]:
     """What to know of sizes that are no whole number of elements: one notice, with an example."""
-    if all(name == "barrier" for name in plan.operations):
+    if not any(moves_data(name) for name in plan.operations):
         return []
     for dtype in plan.dtypes:
         width = DTYPE_BYTES[dtype]
@@ -415,12 +439,13 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     if devices.mixed and len(ccls) > 1:
         raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
-    natural = {runtime: runtime in _NATIVE_CCL for runtime in libraries}
+    natural = {runtime: native_library(runtime) is not None for runtime in libraries}
     islands = parse_islands(flags.islands, devices.runtimes, libraries, natural, crew.host_of_rank)
     inner = _inner_libraries(islands)
     for name in inner:
         _require_allowed(name, flags)
-    files = dict.fromkeys(name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
+    loaded = (name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
+    files = dict.fromkeys(name for name in loaded if torch_backend_of(name) is None)
     _require_one_file(flags, list(files))
     if flags.ccl_path and not files:
         raise UsageError("--ccl-path: shm is built in, and there is no other library")
@@ -434,10 +459,10 @@ def _inner_libraries(islands: Sequence[Island]) -> list[str]:
 
 def _libraries_of(runtime: str) -> list[str]:
     """What an island of such devices may use, the natural library first."""
-    from cclmark.run.probe import ccls_of
-
-    names = [name for name in ccls_of(runtime) if name != "mpi"]
-    return sorted(names, key=lambda name: name != _NATIVE_CCL.get(runtime))
+    native = native_library(runtime)
+    return sorted(
+        (name for name in names_for(runtime) if name != "mpi"), key=lambda name: name != native
+    )
 
 
 def _roots(text: str, ranks: int) -> list[int]:

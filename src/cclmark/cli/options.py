@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from cclmark.cli.output import say
+from cclmark.plan.libraries import add_library_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -109,6 +110,17 @@ class LibraryFlags:
     ccl_path: str = option(
         WHERE, "--ccl-path", default="", metavar="FILE", help="The library's file."
     )
+    ccl_files: list[str] = option(
+        WHERE,
+        "--ccl-file",
+        multiple=True,
+        metavar="TOML",
+        help="Describes a library of your own, which --ccl then names. Several times for several.",
+    )
+
+    def add_ccl_files(self) -> None:
+        """Makes the libraries of ``--ccl-file`` known to this process. Raises UsageError."""
+        add_library_files([Path(file) for file in self.ccl_files])
 
 
 @dataclass

@@ -14,6 +14,7 @@ from cclmark.cli.measuring import (
     device_count,
     devices_text,
     libraries_of,
+    require_added_to_be_used,
     rounding_of,
     settings_of,
     sweep_of,
@@ -28,7 +29,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
-from cclmark.plan.pairs import PAIR_OPERATIONS
+from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
 from cclmark.report.formats import FORMATS
 from cclmark.report.paint import ansi, unpainted
@@ -47,7 +48,7 @@ def measure_pairs(flags: PairFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(devices_text(flags), device_count(flags), flags.timeout_s) as crew:
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as crew:
         crew.exit_code = _measure(flags, crew, began_s)
         return crew.exit_code
 
@@ -64,6 +65,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     )
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])
+    require_added_to_be_used(sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
@@ -113,11 +115,15 @@ def _chosen(only: str, group: int) -> list[str]:
             )
         chosen[known] = None
     operations = list(chosen) or list(PAIR_OPERATIONS)
-    if group > 1 and "ping_pong" in operations:
+    round_trips = [name for name in operations if OPERATIONS[name].round_trip]
+    if group > 1 and round_trips:
         if chosen:
             raise UsageError("-m groups operations: in a group nobody waits for a ping to answer")
-        print("cclmark: ping_pong is left out: -m groups operations", file=sys.stderr)
-        operations.remove("ping_pong")
+        print(
+            f"cclmark: {' and '.join(round_trips)} is left out: -m groups operations",
+            file=sys.stderr,
+        )
+        operations = [name for name in operations if name not in round_trips]
     return operations
 
 

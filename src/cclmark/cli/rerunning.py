@@ -33,7 +33,7 @@ from cclmark.results.schema import Header, Predecessor
 from cclmark.results.secrets import HIDDEN
 
 _PLACES = ("journal", "output", "resume")  # where to write, and what to go on from
-_CODE = ("ccl_path", "modules")
+_CODE = ("ccl_path", "ccl_files", "modules")
 _DEVICES = ("devices", "count", "npus")  # by which a user chooses what is measured
 _SETTING = re.compile(r"[\w.,:;^=+@ -]*", re.ASCII)
 # Words of variables that name files and programs, or what of them is loaded.

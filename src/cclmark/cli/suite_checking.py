@@ -9,7 +9,8 @@ import click
 from cclmark.cli import pairing
 from cclmark.cli.measuring import size_of
 from cclmark.errors import MissingError, UsageError
-from cclmark.launch.devices import RUNTIMES, choose_devices
+from cclmark.launch.devices import choose_devices
+from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.plan.suites import ACCELERATORS, Suite, SuiteCommand
 from cclmark.plan.thresholds import SizeRange, meant

@@ -40,7 +40,7 @@ def check_torch(flags: TorchFlags) -> int:
     if not wanted and usual_runtime(flags.backend) == "host":
         alone = find_placement(os.environ) is None
         wanted = f"host:{flags.count or _USUAL_RANKS}" if alone else "host"
-    with joined(wanted, flags.count, flags.timeout_s) as crew:
+    with joined(lambda: wanted, flags.count, flags.timeout_s) as crew:
         crew.exit_code = _check(flags, crew, began_s)
         return crew.exit_code
 

@@ -33,6 +33,7 @@ from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.binding import Binding
+from cclmark.plan.libraries import added_libraries
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import (
@@ -314,6 +315,7 @@ class Attempt:
                 pending=list(request.pending),
                 checks=list(request.checks),
                 modules=list(request.modules),
+                libraries=added_libraries(),
                 hosts=hosts if len(crew.hosts) > 1 else [],
                 mpi=launched and request.by_mpi,
                 absent=dict(request.absent),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.placement import Placement
+from cclmark.plan.runtimes import RUNTIMES
 
-RUNTIMES = ("cuda", "acl", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")
 # Those that are looked for when none is named, best first: whose devices they are, and the device
 # nodes that say that there are some.
 _ACCELERATORS = {

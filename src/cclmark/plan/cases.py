@@ -11,7 +11,13 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.libraries import in_place_only
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, count_for_size, size_for_count
+from cclmark.plan.operations import (
+    DTYPE_BYTES,
+    OPERATIONS,
+    count_for_size,
+    moves_data,
+    size_for_count,
+)
 from cclmark.plan.sizes import format_size
 from cclmark.regular_file import read_regular
 
@@ -51,28 +57,21 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def output_elements(self, rank: int) -> int:
         """How many elements ``rank`` has in its output, all of which are checked."""
-        match self.operation:
-            case "barrier":
-                return 0
-            case "reduce" | "gather" if rank != self.root:
-                return 0
-            case "all_gather" | "alltoall" | "gather":
-                return self.count * self.ranks
-            case "alltoallv":
-                return sum(self.matrix[rank :: self.ranks])
-            case _:
-                return self.count
+        row = OPERATIONS[self.operation]
+        if row.uneven:
+            return sum(self.matrix[rank :: self.ranks])
+        return row.outputs(self.count, self.ranks, rank == self.root)
 
     def describe(self) -> str:
         """The case in words, for messages."""
         words = [self.operation]
-        if self.operation != "barrier":
+        if moves_data(self.operation):
             words += [format_size(self.size_bytes), self.dtype]
         if self.reduction is not None:
             words.append(self.reduction)
         if self.root is not None:
             words.append(f"root {self.root}")
-        if self.operation != "barrier":
+        if moves_data(self.operation):
             words.append(self.placement)
         if self.pair is not None:
             words.append(f"between ranks {self.pair[0]} and {self.pair[1]}")
@@ -101,7 +100,7 @@ class Sweep:
         for operation in self.operations:
             row = OPERATIONS[operation]
             for ccl in self.ccls:
-                for dtype in self.dtypes if operation != "barrier" else self.dtypes[:1]:
+                for dtype in self.dtypes if moves_data(operation) else self.dtypes[:1]:
                     for reduction in self.reductions if row.reduces else (None,):
                         for root in self.roots if row.rooted else (None,):
                             yield from self._sizes(operation, ccl, dtype, reduction, root)
@@ -110,17 +109,17 @@ class Sweep:
         self, operation: str, ccl: str, dtype: str, reduction: str | None, root: int | None
     ) -> Iterator[Case]:
         seen: set[int] = set()
-        placements = self.placements if operation != "barrier" else self.placements[:1]
+        placements = self.placements if moves_data(operation) else self.placements[:1]
         if len(placements) > 1 and in_place_only(ccl, operation):
             placements = (True,)
         for requested in self.sizes:
             count = count_for_size(operation, requested, dtype, self.ranks)
-            if count in seen or (count == 0 and operation != "barrier"):
+            if count in seen or (count == 0 and moves_data(operation)):
                 continue
             seen.add(count)
             matrix: tuple[int, ...] = ()
             size = size_for_count(operation, count, dtype, self.ranks)
-            if operation == "alltoallv":
+            if OPERATIONS[operation].uneven:
                 matrix = self.uneven.matrix(count * self.ranks, self.ranks, DTYPE_BYTES[dtype])
                 size = heaviest_row(matrix, self.ranks) * DTYPE_BYTES[dtype]
             for in_place in placements:

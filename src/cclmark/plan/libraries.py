@@ -1,81 +1,169 @@
-"""Names of collective libraries, as ``--ccl`` takes them."""
+"""Collective libraries, as ``--ccl`` names them: those that come with cclmark and a user's own.
+
+What is known of each stands in a file of ``cclmark/libraries``, or of the user's (``--ccl-file``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
 from cclmark.errors import UsageError
+from cclmark.plan.library_files import Library, parse_library, read_library
+from cclmark.plan.runtimes import RUNTIMES
 
 BRIDGE = "bridge"
-_TORCH = "torch:"
-_THROUGH_FAKE = "measured through a fake, never on hardware"
-# On what each was tried, in the words of docs/reference/libraries.md.
-VERIFIED = {
-    "nccl": "measured on hardware: 4 × H200 with NCCL 2.28.9; 2.18 through a fake",
-    "flagcx": "measured on hardware: 2 and 4 × H200 with FlagCX 0.13, 2 × H200 with 0.4; "
-    "other vendors' builds not",
-    "hccl": "measured through a fake; on no hardware yet",
-    "shm": "measured on hardware: hosts, x86-64",
-    "mpi": "measured on hardware: hosts with Open MPI 4.1 and 5.0, MPICH 5.0, standard ABI; "
-    "2 and 4 × H200 with Open MPI 4.1 built for CUDA; other MPIs not",
-    "rccl": _THROUGH_FAKE,
-    "maca-mccl": _THROUGH_FAKE,
-    "musa-mccl": _THROUGH_FAKE,
-    "eccl": _THROUGH_FAKE,
-    "ixccl": _THROUGH_FAKE,
-    "duccl": _THROUGH_FAKE,
-    "pccl": _THROUGH_FAKE,
-    "cncl": _THROUGH_FAKE,
-    "oneccl": "measured on hardware: hosts, x86-64, with oneCCL 2022.2",
-    BRIDGE: "measured on hardware: 2 and 4 × H200, hosts, one beside the other, two sets of "
-    "namespaces; mixed vendors through a fake",
-    "torch:gloo": "measured on hardware: hosts with torch 2.13",
-    "torch:nccl": "measured on hardware: 4 × H200 with torch 2.11",
-}
-# Libraries whose interface was not found in public: what is taken for granted of each.
-ASSUMED = {
-    "sunrise-pccl": "that it numbers element types and reductions as NCCL does, that an id has "
-    "128 bytes",
-    "bkcl": "the numbers of its element types and reductions (in the order in which programs name "
-    "them), that an id has at most 4096 bytes, that its functions have C's names",
-}
-# Libraries that have NCCL's functions and file names and no symbol that identifies the vendor.
-UNIDENTIFIED = frozenset({"ixccl", "duccl", "pccl"})
-# Names that several vendors gave to their libraries, by the runtime that tells which is meant.
-_SHARED_NAMES = {"mccl": {"maca": "maca-mccl", "musa": "musa-mccl"}}
-_TORCH_RUNTIMES = ("cuda", "host")
-_USUAL_RUNTIME = {"nccl": "cuda", "gloo": "host", "mpi": "host"}
+_TORCH = "torch"
+# Names of variables, CCLMARK_..._LIBRARY, that are no library's.
+_OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
+
+_added: dict[str, Library] = {}
+
+
+@cache
+def shipped() -> dict[str, Library]:
+    """The libraries that come with cclmark by name, in the order in which they are listed."""
+    directory = resources.files("cclmark") / "libraries"
+    found = [
+        parse_library(entry.read_bytes(), entry.name)
+        for entry in directory.iterdir()
+        if entry.name.endswith(".toml")
+    ]
+    return {library.name: library for library in sorted(found, key=lambda one: one.place)}
+
+
+def all_libraries() -> dict[str, Library]:
+    """Those and then the ones that were added, by name."""
+    return {**shipped(), **_added}
+
+
+def added_libraries() -> list[Library]:
+    """Those that were added."""
+    return list(_added.values())
+
+
+def add_libraries(libraries: Iterable[Library]) -> None:
+    """Adds libraries for the rest of this process."""
+    _added.update({library.name: library for library in libraries})
+
+
+def add_library_files(paths: Sequence[Path]) -> None:
+    """Adds the libraries that a user's files describe.
+
+    Raises UsageError for a file that is not valid, and for a name that another library has.
+    """
+    read: dict[str, Library] = {}
+    taken = {*shipped(), *_shared_names(), *_OTHER_FILES, _TORCH}
+    for path in paths:
+        library = read_library(path)
+        if library.name in taken or library.also_called in taken:
+            name = library.name if library.name in taken else library.also_called
+            raise UsageError(
+                f"--ccl-file {path}: name: {name!r} is the name of something else: choose another"
+            )
+        if library.name in read:
+            raise UsageError(
+                f"--ccl-file {path}: name: {library.name!r} is in another --ccl-file too"
+            )
+        read[library.name] = library
+    add_libraries(read.values())
+
+
+def library_called(name: str) -> Library | None:
+    """What is known of a library, None where nothing is."""
+    return _added.get(name) or shipped().get(name)
+
+
+def engine_libraries() -> list[Library]:
+    """Those that the engine opens: all but the bridge and torch's backends."""
+    return [one for one in all_libraries().values() if one.shape not in (BRIDGE, _TORCH)]
+
+
+def runtimes_of(name: str) -> list[str]:
+    """The runtimes whose devices a library of the engine's works on, none for an unknown one."""
+    return next((one.devices for one in engine_libraries() if one.name == name), [])
+
+
+def names_for(runtime: str) -> list[str]:
+    """The names of the engine's libraries that work on devices of ``runtime``."""
+    return [one.name for one in engine_libraries() if runtime in one.devices]
+
+
+def native_library(runtime: str) -> str | None:
+    """The library of the devices' vendor, None where there are several."""
+    return next((one.name for one in engine_libraries() if runtime in one.native_of), None)
+
+
+def similar_libraries(library: Library) -> list[Library]:
+    """Others of the same shape whose functions' names begin alike."""
+    return [
+        other
+        for other in engine_libraries()
+        if other.name != library.name
+        and (other.shape, other.prefix) == (library.shape, library.prefix)
+    ]
+
+
+def assumption_of(name: str) -> str:
+    """What is taken for granted of a library whose interface was not found in public; empty for
+    others.
+    """
+    library = library_called(name)
+    return library.assumed if library is not None else ""
 
 
 def verified(name: str) -> str:
     """On what the library was tried, and what is assumed of one of which too little is known."""
-    if name in ASSUMED:
-        return f"unverified: assumed is {ASSUMED[name]}"
-    return VERIFIED.get(name, "unverified")
+    if assumed := assumption_of(name):
+        return f"unverified: assumed is {assumed}"
+    library = library_called(name)
+    return library.verified if library is not None else "unverified"
+
+
+def title_of(name: str) -> str:
+    """A library's name as its makers write it; ``name`` of an unknown one."""
+    library = library_called(name)
+    return library.written_title if library is not None else name
 
 
 def torch_backend_of(name: str) -> str | None:
     """The backend of torch.distributed in ``torch:BACKEND``, None for a library of the engine's."""
-    return name.removeprefix(_TORCH) if name.startswith(_TORCH) else None
+    prefix = f"{_TORCH}:"
+    return name.removeprefix(prefix) if name.startswith(prefix) else None
 
 
 def meant_by(name: str, runtime: str) -> str:
     """The library that ``name`` means on devices of ``runtime``: vendors share some names."""
-    return _SHARED_NAMES.get(name, {}).get(runtime, name)
+    return owners_of(name).get(runtime, name)
 
 
 def owners_of(name: str) -> dict[str, str]:
     """The libraries that go by a name which several vendors gave theirs, by runtime."""
-    return _SHARED_NAMES.get(name, {})
+    return _shared_names().get(name, {})
+
+
+def _shared_names() -> dict[str, dict[str, str]]:
+    owners: dict[str, dict[str, str]] = {}
+    for library in all_libraries().values():
+        if library.also_called:
+            of_runtimes = dict.fromkeys(library.devices, library.name)
+            owners.setdefault(library.also_called, {}).update(of_runtimes)
+    return owners
 
 
 def usual_runtime(backend: str) -> str | None:
     """Whose devices a backend of torch's is used with, None for one that this does not know."""
-    return _USUAL_RUNTIME.get(backend)
+    library = library_called(f"{_TORCH}:{backend}")
+    return library.devices[0] if library is not None else None
 
 
 def require_torch_devices(runtime: str) -> None:
     """Raises UsageError for devices whose memory this makes no tensors of."""
-    if runtime not in _TORCH_RUNTIMES:
-        known = " or ".join(_TORCH_RUNTIMES)
+    runtimes = shipped()[_TORCH].devices
+    if runtime not in runtimes:
+        known = " or ".join(runtimes)
         raise UsageError(
             f"torch.distributed is used on devices of {known} only, not yet on {runtime}: "
             "see --devices"
@@ -84,6 +172,11 @@ def require_torch_devices(runtime: str) -> None:
 
 def in_place_only(ccl: str, operation: str) -> bool:
     """Whether the library's function for the operation has no output of its own."""
-    if ccl in ("mpi", "hccl"):
-        return operation == "broadcast"
-    return torch_backend_of(ccl) is not None and operation in ("all_reduce", "broadcast", "reduce")
+    library = library_called(_TORCH if torch_backend_of(ccl) is not None else ccl)
+    return library is not None and operation in library.in_place_only
+
+
+def environment_prefixes() -> tuple[str, ...]:
+    """What names of variables begin with that change what a library does."""
+    prefixes = (it for library in all_libraries().values() for it in library.environment_prefixes)
+    return tuple(dict.fromkeys(prefixes))

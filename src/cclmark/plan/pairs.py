@@ -15,11 +15,6 @@ Pair = tuple[int, int]
 _FOLLOWING = 16  # times smaller than the probe, and still like it
 _LEAST_FOLLOWERS = 2
 
-PAIR_OPERATIONS = (
-    *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
-    *("reduce_scatter", "sendrecv", "ping_pong"),
-)
-
 
 def pair_rounds(devices: int) -> list[list[Pair]]:
     """Every two of ``devices`` once, in rounds in which no device appears twice."""

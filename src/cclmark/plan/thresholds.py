@@ -13,8 +13,14 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.bounds import Bound, parse_bound
-from cclmark.plan.operations import OPERATIONS, REDUCTIONS, parse_dtypes
-from cclmark.plan.pairs import PAIR_OPERATIONS, Pair
+from cclmark.plan.operations import (
+    COLLECTIVES,
+    OPERATIONS,
+    PAIR_OPERATIONS,
+    REDUCTIONS,
+    parse_dtypes,
+)
+from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size, parse_size
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, MEASURES, SCOPES
 
@@ -238,7 +244,7 @@ def _choices(name: str, kind: str, command: str) -> Sequence[str]:
         return _CHOICES.get(name, ())
     if kind == "pairs":
         return PAIR_OPERATIONS
-    return [command] if command in OPERATIONS else [one for one in OPERATIONS if one != "ping_pong"]
+    return [command] if command in OPERATIONS else COLLECTIVES
 
 
 def _pairs(words: Words) -> tuple[Pair, ...]:

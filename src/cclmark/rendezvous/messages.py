@@ -8,6 +8,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
+from cclmark.plan.library_files import Library
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.keys import Access
@@ -35,6 +36,7 @@ class Job(msgspec.Struct):
     it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
     ranks, and each is measured with every other rank. ``pending``: only those of these indices,
     none for all; each cycle counts on from the one before.
+    ``libraries``: those that a user's files describe.
     ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
     the rank writes its stack when it is asked for it; -1 where nobody asks.
 
@@ -66,6 +68,7 @@ class Job(msgspec.Struct):
     pending: list[int] = []
     checks: list[Check] = []
     modules: list[str] = []
+    libraries: list[Library] = []
     hosts: list[int] = []
     mpi: bool = False
     stack_fd: int = -1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.reference_checks import Checked, below
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.csv_format import csv_line
 from cclmark.report.markdown import escape
@@ -161,7 +162,7 @@ def _row(check: Check, one: Checked, paint: Paint) -> str:
 
 
 def _cells(check: Check, one: Checked) -> list[str]:
-    no_size = isinstance(one.thing, Case) and one.thing.operation == "barrier"
+    no_size = isinstance(one.thing, Case) and not moves_data(one.thing.operation)
     return [
         "-" if no_size else format_size(one.thing.size_bytes),
         "-" if one.time_s is None else format_time_us(one.time_s),

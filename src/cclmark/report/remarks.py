@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.findings import OperationFindings
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.rows import Row
 from cclmark.report.text import counted, plain
@@ -38,7 +39,7 @@ def series(row: Row) -> str:
     case = next((it.case for it in row.results if it.summary is not None), row.case)
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
-    words.append("" if case.operation == "barrier" else case.placement)
+    words.append(case.placement if moves_data(case.operation) else "")
     return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
 
 

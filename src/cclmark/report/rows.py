@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.results.schema import CaseResult, Summary
 
 
@@ -56,7 +57,7 @@ class RowCollector:
         if pending is not None:
             self._unpaired = _operation(pending)
             rows.append(_row(pending))
-        if self._single or result.case.operation == "barrier" or self._came_alone(result):
+        if self._single or not moves_data(result.case.operation) or self._came_alone(result):
             rows.append(_row(result))
         else:
             self._pending = result

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.libraries import Comparison, comparisons
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.grid import grid_lines
 from cclmark.report.paint import Paint
@@ -47,7 +48,7 @@ def cells(times_s: Sequence[float | None]) -> list[str]:
 def title(case: Case) -> str:
     """What the sweep measured, in words."""
     words = [case.operation]
-    if case.operation != "barrier":
+    if moves_data(case.operation):
         words += [case.dtype, case.reduction or ""]
         words.append("" if case.root is None else f"root {case.root}")
         words.append(case.placement)
@@ -56,7 +57,7 @@ def title(case: Case) -> str:
 
 def size_of(case: Case, size_bytes: int) -> str:
     """The name of a row."""
-    return "-" if case.operation == "barrier" else format_size(size_bytes)
+    return format_size(size_bytes) if moves_data(case.operation) else "-"
 
 
 def _time(time_s: float | None) -> str:

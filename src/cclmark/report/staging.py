@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cclmark.plan.operations import is_staged_in_place
+from cclmark.plan.operations import info_of
 from cclmark.results.schema import CaseResult
 
 STAGED_MARK = "*"
@@ -24,7 +24,7 @@ def staged_mark(result: CaseResult) -> str:
         result.summary is not None
         and result.case.in_place
         and result.route != ""
-        and is_staged_in_place(result.case.operation)
+        and info_of(result.case.operation).staged_in_place
     )
     return STAGED_MARK if staged else ""
 

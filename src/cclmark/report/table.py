@@ -10,6 +10,7 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.head import method_of, opening_lines
 from cclmark.report.insights.curves import of_kinks
@@ -172,7 +173,7 @@ class TableExporter:
         if self._stacked:
             return self._stack(row, lead) + self._mismatch(row)
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
-        if row.case.operation == "barrier":
+        if not moves_data(row.case.operation):
             shown = dict.fromkeys(self._placements[:1], row.results[0])
         parts = "".join(self._part(shown.get(name)) for name in self._placements)
         return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
@@ -181,7 +182,7 @@ class TableExporter:
         """A line for each placement; the second does not repeat what was measured."""
         lines = []
         for result in row.results:
-            if row.case.operation != "barrier":
+            if moves_data(row.case.operation):
                 lead["place"] = _SHORT_PLACEMENTS[result.case.placement]
             lines.append(self._aligned(lead) + self._part(result))
             lead = dict.fromkeys(lead, "")
@@ -251,7 +252,7 @@ class TableExporter:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
         name = self._paint(plain(found.name), "bold")
-        if found.operation == "barrier":
+        if not moves_data(found.operation):
             return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
         at_smallest = (
             f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
@@ -363,7 +364,7 @@ def _gigabytes(bytes_per_s: float) -> str:
 
 
 def _bandwidth(bytes_per_s: float, case: Case) -> str:
-    return "-" if case.operation == "barrier" else _gigabytes(bytes_per_s)
+    return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
 
 
 def _lead_columns(settings: Settings | None) -> dict[str, int]:
@@ -384,7 +385,7 @@ def _width(columns: Mapping[str, int]) -> int:
 def _lead(row: Row) -> dict[str, str]:
     case = row.case
     cycle = {"cycle": str(row.results[0].cycle)}
-    if case.operation == "barrier":
+    if not moves_data(case.operation):
         return dict.fromkeys(_LEAD_COLUMNS, "-") | cycle
     return cycle | {
         "size": format_size(case.size_bytes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.text import counted
@@ -12,16 +13,16 @@ def group_of(thing: Case | Transfer) -> str:
     """What the rows of a table share: all but size and flows."""
     if not isinstance(thing, Case):
         return f"{thing.measure} {thing.direction} {thing.means}"
-    words = [thing.operation, "" if thing.operation == "barrier" else thing.dtype]
+    words = [thing.operation, thing.dtype if moves_data(thing.operation) else ""]
     words += [thing.reduction or "", "" if thing.root is None else f"root {thing.root}"]
-    words.append("" if thing.operation == "barrier" else thing.placement)
+    words.append(thing.placement if moves_data(thing.operation) else "")
     pair = "" if thing.pair is None else f" between ranks {thing.pair[0]} and {thing.pair[1]}"
     return " ".join(filter(None, words)) + f"{pair} · {thing.ccl}, {counted(thing.ranks, 'rank')}"
 
 
 def size_of(thing: Case | Transfer) -> str:
     """The size of the message; a barrier has none."""
-    if isinstance(thing, Case) and thing.operation == "barrier":
+    if isinstance(thing, Case) and not moves_data(thing.operation):
         return "-"
     return format_size(thing.size_bytes)
 

@@ -12,18 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cclmark.plan.libraries import environment_prefixes
 from cclmark.results.launchers import is_of_one_start
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
 
-# Variables that change what a communication library does. Never the whole environment. Listed in
-# docs/reference/journal.md, which tests/unit/test_documents.py generates from here.
-KEPT_PREFIXES = (
-    *("MCCL_", "ECCL_", "PCCL_", "HIP_", "ROCR_", "HSA_", "MACA_", "MUSA_", "TOPS_"),
-    *("CNCL_", "CNRT_", "MLU_", "BKCL_", "XPU_", "CCL_", "FI_", "I_MPI_"),
-    *("NCCL_", "RCCL_", "CCLMARK_", "UCX_", "FLAGCX_", "HCCL_", "CUDA_", "ASCEND_"),
-    *("TORCH_SYMM_", "TORCH_NCCL_", "GLOO_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_"),
-)
 _DROPPED_NAMES = ("CCLMARK_HISTORY",)  # where runs are kept shapes none
 KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
@@ -43,14 +36,22 @@ def readable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def kept_prefixes() -> tuple[str, ...]:
+    """What names of variables begin with that change what a communication library does. Never the
+    whole environment. docs/reference/journal.md lists them.
+    """
+    return ("CCLMARK_", *environment_prefixes())
+
+
 def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of ``environment`` that a journal may hold: settings of the user, not what a
     launcher says of its job, and nothing that looks like a secret.
     """
+    prefixes = kept_prefixes()
     return {
         readable(name): without_secrets(readable(value))
         for name, value in sorted(environment.items())
-        if (name.startswith(KEPT_PREFIXES) or name in KEPT_NAMES)
+        if (name.startswith(prefixes) or name in KEPT_NAMES)
         and name not in _DROPPED_NAMES
         and not is_of_one_start(name)
         and not names_secret(name)

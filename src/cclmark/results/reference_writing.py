@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.method import unusual_method
@@ -67,7 +68,7 @@ def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iter
     curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
     for result in journal.results:
         case = result.case
-        if result.summary is None or result.status != "ok" or case.operation == "barrier":
+        if result.summary is None or result.status != "ok" or not moves_data(case.operation):
             continue
         if case.matrix and journal.header.settings.pattern != "uniform":
             continue

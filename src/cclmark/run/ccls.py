@@ -5,7 +5,14 @@ from __future__ import annotations
 from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
-from cclmark.plan.libraries import BRIDGE, in_place_only, usual_runtime, verified
+from cclmark.plan.libraries import (
+    BRIDGE,
+    engine_libraries,
+    in_place_only,
+    usual_runtime,
+    verified,
+)
+from cclmark.plan.library_files import Library
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.results.schema import CclReport
 from cclmark.run.probe import open_found
@@ -16,7 +23,7 @@ def report_ccls(ccl_path: str) -> list[CclReport]:
 
     ``ccl_path``: a file of NCCL's kind.
     """
-    reports = [_native(name, runtimes, ccl_path) for name, runtimes in engine.known_ccls()]
+    reports = [_native(one, ccl_path) for one in engine_libraries()]
     return [*reports, _bridge(), *_torch()]
 
 
@@ -31,8 +38,9 @@ def _bridge() -> CclReport:
     )
 
 
-def _native(name: str, runtimes: list[str], ccl_path: str) -> CclReport:
-    report = CclReport(name, runtimes, verified(name))
+def _native(library: Library, ccl_path: str) -> CclReport:
+    name = library.name
+    report = CclReport(name, library.devices, verified(name))
     try:
         info = open_found(name, ccl_path).info
     except (engine.EngineError, MissingError) as error:

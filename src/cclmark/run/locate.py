@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark.errors import MissingError
+from cclmark.plan.libraries import library_called
 
 _MPIRUN = "CCLMARK_MPIRUN"
 _VERSION_S = 10.0
@@ -26,32 +27,28 @@ _MPI_LIBRARIES = {
 }
 _ANY_LIBRARY = list(dict.fromkeys(name for names in _MPI_LIBRARIES.values() for name in names))
 
-# Below site-packages: the library's own wheel, then those of other CUDA versions.
-_WHEEL_FILES = {
-    "nccl": ("nvidia/nccl/lib/libnccl.so.2",),
-    "nvrtc": (
-        "nvidia/cu13/lib/libnvrtc.so.13",
-        "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
-        "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
-    ),
-}
-
-
-# Below the environment itself, for which some wheels are laid out.
-_ENVIRONMENT_FILES = {"oneccl": ("lib/libccl.so.2",)}
+# Below site-packages.
+_NVRTC_FILES = (
+    "nvidia/cu13/lib/libnvrtc.so.13",
+    "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
+    "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+)
 
 
 def wheel_files(library: str) -> list[str]:
-    """Files of ``library`` in the packages of this Python, best first."""
+    """Files of ``library``, or of ``nvrtc``, in the packages of this Python, best first."""
+    described = library_called(library)
+    in_packages = described.wheel_files if described is not None else ()
+    in_environment = described.environment_files if described is not None else ()
     candidates = [
         directory / name
         for directory in _site_directories()
-        for name in _WHEEL_FILES.get(library, ())
+        for name in (_NVRTC_FILES if library == "nvrtc" else in_packages)
     ]
     candidates += [
         Path(prefix) / name
         for prefix in (sys.prefix, *([site.getuserbase()] if site.ENABLE_USER_SITE else []))
-        for name in _ENVIRONMENT_FILES.get(library, ())
+        for name in in_environment
     ]
     return [str(path) for path in candidates if path.is_file()]
 

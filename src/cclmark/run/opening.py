@@ -9,6 +9,7 @@ from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
+from cclmark.run.descriptions import open_ccl
 from cclmark.run.libraries import Library, NativeLibrary
 from cclmark.run.rank import Rank
 
@@ -77,9 +78,9 @@ def _open_mpi(job: Job) -> NativeLibrary:
     too.
     """
     path = job.ccl_path if any(case.ccl == "mpi" for case in job.cases) else ""
-    return NativeLibrary(engine.open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
+    return NativeLibrary(open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
 
 
 def _open_native(name: str, job: Job) -> NativeLibrary:
     path = "" if name == "shm" else job.ccl_path
-    return NativeLibrary(engine.open_ccl(name, path, job.ccl_wheels.get(name, [])))
+    return NativeLibrary(open_ccl(name, path, job.ccl_wheels.get(name, [])))

@@ -8,8 +8,10 @@ from functools import cache
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
-from cclmark.plan.libraries import UNIDENTIFIED
+from cclmark.plan.libraries import engine_libraries, library_called
+from cclmark.plan.library_files import Library
 from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.run.descriptions import open_ccl
 from cclmark.run.locate import find_mpirun, wheel_files
 
 
@@ -33,45 +35,30 @@ def count_devices(runtime: str) -> int:
         raise MissingError(f"the runtime {runtime} does not work: {error}") from None
 
 
-def runtimes_of(ccl: str) -> list[str]:
-    """The runtimes whose devices a library works on, none for a library that nobody knows."""
-    return dict(engine.known_ccls()).get(ccl, [])
-
-
-def known_ccls() -> list[str]:
-    """The names of all libraries in the table."""
-    return [name for name, _ in engine.known_ccls()]
-
-
-def ccls_of(runtime: str) -> list[str]:
-    """The names of the libraries that work on devices of ``runtime``."""
-    return [name for name, runtimes in engine.known_ccls() if runtime in runtimes]
-
-
 def open_found(name: str, ccl_path: str) -> engine.Ccl:
-    """A library of the table where this machine has it. ``ccl_path``: a file of NCCL's kind.
+    """A library of the engine's where this machine has it. ``ccl_path``: a file of NCCL.
 
     A library that no symbol identifies is opened where its runtime has devices, or where the
     environment names its file. Raises EngineError, MissingError.
     """
-    if name in UNIDENTIFIED:
-        _require_devices(name)
+    library = library_called(name)
+    if library is not None and library.indistinct:
+        _require_devices(library)
     files = find_mpirun().libraries if name == "mpi" else wheel_files(name)
-    return engine.open_ccl(name, ccl_path if name == "nccl" else "", files)
+    return open_ccl(name, ccl_path if name == "nccl" else "", files)
 
 
-def _require_devices(name: str) -> None:
-    variable = f"CCLMARK_{name.upper()}_LIBRARY"
-    if os.environ.get(variable):
+def _require_devices(library: Library) -> None:
+    if os.environ.get(library.variable):
         return
-    [runtime] = runtimes_of(name)
+    [runtime] = library.devices
     if engine.device_count(runtime) == 0:
         raise MissingError(f"the runtime {runtime} sees no device")
     other = _runtime_of_same_devices(runtime)
     if other:
         raise MissingError(
-            f"the devices of this machine are those of {other}; to open a file as {name} all the "
-            f"same, name it with {variable}"
+            f"the devices of this machine are those of {other}; to open a file as "
+            f"{library.name} all the same, name it with {library.variable}"
         )
 
 
@@ -104,7 +91,7 @@ def _bus_ids(runtime: str) -> frozenset[str]:
 
 def _runtimes() -> list[str]:
     """All runtimes, in the order of the table of libraries."""
-    every = (runtime for _, runtimes in engine.known_ccls() for runtime in runtimes)
+    every = (runtime for library in engine_libraries() for runtime in library.devices)
     return list(dict.fromkeys(every))
 
 
@@ -121,7 +108,7 @@ def take_inventory(ccl_path: str) -> Inventory:
                 inventory.devices.append(_describe(runtime, index, len(inventory.devices)))
         except engine.EngineError as error:
             inventory.unavailable[f"runtime {runtime}"] = str(error)
-    for name, _ in engine.known_ccls():
+    for name in [library.name for library in engine_libraries()]:
         try:
             info = open_found(name, ccl_path).info
         except (engine.EngineError, MissingError) as error:

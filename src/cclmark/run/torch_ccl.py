@@ -114,7 +114,9 @@ class TorchCommunicator:
         )
         binding.count, binding.root, binding.matrix = count, root, matrix
         binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[reduction])
-        bound: Prepare = getattr(binding, operation)
+        bound: Prepare | None = getattr(binding, operation, None)
+        if bound is None:
+            raise engine.UnsupportedError(f"no function of torch is known for {operation}")
         prepared: dict[tuple[int, int], Run] = {}
         done = False
 

@@ -24,7 +24,7 @@ import msgspec
 from cclmark import _engine as engine
 from cclmark.errors import CclmarkError
 from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.libraries import BRIDGE, add_libraries, torch_backend_of
 from cclmark.plan.processors import format_processors
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Hello, Job
@@ -54,6 +54,7 @@ class Worker:
 
     def __init__(self, job: Job, *, under_mpirun: bool) -> None:
         self.job = job
+        add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
         self.rank = Rank(job)

@@ -10,7 +10,7 @@ from functools import cached_property
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
@@ -33,7 +33,7 @@ def collective_charts(group: Group, title: str, runs: Sequence[Run]) -> list[Cha
     if not points:
         return []
     draft = _Draft(group, title, runs, points)
-    if group.operation == "barrier":
+    if not moves_data(group.operation):
         return [chart for chart in (draft.spread(), draft.ranks()) if chart is not None]
     charts = [draft.bandwidth(), draft.time(), draft.spread(), draft.ranks()]
     return [chart for chart in charts if chart is not None]
@@ -64,7 +64,7 @@ class _Point:
 
 def _point(results: Sequence[CaseResult]) -> _Point | None:
     """None where nothing was measured, or only wrong data."""
-    if results[0].case.size_bytes <= 0 and results[0].case.operation != "barrier":
+    if results[0].case.size_bytes <= 0 and moves_data(results[0].case.operation):
         return None
     good = [one for one in results if one.summary is not None and one.status == "ok"]
     found = sorted(
@@ -235,7 +235,7 @@ class _Draft:
             says=f"How far the samples of {self._title} are from their median, by message size: "
             "boxes from the first to the third quartile, whiskers from the fastest sample to the "
             f"95th percentile, which is {widest:+.1f} % at most ({where}).",
-            x_title="" if self._group.operation == "barrier" else "message size",
+            x_title="message size" if moves_data(self._group.operation) else "",
             y_title="sample against median [%]",
             columns=[_size(self._group, size) for size in sizes],
             series=series,
@@ -275,7 +275,7 @@ class _Draft:
             key=f"{self._group.key}-ranks",
             title=f"{self._title}: ranks",
             says=f"Each rank's own time in {self._title} against the median of the ranks. {says}",
-            column_title="" if self._group.operation == "barrier" else "message size",
+            column_title="message size" if moves_data(self._group.operation) else "",
             unit="%",
             rows=[name for name, _ in rows],
             columns=[_size(self._group, size) for size in sizes],
@@ -330,7 +330,7 @@ def _is_band(point: _Point) -> bool:
 
 
 def _size(group: Group, size_bytes: int) -> str:
-    return "barrier" if group.operation == "barrier" else format_size(size_bytes)
+    return format_size(size_bytes) if moves_data(group.operation) else group.operation
 
 
 def _words(point: _Point) -> str:

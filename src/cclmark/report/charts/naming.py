@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cclmark.plan.operations import moves_data
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.text import plain
 from cclmark.results.journal import Journal
@@ -52,7 +53,7 @@ def groups_of(runs: Sequence[Run]) -> list[Group]:
         for result in run.journal.results:
             case = result.case
             if case.pair is None:
-                dtype = case.dtype if case.operation != "barrier" else ""
+                dtype = case.dtype if moves_data(case.operation) else ""
                 key = case.operation, dtype, case.reduction, case.root
                 curves = found.setdefault(key, Group(*key, {})).curves
                 curve = curves.setdefault((number, case.ccl, case.ranks, case.in_place), {})

@@ -8,6 +8,7 @@ from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
 from cclmark.analysis.restrictions import restrictions
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.insights.words import Insight, Kind, listed, of_all_ranks
 from cclmark.report.reference_notes import (
@@ -39,7 +40,7 @@ def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     usual: list[str] = []
     for found in findings(of_all_ranks(journal)):
         peak = found.peak
-        if peak is None or peak.summary is None or found.operation == "barrier":
+        if peak is None or peak.summary is None or not moves_data(found.operation):
             continue
         share = peak.summary.busbw_bytes_per_s / limit
         route = "" if peak.route == "native" else f" ({plain(peak.route)})"
@@ -76,7 +77,7 @@ def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
 
 def of_references(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     """Peaks and latencies beside what others reached with such devices."""
-    found = [one for one in findings(of_all_ranks(journal)) if one.operation != "barrier"]
+    found = [one for one in findings(of_all_ranks(journal)) if moves_data(one.operation)]
     yield from _peaks(found, journal, notes)
     yield from _latencies(found, journal, notes)
 

@@ -11,6 +11,7 @@ from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pairs import sweeps
 from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
 from cclmark.analysis.statistics import median
+from cclmark.plan.operations import moves_data
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -69,7 +70,7 @@ def headline(journal: Journal) -> str:
 
 def _of_collectives(journal: Journal) -> str:
     limit = link_limit(journal.header.links, journal.header.hosts)
-    found = [one for one in findings(of_all_ranks(journal)) if one.operation != "barrier"]
+    found = [one for one in findings(of_all_ranks(journal)) if moves_data(one.operation)]
     # Of several operations all_reduce is the one that people know by heart.
     usual = [one for one in found if one.operation == "all_reduce"] or found
     rates = [

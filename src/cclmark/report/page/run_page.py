@@ -10,6 +10,7 @@ from cclmark.analysis.copies import slowest_matches
 from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import device_names, key_of
 from cclmark.report.charts.collectives import collective_charts
@@ -152,7 +153,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
                 continue
             name = plain(found.name)
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
-            if found.operation == "barrier":
+            if not moves_data(found.operation):
                 cells += ["", "", "", "", "", format_time_us(latency.time_s), ""]
             elif found.peak is None or found.peak.summary is None:
                 cells += ["", "no case converged", "", "", ""]

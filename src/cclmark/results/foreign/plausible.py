@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.results.foreign.run import Row
 from cclmark.results.foreign.text import MOST_RANKS, Figure
 
@@ -38,7 +38,12 @@ def bus_factor(row: Row, operation: str, ranks: int) -> float:
     printed where that is not what even parts make.
     """
     even = OPERATIONS[operation].bus_factor(ranks)
-    if operation != "alltoallv" or row.busbw is None or row.algbw is None or row.algbw.value <= 0:
+    if (
+        not info_of(operation).uneven
+        or row.busbw is None
+        or row.algbw is None
+        or row.algbw.value <= 0
+    ):
         return even
     printed = row.busbw.value / row.algbw.value
     error = (row.busbw.error + row.algbw.error) / row.algbw.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.errors import UsageError
+from cclmark.plan.operations import info_of
 from cclmark.results.foreign.header import Given
 from cclmark.results.foreign.plausible import bandwidths_fit, possible_ranks
 from cclmark.results.foreign.run import RankCount, Row
@@ -65,7 +66,7 @@ def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
     A single damaged row does not: either the rows agree on another number, or most of them
     contradict this one.
     """
-    if operation == "alltoallv":  # whose parts may be uneven
+    if info_of(operation).uneven:  # whose parts may be uneven
         return False
     unfit = sum(not bandwidths_fit(row, operation, number) for row in rows)
     possible = possible_ranks(operation, rows)
@@ -98,7 +99,7 @@ def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: 
     line, least = rows[0].line, 1
     if told is not None:
         problem, line, least = f"the list of ranks {told.gap}", told.line, told.number
-    if operation == "alltoallv":
+    if info_of(operation).uneven:
         raise text.refuse(line, f"{problem}, and parts of alltoallv may be uneven: give --ranks N")
     possible = possible_ranks(operation, rows)
     if not possible:

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace cclmark {
+
+/// In CclDescription::dtypes and reductions: the library has no such type or reduction.
+inline constexpr int kUnavailable = -1;
+
+/// How a library with NCCL's interface spells its exchanges, without the prefix, and what they
+/// take.
+struct ExchangeNames {
+  std::string alltoall = "AlltoAll";
+  /// Empty where the library has none.
+  std::string alltoallv;
+  /// In releases that lack those; empty where there are none.
+  std::string older_alltoall, older_alltoallv;
+  /// Count and type are given for what is sent and for what is received.
+  bool typed_twice = false;
+};
+
+/// Another library whose functions begin alike, which may be found in the place of this one.
+struct SimilarCcl {
+  std::string name;
+  std::string full_name;
+  /// A symbol by which it is identified; empty where there is none.
+  std::string identified_by;
+};
+
+/// What is known of a library: what a file of src/cclmark/libraries says (see plan/libraries.py).
+/// Fields that a shape has no use for keep their defaults.
+struct CclDescription {
+  std::string name;
+  /// Which code opens it: a row of ccl/ccl.cpp.
+  std::string shape;
+  /// As its makers write it ("RCCL"), and the same with their name ("AMD's RCCL").
+  std::string title, full_name;
+  /// What its functions' names begin with.
+  std::string prefix;
+  /// Paths or sonames, best first.
+  std::vector<std::string> files;
+  /// The environment variable that names another file.
+  std::string variable;
+  /// As NCCL writes versions: 21805 is 2.18.5.
+  int oldest_version = 0;
+  /// The library's numbers, by Dtype and by Reduction.
+  std::array<int, kDtypes.size()> dtypes = filled_with_unavailable<kDtypes.size()>();
+  std::array<int, kReductions.size()> reductions = filled_with_unavailable<kReductions.size()>();
+  /// Oldest version and device architecture that reduce 8-bit floats.
+  int fp8_version = 0;
+  int fp8_architecture = 0;
+  /// 8-bit floats may be FNUZ: their codes stand for half of what OCP's do. What is added, compared
+  /// or averaged has the same bits, products have not.
+  bool fp8_halved = false;
+  /// A symbol, of its own or of a library that it needs, by which this vendor's library is told
+  /// from others of the same prefix; empty where there is none.
+  std::string identified_by;
+  /// Made from another vendor's runtime and library: that one's symbol does not tell them apart.
+  bool derived = false;
+  ExchangeNames exchanges;
+  /// Those of the same prefix.
+  std::vector<SimilarCcl> similar;
+
+ private:
+  template <size_t size>
+  static constexpr std::array<int, size> filled_with_unavailable() {
+    std::array<int, size> codes{};
+    for (int& code : codes) code = kUnavailable;
+    return codes;
+  }
+};
+
+}  // namespace cclmark

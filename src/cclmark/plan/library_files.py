@@ -1,0 +1,319 @@
+"""Files that describe collective libraries: read, and refused where something in them is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from cclmark.plan.runtimes import RUNTIMES
+from cclmark.regular_file import read_regular
+
+# Shapes that the engine loads a file for, and those of them with numbers for types and reductions.
+_NUMBERED_SHAPES = ("nccl", "flagcx", "hccl", "cncl", "bkcl", "oneccl")
+_LOADED_SHAPES = (*_NUMBERED_SHAPES, "mpi")
+SHAPES = (*_LOADED_SHAPES, "shm", "bridge", "torch")
+_FP8_CODES = ("OCP", "OCP or FNUZ")
+
+_MOST_BYTES = 64 << 10
+_MOST_FILES = 16
+_LONGEST_TEXT = 1000
+_LARGEST_CODE = (1 << 31) - 1
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+_TORCH_NAME = re.compile(r"torch(:[a-z0-9_]+)?", re.ASCII)
+_LONGEST_NAME = 32
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ENVIRONMENT_PREFIX = re.compile(r"[A-Z][A-Z0-9_]*_", re.ASCII)
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
+# What msgspec says, and where: ``$.exchanges.alltoall``.
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_MISSING = re.compile(r"Object missing required field `(.+?)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
+
+
+class Exchanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How an NCCL-shaped library spells its exchanges, without the prefix.
+
+    Empty where it has none. ``typed_twice``: they take a count and a type for what is sent and for
+    what is received.
+    """
+
+    alltoall: str = "AlltoAll"
+    alltoallv: str = ""
+    older_alltoall: str = ""
+    older_alltoallv: str = ""
+    typed_twice: bool = False
+
+
+class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """On what the library was measured and on what not, for docs/reference/libraries.md."""
+
+    hardware: str = ""
+    fake: str = ""
+    missing: str = ""
+
+
+class Library(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+):
+    """What a file says of a library. docs/extend/add-a-ccl.md explains every field.
+
+    ``types`` and ``reductions``: the library's own numbers, by the names of plan.operations.
+    """
+
+    name: str
+    shape: str
+    title: str = ""
+    vendor: str = ""
+    place: int = 1000
+    devices: list[str] = []
+    native_of: list[str] = []
+    also_called: str = ""
+    prefix: str = ""
+    files: list[str] = []
+    wheel_files: list[str] = []
+    environment_files: list[str] = []
+    oldest_version: str = ""
+    fp8_since: str = ""
+    fp8_architecture: int = 0
+    fp8_codes: str = "OCP"
+    identified_by: str = ""
+    indistinct: bool = False
+    derived: bool = False
+    environment_prefixes: list[str] = []
+    in_place_only: list[str] = []
+    verified: str = "unverified"
+    assumed: str = ""
+    types: dict[str, int] = {}
+    reductions: dict[str, int] = {}
+    exchanges: Exchanges = Exchanges()
+    tried: Tried = Tried()
+
+    @property
+    def written_title(self) -> str:
+        """The name as its makers write it: ``RCCL``."""
+        return self.title or self.name
+
+    @property
+    def full_name(self) -> str:
+        """The same with the makers: ``AMD's RCCL``."""
+        if not self.vendor:
+            return self.written_title
+        return f"{self.vendor}'{'' if self.vendor.endswith('s') else 's'} {self.written_title}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that names another file of it."""
+        return f"CCLMARK_{self.name.upper().replace('-', '_')}_LIBRARY"
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the engine loads a file of it."""
+        return self.shape in _LOADED_SHAPES
+
+
+def read_library(path: Path) -> Library:
+    """The library that a user's file describes.
+
+    Its relative file names with a ``/`` are relative to the file. Raises UsageError with the file,
+    the field, what is wrong with it and what is allowed.
+    """
+    try:
+        content = read_regular(path, _MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"--ccl-file {path}: cannot read it: {error.strerror}") from None
+    except ValueError:  # a NUL in the path
+        raise UsageError("--ccl-file: not a path") from None
+    library = parse_library(content, f"--ccl-file {path}")
+    if library.shape not in _NUMBERED_SHAPES:
+        allowed = ", ".join(_NUMBERED_SHAPES)
+        raise UsageError(
+            f"--ccl-file {path}: shape: {library.shape!r} takes no library of yours: choose from "
+            f"{allowed}"
+        )
+    files = [str(path.absolute().parent / file) if "/" in file else file for file in library.files]
+    return msgspec.structs.replace(library, files=files)
+
+
+def parse_library(content: bytes, source: str) -> Library:
+    """Reads a description. ``source``: where it is from, for messages. Raises UsageError."""
+    try:
+        written = msgspec.toml.decode(content)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{source} is not TOML: {error}") from None
+    try:
+        for table, known in (("types", DTYPE_BYTES), ("reductions", REDUCTIONS)):
+            _check_codes(table, written.get(table, {}), list(known))
+        library = msgspec.convert(written, Library)
+        _check(library)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{source}: {_explained(str(error))}") from None
+    except _WrongFieldError as error:
+        raise UsageError(f"{source}: {error}") from None
+    return library
+
+
+def parse_version(text: str) -> int:
+    """``2.18.5`` as NCCL numbers it, 21805; 0 of an empty text. Raises ValueError."""
+    if not text:
+        return 0
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    major, minor, patch = (int(part or 0) for part in found.groups())
+    return major * 10000 + minor * 100 + patch
+
+
+class _WrongFieldError(Exception):
+    """A field with a value that is not allowed."""
+
+    def __init__(self, field: str, wrong: str, allowed: str) -> None:
+        super().__init__(f"{field}: {wrong}: {allowed}")
+
+
+def _check_codes(table: str, codes: Any, known: Sequence[str]) -> None:
+    if not isinstance(codes, Mapping):
+        raise _WrongFieldError(table, "is no table", f"write [{table}] and NAME = NUMBER below it")
+    for name, code in codes.items():
+        if name not in known:
+            raise _WrongFieldError(
+                table, f"unknown {_shown(name)}", f"choose from {', '.join(known)}"
+            )
+        if type(code) is not int or not 0 <= code <= _LARGEST_CODE:
+            raise _WrongFieldError(
+                f"{table}.{name}",
+                f"{_shown(code)} is no number of the library's",
+                f"write an integer from 0 to {_LARGEST_CODE}",
+            )
+
+
+def _check(library: Library) -> None:
+    _check_choice("shape", library.shape, SHAPES)
+    pattern = _TORCH_NAME if library.shape == "torch" else _NAME
+    if not pattern.fullmatch(library.name) or len(library.name) > _LONGEST_NAME:
+        raise _WrongFieldError(
+            "name",
+            f"{_shown(library.name)} is no name of a library",
+            f"write at most {_LONGEST_NAME} small letters and digits, beginning with a letter, "
+            "with single - between",
+        )
+    if library.also_called and not _NAME.fullmatch(library.also_called):
+        raise _WrongFieldError(
+            "also_called", _shown(library.also_called), "write a name as name has it"
+        )
+    _check_texts(library)
+    _check_lists(library)
+    _check_versions(library)
+    _check_choice("fp8_codes", library.fp8_codes, _FP8_CODES)
+    if library.is_loaded:
+        _check_symbol("prefix", library.prefix)
+        if not library.files:
+            raise _WrongFieldError("files", "is empty", "name at least one file of the library")
+    if library.shape in _NUMBERED_SHAPES:
+        for field in ("devices", "types", "reductions"):
+            if not getattr(library, field):
+                raise _WrongFieldError(field, "is empty", "name at least one")
+    if library.identified_by:
+        _check_symbol("identified_by", library.identified_by)
+    if library.indistinct and len(library.devices) != 1:
+        raise _WrongFieldError(
+            "indistinct", "takes the devices of one runtime", "name one in devices"
+        )
+    names = msgspec.structs.asdict(library.exchanges)
+    _check_symbol("exchanges.alltoall", names["alltoall"])
+    for field in ("alltoallv", "older_alltoall", "older_alltoallv"):
+        if names[field]:
+            _check_symbol(f"exchanges.{field}", names[field])
+
+
+def _check_texts(library: Library) -> None:
+    texts = {field: getattr(library, field) for field in ("title", "vendor", "verified", "assumed")}
+    for table in ("tried",):
+        values = msgspec.structs.asdict(getattr(library, table))
+        texts |= {f"{table}.{field}": text for field, text in values.items()}
+    for field, text in texts.items():
+        if not text.isprintable() or len(text) > _LONGEST_TEXT:
+            raise _WrongFieldError(
+                field, "is no text for a line", f"write at most {_LONGEST_TEXT} printable letters"
+            )
+
+
+def _check_lists(library: Library) -> None:
+    for field in ("devices", "native_of"):
+        for runtime in getattr(library, field):
+            _check_choice(field, runtime, RUNTIMES)
+    for runtime in library.native_of:
+        _check_choice("native_of", runtime, library.devices)
+    for operation in library.in_place_only:
+        _check_choice("in_place_only", operation, list(OPERATIONS))
+    for field in ("files", "wheel_files", "environment_files"):
+        files = getattr(library, field)
+        if len(files) > _MOST_FILES:
+            raise _WrongFieldError(
+                field, f"has {len(files)} entries", f"write at most {_MOST_FILES}"
+            )
+        for file in files:
+            if not file or not file.isprintable() or len(file) > _LONGEST_TEXT:
+                raise _WrongFieldError(
+                    field, f"{_shown(file)} is no file name", "write a path or a name"
+                )
+    for prefix in library.environment_prefixes:
+        if not _ENVIRONMENT_PREFIX.fullmatch(prefix):
+            raise _WrongFieldError(
+                "environment_prefixes",
+                f"{_shown(prefix)} is no prefix of variables",
+                "write capitals and digits with _ at the end, such as NCCL_",
+            )
+
+
+def _check_versions(library: Library) -> None:
+    for field in ("oldest_version", "fp8_since"):
+        text = getattr(library, field)
+        try:
+            parse_version(text)
+        except ValueError:
+            raise _WrongFieldError(
+                field, f"{_shown(text)} is no version", "write 2.18 or 2.18.5"
+            ) from None
+    if not 0 <= library.fp8_architecture <= _LARGEST_CODE:
+        raise _WrongFieldError(
+            "fp8_architecture", f"{library.fp8_architecture}", "write 90 for 9.0, or 0 for any"
+        )
+
+
+def _check_choice(field: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise _WrongFieldError(field, f"unknown {_shown(value)}", f"choose from {', '.join(known)}")
+
+
+def _check_symbol(field: str, value: str) -> None:
+    if not _SYMBOL.fullmatch(value) or len(value) > _LONGEST_TEXT:
+        raise _WrongFieldError(
+            field, f"{_shown(value)} is no part of a C name", "write letters, digits and _"
+        )
+
+
+def _shown(value: object) -> str:
+    """A value of the file in a message, which it must not flood."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _explained(text: str) -> str:
+    """What msgspec found wrong: the field first."""
+    where = _PLACE.search(text)
+    what = text[: where.start()] if where else text
+    place = where[1] if where else ""
+    if found := _MISSING.search(what):
+        return f"{'.'.join(filter(None, [place, found[1]]))}: is missing"
+    if found := _UNKNOWN.search(what):
+        structs = {"exchanges": Exchanges, "tried": Tried}
+        known = structs.get(place, Library).__struct_fields__
+        field = ".".join(filter(None, [place, _shown(found[1])]))
+        return f"{field}: is no field: choose from {', '.join(known)}"
+    return f"{place}: {what[:1].lower()}{what[1:]}"

@@ -1,0 +1,5 @@
+"""The runtimes that drive devices."""
+
+from __future__ import annotations
+
+RUNTIMES = ("cuda", "acl", "hip", "maca", "musa", "tops", "cudart", "cnrt", "tang", "host")

@@ -1,0 +1,53 @@
+"""Hands the engine what is known of a library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark import _engine as engine
+from cclmark.plan.libraries import library_called, similar_libraries
+from cclmark.plan.library_files import Library, parse_version
+
+
+def open_ccl(name: str, chosen: str, files: Sequence[str]) -> engine.Ccl:
+    """Loads a library of the engine's: the file ``chosen``, if that is not empty; else what the
+    environment names, ``files``, and what its description lists.
+
+    Raises EngineError, MissingError among them.
+    """
+    library = library_called(name)
+    if library is None:
+        raise engine.EngineError(f"no collective library is called {name}")
+    places = engine.CclPlaces()
+    places.chosen = chosen
+    places.wheels = list(files)
+    return engine.open_ccl(_description_of(library), places)
+
+
+def _description_of(library: Library) -> engine.CclDescription:
+    description = engine.CclDescription()
+    for field in ("name", "shape", "prefix", "files", "identified_by", "derived"):
+        setattr(description, field, getattr(library, field))
+    description.title = library.written_title
+    description.full_name = library.full_name
+    description.variable = library.variable
+    description.oldest_version = parse_version(library.oldest_version)
+    description.fp8_version = parse_version(library.fp8_since)
+    description.fp8_architecture = library.fp8_architecture
+    description.fp8_halved = library.fp8_codes != "OCP"
+    description.set_dtypes(library.types)
+    description.set_reductions(library.reductions)
+    names = engine.ExchangeNames()
+    for field in library.exchanges.__struct_fields__:
+        setattr(names, field, getattr(library.exchanges, field))
+    description.exchanges = names
+    description.similar = [_similar(other) for other in similar_libraries(library)]
+    return description
+
+
+def _similar(library: Library) -> engine.SimilarCcl:
+    similar = engine.SimilarCcl()
+    similar.name = library.name
+    similar.full_name = library.full_name
+    similar.identified_by = library.identified_by
+    return similar

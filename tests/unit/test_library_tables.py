@@ -1,0 +1,117 @@
+"""Tables of documents that are made of the files that describe libraries.
+
+After a change, UPDATE_DOCUMENTS=1 .venv/bin/pytest tests/unit/test_library_tables.py writes them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.libraries import shipped
+from cclmark.plan.library_files import Library
+from cclmark.plan.operations import DTYPE_BYTES
+
+DOCS = Path(__file__).parents[2] / "docs"
+TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end table -->)", re.DOTALL)
+MAKERS = {
+    "cuda": "NVIDIA GPUs",
+    "hip": "AMD GPUs",
+    "acl": "Ascend NPUs",
+    "host": "hosts",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+
+
+def code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def of_devices(library: Library) -> str:
+    if not library.devices:
+        return "any, one kind or several"
+    return ", ".join(MAKERS.get(one, f"{library.vendor} (`{one}`)") for one in library.devices)
+
+
+def tried() -> str:
+    """Every library, and on what it was measured."""
+    rows = []
+    for library in shipped().values():
+        name = "`torch:` others" if library.name == "torch" else f"`{library.name}`"
+        devices = "those of its build" if library.shape == "flagcx" else of_devices(library)
+        facts = library.tried
+        rows.append([name, devices, facts.hardware, facts.fake, facts.missing])
+    head = ["`--ccl`", "devices", "measured on hardware", "measured through a fake", "not tried"]
+    return table(head, rows)
+
+
+def types_of(library: Library) -> str:
+    missing = [name for name in DTYPE_BYTES if name not in library.types]
+    words = [name for name in missing if not name.startswith("fp8")]
+    if any(name.startswith("fp8") for name in missing):
+        words.append("8-bit floats")
+    if words:
+        return f"no {', no '.join(words)}"
+    return f"all, 8-bit floats from {library.fp8_since}"
+
+
+def shaped_as_nccl() -> str:
+    """Libraries with NCCL's interface."""
+    rows = []
+    for library in shipped().values():
+        if library.shape != "nccl":
+            continue
+        names = library.exchanges
+        spelt = [names.alltoall, names.alltoallv, names.older_alltoall, names.older_alltoallv]
+        own = library.identified_by
+        rows.append(
+            [
+                f"`{library.name}`",
+                library.full_name,
+                f"`{Path(library.files[0]).name}`",
+                f"`{library.prefix}`",
+                library.oldest_version,
+                types_of(library),
+                code(filter(None, spelt)),
+                f"`{own}`" if own else "",
+            ]
+        )
+    exchanges = "exchanges, where it has them"
+    return table(
+        ["`--ccl`", "library", "file", "prefix", "oldest", "types", exchanges, "identified by"],
+        rows,
+    )
+
+
+def places() -> str:
+    """Where other vendors' libraries are looked for."""
+    head = ["`--ccl`", "`--devices`", "variable", "looked for"]
+    rows = [
+        [f"`{one.name}`", code(one.devices), f"`{one.variable}`", code(one.files)]
+        for one in shipped().values()
+        if one.is_loaded and one.name != "nccl" and one.devices[0] not in ("cuda", "host", "acl")
+    ]
+    return table(head, rows)
+
+
+TABLES = {"tried": tried, "shaped_as_nccl": shaped_as_nccl, "places": places}
+
+
+@pytest.mark.parametrize("page", ["reference/libraries.md", "how-to/choose-the-library.md"])
+def test_tables_are_those_of_the_files(page):
+    path = DOCS / page
+    text = path.read_text()
+    assert TABLE.search(text)
+    current = TABLE.sub(lambda it: f"{it[1]}{TABLES[it[2]]()}{it[4]}", text)
+    if os.environ.get("UPDATE_DOCUMENTS"):
+        path.write_text(current)
+    else:
+        assert text == current, "UPDATE_DOCUMENTS=1 pytest tests/unit/test_library_tables.py"
