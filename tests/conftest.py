@@ -21,7 +21,9 @@ from typing import IO
 
 import pytest
 
+import forked
 import postgres as postgres_room
+from patience import scaled
 from serving import Served
 
 pytest_plugins = ("browsing",)
@@ -31,11 +33,43 @@ PROGRAM = [sys.executable, "-m", "cclmark"]
 _TAG = "TAG_OF_CCLMARK_TEST"
 _FOREIGN = ("CCLMARK_", "NCCL_", "CUDA_", "OMP_")
 _INHERITED = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP)
-_PATIENCE_S = 30.0  # until something must have happened on a machine that is busy with other things
+_PATIENCE_S = 30.0  # until something must have happened
+_share = 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``make test`` leaves the option out, ``make test-all`` has it."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="all products of phases, ranks and signals, all examples of properties, "
+        "and a process that is started, not forked, for every command",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Test modules are imported behind this."""
+    global _share  # noqa: PLW0603
+    _share = 1 if config.getoption("--all") else 4
+
+
+def examples(most: int) -> int:
+    """How many examples a property is tried with, of ``most`` with --all."""
+    return max(10, most // _share)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only --all runs."""
+    if config.getoption("--all"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _PATIENCE_S) -> None:
     """Looks again and again until ``condition`` holds; fails the test when it never does."""
+    timeout_s = scaled(timeout_s)
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -179,6 +213,7 @@ class Background:
 
     def finish(self, timeout_s: float = _PATIENCE_S) -> Run:
         """The end of the run. Fails the test when it takes longer than ``timeout_s``."""
+        timeout_s = scaled(timeout_s)
         try:
             out, err = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -227,23 +262,33 @@ def launch(
     code: int = 0,
     timeout_s: float = 60,
     stdout: int | IO[bytes] = subprocess.PIPE,
+    source: forked.Source | None = None,
 ) -> Run:
-    """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
+    """Runs cclmark to its end and checks the exit code, and that nothing fell over.
+
+    With a ``source`` it is forked from that one where this makes no difference.
+    """
     command = [*PROGRAM, *map(str, arguments)]
-    with default_signals():
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env=environment(tag, env),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-        )
+    variables = environment(tag, env)
+    process: subprocess.Popen[bytes] | forked.Forked
+    if source is not None and stdout == subprocess.PIPE and source.suits(variables):
+        process = source.start([*map(str, arguments)], directory, variables)
+    else:
+        with default_signals():
+            process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+            )
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(timeout=scaled(timeout_s))
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=10)
         pytest.fail(f"still running after {timeout_s:g} s: {' '.join(command)}")
     run = Run(command, directory, process.returncode, (out or b"").decode(), err.decode())
     if "Traceback" in run.err + run.out:
@@ -263,22 +308,40 @@ def tag() -> Iterator[str]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.fixture(scope="session")
+def source(request: pytest.FixtureRequest) -> Iterator[forked.Source | None]:
+    """What runs of the program are forked from; with --all each is started by itself."""
+    if request.config.getoption("--all"):
+        yield None
+        return
+    with default_signals():
+        made = forked.Source()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def cclmark(tag: str, tmp_path: Path) -> Callable[..., Run]:
-    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``."""
+def cclmark(
+    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Source | None
+) -> Callable[..., Run]:
+    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``.
+
+    Tests with the mark ``started`` are about how it starts or ends: they never take a fork.
+    """
+    taken = None if request.node.get_closest_marker("started") else source
 
     def run(*arguments, **options) -> Run:
-        return launch(tag, tmp_path, *arguments, **options)
+        return launch(tag, tmp_path, *arguments, source=taken, **options)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def cclmark_in(tag: str) -> Callable[..., Run]:
+def cclmark_in(tag: str, source: forked.Source | None) -> Callable[..., Run]:
     """The same in a directory of choice, for runs that several tests look at."""
 
     def run(directory: Path, *arguments, **options) -> Run:
-        return launch(tag, directory, *arguments, **options)
+        return launch(tag, directory, *arguments, source=source, **options)
 
     return run
 
