@@ -6,6 +6,7 @@ found, and nobody else's processes are touched.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -51,6 +52,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Test modules are imported behind this."""
     global _share  # noqa: PLW0603
     _share = 1 if config.getoption("--all") else 4
+    if hasattr(config, "workerinput"):
+        _own_shared_memory()
+
+
+def _own_shared_memory() -> None:
+    """Of several processes with tests each gets a /dev/shm of its own, where it may: what another
+    one's runs, databases and browsers have there is then not taken for a leak.
+    """
+    libc = ctypes.CDLL(None)
+    new_mounts, private, recursive = 0x20000, 1 << 18, 1 << 14
+    if libc.unshare(new_mounts) == 0:
+        done = libc.mount(b"none", b"/", None, private | recursive, None)
+        done |= libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"mode=1777")
+        assert done == 0, "there is no /dev/shm of its own"
 
 
 def examples(most: int) -> int:
@@ -58,13 +73,41 @@ def examples(most: int) -> int:
     return max(10, most // _share)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups down
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what only --all runs."""
-    if config.getoption("--all"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    """Leaves out what only --all runs; what shares a fixture takes turns in one process."""
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    for item in items:
+        if group := _shared_by(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+# Of these fixtures of a session, which take seconds to make, there are as many as processes else.
+_COSTLY = ("two_hosts", "slurm_on_hosts", "slurm")
+
+
+def _shared_by(item: pytest.Item) -> str:
+    """The tests that are to run in the same process as ``item``, for a fixture is made once then;
+    empty where it shares none.
+    """
+    information = getattr(item, "_fixtureinfo", None)
+    if information is None or item.get_closest_marker("xdist_group"):
+        return ""
+    shared = [
+        (name, found[-1])
+        for name, found in information.name2fixturedefs.items()
+        if name in information.names_closure
+    ]
+    file = item.nodeid.partition("::")[0]
+    if any(name in _COSTLY for name, _ in shared):
+        return file
+    scopes = {fixture.scope for _, fixture in shared if "test_" in fixture.baseid}
+    if "module" in scopes:
+        return file
+    return item.nodeid.rpartition("::")[0] if "class" in scopes else ""
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _PATIENCE_S) -> None:

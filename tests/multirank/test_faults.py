@@ -17,7 +17,7 @@ import pytest
 
 from cclmark.rendezvous.board import PHASES
 from conftest import default_signals
-from patience import scaled
+from patience import scaled, waits
 
 RANKS = 3
 ENDLESS = (
@@ -104,7 +104,7 @@ def test_a_rank_that_crashes(background):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_stops(background, rank):
-    run = background(*ENDLESS, "--timeout", "3")
+    run = background(*ENDLESS, *waits(3))
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[rank], signal.SIGSTOP)
     ended = run.finish(3 + SOON_S)
@@ -113,11 +113,11 @@ def test_a_rank_that_stops(background, rank):
     found = blamed(ended, rank, pids[rank], "is stopped (SIGSTOP or a debugger) in")
     assert found[2], "the case is not named"
     kept(ended)
-    assert "3 s" in ended.message, "the message does not say what was waited for"
+    assert f"{scaled(3):g} s" in ended.message, "the message does not say what was waited for"
 
 
 def test_a_rank_that_stops_at_once(background):
-    run = background(*ENDLESS, "--timeout", "3")
+    run = background(*ENDLESS, *waits(3))
     pid = run.wait_for_workers(RANKS)[1]
     run.signal(pid, signal.SIGSTOP)
     ended = run.finish(3 + SOON_S)
