@@ -15,8 +15,8 @@ DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format=
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
-.PHONY: bench check test test-all all-parts engine-build engine-test sanitize python-test kernels format format-check \
-  lint types unit-test clean
+.PHONY: bench check test test-all all-parts engine-build engine-test sanitize python-test unit-test kernels \
+  format format-check lint types clean
 
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
@@ -29,7 +29,7 @@ test: $(VENV)/tools
 test-all: $(VENV)/tools
 	+$(MAKE) -j 2 --no-print-directory all-parts ALL=--all
 
-all-parts: format-check lint types engine-test python-test sanitize kernels
+all-parts: format-check lint types engine-test python-test sanitize
 
 # Installs again whenever something that the package is made of has changed.
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
@@ -60,7 +60,7 @@ format: $(VENV)/tools
 	$(BIN)/clang-format -i $(CPP_FILES)
 
 # The tests link the engine that the wheel was built with, where pip has left it.
-ENGINE = $(abspath $(firstword $(shell ls -t build/*/libengine.a 2>/dev/null)))
+ENGINE = $(abspath $(firstword $(shell ls -t build/cp*/libengine.a 2>/dev/null)))
 WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
 CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING
 BUILD = $(WITH_TOOLS) nice cmake --build
@@ -76,7 +76,7 @@ engine-test: engine-build
 # Behind the other builds: what waits for those is longer.
 sanitize: $(VENV)/tools engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug
-	$(BUILD) build/asan -j $(JOBS) -- --quiet
+	$(BUILD) build/asan -j $(JOBS) --target engine_tests fakes_selftest -- --quiet
 	$(CTEST) --test-dir build/asan
 	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
 	$(BUILD) build/tsan -j $(JOBS) --target engine_tests -- --quiet
@@ -102,10 +102,12 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 WORKERS ?= $(shell expr 3 \* $(JOBS))
 PATIENCE ?= 4
 ALL ?=
+# Those that wait longest first.
+ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
 PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) $(BIN)/pytest $(ALL) --dist loadgroup
 
-python-test: $(VENV)/tools engine-build $(MPIS)
-	$(PYTEST) -n $(WORKERS) --maxprocesses 12 tests/launchers tests/multirank tests/browser tests/cli tests/unit
+python-test: $(VENV)/tools engine-build kernels $(MPIS)
+	$(PYTEST) -n $(WORKERS) --maxprocesses 12 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.
 unit-test: $(VENV)/tools

@@ -54,6 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
     _share = 1 if config.getoption("--all") else 4
     if hasattr(config, "workerinput"):
         _own_shared_memory()
+    # What a shell runs in the background ignores it, and so would everything that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _own_shared_memory() -> None:
