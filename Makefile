@@ -1,5 +1,7 @@
-# make bench   measures an all-reduce sweep with what this machine has
-# make test    runs everything that CI runs
+# make bench     measures an all-reduce sweep with what this machine has
+# make check     format, lint, types and unit tests: a minute
+# make test      runs everything that CI runs
+# make test-all  the same, and all of what make test takes a share of: every product, every example
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,17 +10,26 @@ BIN := $(VENV)/bin
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-rerunfailures pytest-timeout pytest-xdist \
+  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-timeout pytest-xdist \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
-.PHONY: bench test check engine-test sanitize python-test kernels format clean
+.PHONY: bench check test test-all all-parts engine-build engine-test sanitize python-test unit-test kernels \
+  format format-check lint types clean
 
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
-test: check engine-test sanitize kernels python-test
+# While the tests of the program wait for something, which they do most of the time, the sanitizers'
+# builds have the processors.
+test: $(VENV)/tools
+	+$(MAKE) -j 2 --no-print-directory all-parts
+
+test-all: $(VENV)/tools
+	+$(MAKE) -j 2 --no-print-directory all-parts ALL=--all
+
+all-parts: format-check lint types engine-test python-test sanitize
 
 # Installs again whenever something that the package is made of has changed.
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
@@ -31,30 +42,45 @@ $(VENV)/tools: $(VENV)/installed
 	touch $@
 
 check: $(VENV)/tools
+	+$(MAKE) -j $(JOBS) --no-print-directory format-check lint types unit-test
+
+format-check: $(VENV)/tools
 	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
+
+lint: $(VENV)/tools
+	$(BIN)/ruff check src tests benchmarks
+
+types: $(VENV)/tools
+	$(BIN)/mypy
 
 format: $(VENV)/tools
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix-only --quiet src tests benchmarks
 	$(BIN)/clang-format -i $(CPP_FILES)
 
-CONFIGURE = PATH=$(CURDIR)/$(BIN):$$PATH cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF
+# The tests link the engine that the wheel was built with, where pip has left it.
+ENGINE = $(abspath $(firstword $(shell ls -t build/cp*/libengine.a 2>/dev/null)))
+WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
+CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING
+BUILD = $(WITH_TOOLS) nice cmake --build
+CTEST = $(WITH_TOOLS) ctest --output-on-failure
 
-engine-test: $(VENV)/tools
-	$(CONFIGURE) -B build/tests
-	PATH=$(CURDIR)/$(BIN):$$PATH cmake --build build/tests -j $(JOBS)
-	PATH=$(CURDIR)/$(BIN):$$PATH ctest --test-dir build/tests --output-on-failure
+engine-build: $(VENV)/tools
+	$(CONFIGURE) -B build/tests -DCCLMARK_ENGINE=$(ENGINE)
+	$(BUILD) build/tests -j $(JOBS) -- --quiet
 
-sanitize: $(VENV)/tools
+engine-test: engine-build
+	$(CTEST) --test-dir build/tests
+
+# Behind the other builds: what waits for those is longer.
+sanitize: $(VENV)/tools engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug
-	PATH=$(CURDIR)/$(BIN):$$PATH cmake --build build/asan -j $(JOBS)
-	PATH=$(CURDIR)/$(BIN):$$PATH ctest --test-dir build/asan --output-on-failure
+	$(BUILD) build/asan -j $(JOBS) --target engine_tests fakes_selftest -- --quiet
+	$(CTEST) --test-dir build/asan
 	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
-	PATH=$(CURDIR)/$(BIN):$$PATH cmake --build build/tsan -j $(JOBS) --target engine_tests
-	PATH=$(CURDIR)/$(BIN):$$PATH ctest --test-dir build/tsan --output-on-failure -R engine
+	$(BUILD) build/tsan -j $(JOBS) --target engine_tests -- --quiet
+	$(CTEST) --test-dir build/tsan -R engine
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
 kernels: $(VENV)/tools
@@ -71,15 +97,21 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
-# Of these tests each starts many processes, kills some, and waits for deadlines: one at a time.
-ONE_BY_ONE := tests/multirank tests/launchers
-SIDE_BY_SIDE := $(filter-out $(ONE_BY_ONE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+# Most tests wait for processes to start, for deadlines and for each other: there are more of them at
+# a time than processors, and all have that much more patience. Tests of one group take turns.
+WORKERS ?= $(shell expr 3 \* $(JOBS))
+PATIENCE ?= 4
+ALL ?=
+# Those that wait longest first.
+ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
+PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) $(BIN)/pytest $(ALL) --dist loadgroup
 
-# Hundreds of real processes on a machine that may be busy with other things: what fails is tried again,
-# and told.
-python-test: $(VENV)/tools engine-test $(MPIS)
-	$(BIN)/pytest --reruns 2 -rR -n logical --maxprocesses 4 $(SIDE_BY_SIDE)
-	$(BIN)/pytest --reruns 1 -rR $(ONE_BY_ONE)
+python-test: $(VENV)/tools engine-build kernels $(MPIS)
+	$(PYTEST) -n $(WORKERS) --maxprocesses 12 $(ALL_TESTS)
+
+# Of these none starts a rank, and few wait.
+unit-test: $(VENV)/tools
+	$(PYTEST) -n logical --maxprocesses 8 tests/unit
 
 clean:
 	rm -rf build $(VENV)

@@ -6,6 +6,7 @@ found, and nobody else's processes are touched.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -21,7 +22,9 @@ from typing import IO
 
 import pytest
 
+import forked
 import postgres as postgres_room
+from patience import scaled
 from serving import Served
 
 pytest_plugins = ("browsing",)
@@ -31,11 +34,88 @@ PROGRAM = [sys.executable, "-m", "cclmark"]
 _TAG = "TAG_OF_CCLMARK_TEST"
 _FOREIGN = ("CCLMARK_", "NCCL_", "CUDA_", "OMP_")
 _INHERITED = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP)
-_PATIENCE_S = 30.0  # until something must have happened on a machine that is busy with other things
+_PATIENCE_S = 30.0  # until something must have happened
+_share = 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``make test`` leaves the option out, ``make test-all`` has it."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="all products of phases, ranks and signals, all examples of properties, "
+        "and a process that is started, not forked, for every command",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Test modules are imported behind this."""
+    global _share  # noqa: PLW0603
+    _share = 1 if config.getoption("--all") else 4
+    if hasattr(config, "workerinput"):
+        _own_shared_memory()
+    # What a shell runs in the background ignores it, and so would everything that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _own_shared_memory() -> None:
+    """Of several processes with tests each gets a /dev/shm of its own, where it may: what another
+    one's runs, databases and browsers have there is then not taken for a leak.
+    """
+    libc = ctypes.CDLL(None)
+    new_mounts, private, recursive = 0x20000, 1 << 18, 1 << 14
+    if libc.unshare(new_mounts) == 0:
+        done = libc.mount(b"none", b"/", None, private | recursive, None)
+        done |= libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"mode=1777")
+        assert done == 0, "there is no /dev/shm of its own"
+
+
+def examples(most: int) -> int:
+    """How many examples a property is tried with, of ``most`` with --all."""
+    return max(10, most // _share)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups down
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only --all runs; what shares a fixture takes turns in one process."""
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    for item in items:
+        if group := _shared_by(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+# Of these fixtures of a session, which take seconds to make, there are as many as processes else.
+_COSTLY = ("two_hosts", "slurm_on_hosts", "slurm")
+
+
+def _shared_by(item: pytest.Item) -> str:
+    """The tests that are to run in the same process as ``item``, for a fixture is made once then;
+    empty where it shares none.
+    """
+    information = getattr(item, "_fixtureinfo", None)
+    if information is None or item.get_closest_marker("xdist_group"):
+        return ""
+    shared = [
+        (name, found[-1])
+        for name, found in information.name2fixturedefs.items()
+        if name in information.names_closure
+    ]
+    file = item.nodeid.partition("::")[0]
+    if any(name in _COSTLY for name, _ in shared):
+        return file
+    scopes = {fixture.scope for _, fixture in shared if "test_" in fixture.baseid}
+    if "module" in scopes:
+        return file
+    return item.nodeid.rpartition("::")[0] if "class" in scopes else ""
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _PATIENCE_S) -> None:
     """Looks again and again until ``condition`` holds; fails the test when it never does."""
+    timeout_s = scaled(timeout_s)
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -179,6 +259,7 @@ class Background:
 
     def finish(self, timeout_s: float = _PATIENCE_S) -> Run:
         """The end of the run. Fails the test when it takes longer than ``timeout_s``."""
+        timeout_s = scaled(timeout_s)
         try:
             out, err = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -227,23 +308,33 @@ def launch(
     code: int = 0,
     timeout_s: float = 60,
     stdout: int | IO[bytes] = subprocess.PIPE,
+    source: forked.Source | None = None,
 ) -> Run:
-    """Runs cclmark to its end and checks the exit code, and that nothing fell over."""
+    """Runs cclmark to its end and checks the exit code, and that nothing fell over.
+
+    With a ``source`` it is forked from that one where this makes no difference.
+    """
     command = [*PROGRAM, *map(str, arguments)]
-    with default_signals():
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env=environment(tag, env),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-        )
+    variables = environment(tag, env)
+    process: subprocess.Popen[bytes] | forked.Forked
+    if source is not None and stdout == subprocess.PIPE and source.suits(variables):
+        process = source.start([*map(str, arguments)], directory, variables)
+    else:
+        with default_signals():
+            process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+            )
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(timeout=scaled(timeout_s))
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=10)
         pytest.fail(f"still running after {timeout_s:g} s: {' '.join(command)}")
     run = Run(command, directory, process.returncode, (out or b"").decode(), err.decode())
     if "Traceback" in run.err + run.out:
@@ -263,22 +354,40 @@ def tag() -> Iterator[str]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.fixture(scope="session")
+def source(request: pytest.FixtureRequest) -> Iterator[forked.Source | None]:
+    """What runs of the program are forked from; with --all each is started by itself."""
+    if request.config.getoption("--all"):
+        yield None
+        return
+    with default_signals():
+        made = forked.Source()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def cclmark(tag: str, tmp_path: Path) -> Callable[..., Run]:
-    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``."""
+def cclmark(
+    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Source | None
+) -> Callable[..., Run]:
+    """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``.
+
+    Tests with the mark ``started`` are about how it starts or ends: they never take a fork.
+    """
+    taken = None if request.node.get_closest_marker("started") else source
 
     def run(*arguments, **options) -> Run:
-        return launch(tag, tmp_path, *arguments, **options)
+        return launch(tag, tmp_path, *arguments, source=taken, **options)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def cclmark_in(tag: str) -> Callable[..., Run]:
+def cclmark_in(tag: str, source: forked.Source | None) -> Callable[..., Run]:
     """The same in a directory of choice, for runs that several tests look at."""
 
     def run(directory: Path, *arguments, **options) -> Run:
-        return launch(tag, directory, *arguments, **options)
+        return launch(tag, directory, *arguments, source=source, **options)
 
     return run
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from patience import scaled
+
 PASSWORD = "corréct/h0rse@battery"
 _PROGRAMS = ("initdb", "postgres", "psql")
 _ACCESS = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
@@ -47,7 +49,7 @@ class Postgres:
             [*psql, *place, "-c", statement],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=scaled(30),
             check=False,
         )
         assert told.returncode == 0, told.stderr
@@ -124,14 +126,14 @@ def _process(server: Postgres, data: Path) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(20)
+            process.wait(scaled(20))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], server: Postgres, log: Path) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + scaled(60)
     while True:
         assert process.poll() is None, log.read_text()
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from patience import scaled, waits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
@@ -354,9 +355,9 @@ class TestFaults:
 
     def test_a_hanging_operation_ends_at_the_deadline(self, cclmark, ascend, no_leaks):
         env = ascend.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
-        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, "--timeout", "3")
+        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, *waits(3))
         run = cclmark(*arguments, code=4, env=env, timeout_s=30)
-        assert "waited 3 s" in run.message
+        assert f"waited {scaled(3):g} s" in run.message
         found = [(result.case.operation, result.status) for result in run.journal.results]
         assert found == [("broadcast", "ok"), *[("all_reduce", "timeout")] * 2]
 
@@ -402,5 +403,5 @@ class TestAnotherInterface:
         self, cclmark, ascend, no_leaks, argument, operation, variant, words
     ):
         env = ascend.env(variant, CCLMARK_FAKE_HCCL_MISREAD=argument, CCLMARK_FAKE_TIMEOUT_S="1")
-        run = cclmark(operation, *THREE, "--timeout", "10", code=4, env=env)
+        run = cclmark(operation, *THREE, *waits(10), code=4, env=env)
         assert words in run.message

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from patience import scaled, waits
 
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("-g", "2", "-b", "64", "-e", "64", *SHORT)
@@ -171,9 +172,9 @@ class TestFaults:
 
     def test_a_hanging_operation_ends_at_the_deadline(self, cclmark, fake_cuda, no_leaks):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
-        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, "--timeout", "3")
+        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, *waits(3))
         run = cclmark(*arguments, code=4, env=env, timeout_s=30)
-        assert "waited 3 s" in run.message
+        assert f"waited {scaled(3):g} s" in run.message
         assert "all_reduce 64 B float32 sum out-of-place" in run.message
         journal = run.journal
         found = [(result.case.operation, result.status) for result in journal.results]
@@ -184,7 +185,7 @@ class TestFaults:
 
     def test_what_does_not_hang_is_measured_after_what_does(self, cclmark, fake_cuda, no_leaks):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:Broadcast")
-        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, "--timeout", "3")
+        arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, *waits(3))
         run = cclmark(*arguments, code=4, env=env, timeout_s=60)
         found = [(result.case.operation, result.status) for result in run.journal.results]
         assert found == [("broadcast", "timeout")] * 2 + [("all_reduce", "ok")] * 2

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from patience import scaled, waits
 
 BUILD = Path(__file__).parents[2] / "build" / "tests"
 GROUPED = "grouped send/recv"
@@ -258,11 +259,13 @@ class TestWords:
     @pytest.mark.parametrize("shape", SHAPES, ids=by_name)
     def test_of_an_operation_that_hangs(self, cclmark, no_leaks, shape) -> None:
         env = shape.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
-        arguments = ("all_reduce", "-b", "64", "-e", "64", "--timeout", "3")
+        arguments = ("all_reduce", "-b", "64", "-e", "64", *waits(3))
         run = measure(cclmark, shape, *arguments, env=env, code=4)
         # Calls of oneCCL return when their work is done, so nobody looks at the clock meanwhile but
         # the launcher.
-        assert ("did not get any further than" if shape is ONECCL else "waited 3 s") in run.err
+        assert (
+            "did not get any further than" if shape is ONECCL else f"waited {scaled(3):g} s"
+        ) in run.err
 
 
 class TestWhatDiffers:

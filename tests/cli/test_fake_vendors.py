@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES
+from patience import scaled
 
 BUILD = Path(__file__).parents[2] / "build" / "tests"
 LONE_RANK = Path(__file__).parents[1] / "fakes" / "lone_rank.py"
@@ -324,7 +325,7 @@ def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from patience import waits
+
 SWEEP = ("all_reduce", "--devices", "host:3", "-b", "64", "-e", "256", "-n", "10", "-w", "2")
 
 
@@ -14,7 +16,7 @@ def statuses(journal):
 
 
 def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_leaks):
-    run = cclmark(*SWEEP, "-T", "2", "--inject", "hang:rank=2,case=3", code=4)
+    run = cclmark(*SWEEP, *waits(2), "--inject", "hang:rank=2,case=3", code=4)
     journal = run.journal
     assert statuses(journal) == {i: "timeout" if i == 3 else "ok" for i in range(6)}
     assert all(one.verification.wrong == 0 for one in journal.results if one.status == "ok")
@@ -30,22 +32,22 @@ def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_l
 
 def test_ranks_that_hang_again_and_again_are_given_up(cclmark, no_leaks):
     faults = [f"--inject=hang:rank=1,case={case}" for case in range(6)]
-    run = cclmark(*SWEEP, "-T", "1", *faults, code=4)
+    run = cclmark(*SWEEP, *waits(1), *faults, code=4)
     assert statuses(run.journal) == dict.fromkeys(range(3), "timeout")
     assert "3 cases in a row hung: the others are not tried" in run.journal.footer.message
 
 
 def test_what_hung_is_measured_by_the_resumed_run(cclmark, no_leaks):
-    first = cclmark(*SWEEP, "-T", "1", "--inject", "hang:rank=0,case=5", code=4)
+    first = cclmark(*SWEEP, *waits(1), "--inject", "hang:rank=0,case=5", code=4)
     path = str(first.journal_path)
-    again = cclmark(*SWEEP, "-T", "1", "--resume", path)
+    again = cclmark(*SWEEP, *waits(1), "--resume", path)
     assert statuses(again.journal) == dict.fromkeys(range(6), "ok")
     kept = [one for one in first.journal.results if one.status == "ok"]
     assert [one for one in again.journal.results if one.index != 5] == kept
 
 
 def test_a_sweep_that_is_repeated_ends_with_the_case_that_hangs(cclmark, no_leaks):
-    run = cclmark(*SWEEP, "-N", "2", "-T", "1", "--inject", "hang:rank=0,case=1", code=4)
+    run = cclmark(*SWEEP, "-N", "2", *waits(1), "--inject", "hang:rank=0,case=1", code=4)
     assert statuses(run.journal) == {0: "ok"}
     assert "rank 0 has not entered call" in run.journal.footer.message
 

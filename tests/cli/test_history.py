@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from conftest import PROGRAM
+from patience import scaled
 from postgres import PASSWORD
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -318,7 +319,7 @@ class TestPruning:
             stdin=theirs,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=scaled(60),
             check=False,
         )
         os.close(mine)

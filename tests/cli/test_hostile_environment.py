@@ -12,6 +12,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment
+from patience import scaled
 
 SWEEP = ("all_reduce", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
 ON_HOST = ("--devices", "host:2")
@@ -47,7 +48,7 @@ def run_in(directory, tag, *arguments, env=None):
         env={**{os.fsencode(k): os.fsencode(v) for k, v in environment(tag, env).items()}, **BYTES},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
 

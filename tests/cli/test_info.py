@@ -12,6 +12,7 @@ import pytest
 
 from cclmark import __version__
 from cclmark.plan.operations import COLLECTIVES
+from patience import scaled
 
 
 class TestInfo:
@@ -149,7 +150,7 @@ class TestHelp:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=scaled(60),
             check=True,
         )
         imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES
+from patience import scaled, waits
 
 MPIS = Path(__file__).parents[2] / "build" / "mpi"
 SHORT = ("--max-time", "0.02")
@@ -83,13 +84,13 @@ class TestWithoutMpi:
         assert "mpirun: no slots for you" in run.err
 
     def test_an_mpirun_that_begins_nothing_is_named(self, cclmark, tmp_path):
-        program, run = under(cclmark, tmp_path, "exec sleep 100", "-T", "2")
+        program, run = under(cclmark, tmp_path, "exec sleep 100", *waits(2))
         assert f"cclmark: {program} runs, and no rank has begun (CCLMARK_MPIRUN=" in run.err
 
     def test_ranks_that_hang_while_they_load_have_begun(self, cclmark, tmp_path):
         (tmp_path / "torch.py").write_text("import time; time.sleep(100)")
         run = cclmark(
-            *("all_reduce", "--ccl", "mpi,torch:gloo", "--devices", "host:2", "-T", "2"),
+            *("all_reduce", "--ccl", "mpi,torch:gloo", "--devices", "host:2", *waits(2)),
             env={**environment("openmpi"), "PYTHONPATH": str(tmp_path)},
             code=4,
         )
@@ -177,7 +178,7 @@ class TestEveryMpi:
         assert run.read().footer.exit_code == 4
 
     def test_a_stopped_rank_is_named(self, background, mpi):
-        run = background(*ENDLESS, "-N", "0", "-T", "3", env=mpi)
+        run = background(*ENDLESS, "-N", "0", *waits(3), env=mpi)
         pids = run.wait_for_ranks(1)
         run.signal(pids[2], signal.SIGSTOP)
         ended = run.finish(SOON_S)
@@ -187,7 +188,7 @@ class TestEveryMpi:
     def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, cclmark, mpi):
         run = cclmark(
             *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "64K"),
-            *("-f", "8", "-n", "10", "-w", "2", "-T", "3", "--inject", "hang:rank=1,case=1"),
+            *("-f", "8", "-n", "10", "-w", "2", *waits(3), "--inject", "hang:rank=1,case=1"),
             env=mpi,
             code=4,
         )
@@ -229,7 +230,7 @@ def test_ranks_die_with_a_killed_launcher(background):
     run = background(*ENDLESS, "-N", "0", env=environment("openmpi"))
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + SOON_S
+    deadline_s = time.monotonic() + scaled(SOON_S)
     while run.workers() and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert run.workers() == []
@@ -255,7 +256,7 @@ def test_the_standard_abi_has_constants_of_its_own(cclmark):
 def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(cclmark, mpirun, library):
     environment("mpich")
     run = cclmark(
-        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8", "-T", "20"),
+        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8", *waits(20)),
         *("--ccl-path", str(MPIS / library)),
         env=environment(mpirun),
         code=3,

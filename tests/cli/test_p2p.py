@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import waits
+
 SHORT = ("-b", "64K", "--max-time", "0.02")
 ONE_WAY = (*SHORT, "-p", "uniBw", "-t", "CE")
 
@@ -303,7 +305,7 @@ class TestCuda:
 
     def test_a_pair_that_hangs_does_not_stop_the_matrix(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark("p2p", "-g", "3", *ONE_WAY, "-T", "4", env=env, code=4)
+        run = cclmark("p2p", "-g", "3", *ONE_WAY, *waits(4), env=env, code=4)
         found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
         assert found.pop((0, 1)) == "timeout"
         assert set(found.values()) == {"ok"}
@@ -313,7 +315,7 @@ class TestCuda:
     def test_both_ways_may_hang(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")
         run = cclmark(
-            "p2p", "-g", "3", *SHORT, "-p", "biBw", "-t", "CE", "-T", "4", env=env, code=4
+            "p2p", "-g", "3", *SHORT, "-p", "biBw", "-t", "CE", *waits(4), env=env, code=4
         )
         found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
         assert {pair for pair, status in found.items() if status == "timeout"} == {(0, 1), (1, 0)}
@@ -454,7 +456,7 @@ class TestOneBadFlowAmongOthers:
 
     def test_a_flow_that_hangs(self, cclmark, fake_cuda):
         environment = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", "-T", "8", env=environment, code=4)
+        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(8), env=environment, code=4)
         hung = [result for result in run.journal.transfers if result.status == "timeout"]
         assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
         row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])

@@ -10,6 +10,8 @@ import signal
 
 import pytest
 
+from patience import scaled, waits
+
 SHORT = ("-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1")
 ONE = (*SHORT, "--only", "all_reduce")
 SOON_S = 20.0
@@ -275,7 +277,7 @@ class TestFakeCuda:
 def test_a_rank_that_stops_while_it_rests_is_waited_for_in_vain(background):
     """Only those that work look at the clock closely: they find out when they are done."""
     run = background(
-        *("pairs", "--devices", "host:3", "--one-by-one", "--timeout", "3"),
+        *("pairs", "--devices", "host:3", "--one-by-one", *waits(3)),
         *("-b", "64", "-e", "64K", "-n", "5", "-w", "1"),
     )
     pids = run.wait_for_ranks()
@@ -289,14 +291,14 @@ class TestWhatGoesWrongOnAccelerators:
     @pytest.mark.parametrize(
         ("fault", "status", "sign", "words"),
         [
-            ("HANG", "timeout", "hung", "waited 2 s for the device"),
+            ("HANG", "timeout", "hung", f"waited {scaled(2):g} s for the device"),
             ("FAIL", "died", "died", "AllReduce"),
         ],
     )
     def test_what_hangs_or_fails_is_given_up_and_the_rest_goes_on(
         self, cclmark, fake_cuda, fault, status, sign, words
     ):
-        sizes = ("-b", "64K", "-e", "256K", "-f", "2", "-n", "2", "-w", "1", "-T", "2")
+        sizes = ("-b", "64K", "-e", "256K", "-f", "2", "-n", "2", "-w", "1", *waits(2))
         run = cclmark(
             *("pairs", "--devices", "cuda:0-2", *sizes, "--only", "sendrecv,all_reduce"),
             env=fake_cuda.env(**{f"CCLMARK_FAKE_NCCL_{fault}": "1:AllReduce"}),

@@ -16,6 +16,7 @@ import pytest
 from cclmark.cli import atomic
 from cclmark.errors import UsageError
 from conftest import wait_until
+from patience import scaled
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
@@ -41,7 +42,7 @@ def pipe(tmp_path):
 def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as cat:
         told = cclmark(*arguments, "-O", "pipe", timeout_s=30)
-        out, _ = cat.communicate(timeout=SOON_S)
+        out, _ = cat.communicate(timeout=scaled(SOON_S))
     assert words in out
     assert told.out == ""
     assert pipe.is_fifo()

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from cclmark.results.journal import read_journal
+from patience import scaled
 
 SWEEP = ("--devices", "host:2", "-n", "1", "-w", "0", "--inject", "delay:rank=1,ms=30")
 
@@ -23,7 +24,7 @@ def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
     run = background(*command, *SWEEP)
     run.wait_for_ranks(results=12 * cycles)
     run.signal(run.process.pid, signal.SIGKILL)
-    run.process.wait(30)
+    run.process.wait(scaled(30))
     cut = read_journal(run.journal_path)
     assert 12 * cycles <= len(cut.results) < 24 * cycles
 

@@ -15,6 +15,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment, tagged_processes, wait_until
+from patience import scaled
 
 TINY = "--devices host:2 -b 1K -e 1K -n 5 -w 1"
 
@@ -352,7 +353,7 @@ def test_an_interruption_reaches_the_command_and_what_was_done_is_judged(started
     journal = tmp_path / "kept/02-endless.1.jsonl"
     wait_for_results(process, journal)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=scaled(30))
     assert process.returncode == 130, err
     assert "Traceback" not in err
     kept = read_journal(journal)
@@ -374,7 +375,7 @@ def test_when_the_suite_is_killed_its_command_ends_with_its_results_kept(started
     journal = tmp_path / "kept/01-all_reduce.jsonl"
     wait_for_results(process, journal)
     process.kill()
-    process.wait(10)
+    process.wait(scaled(10))
     wait_until(lambda: not left(), "all processes are gone")
     assert read_journal(journal).footer.exit_code == 130
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from patience import waits
 
 FAKES = Path(__file__).parents[1] / "fakes"
 SHORT = ("--max-time", "0.02")
@@ -181,7 +182,7 @@ class TestGloo:
     def test_the_rank_that_keeps_others_waiting_is_named(self, cclmark):
         run = cclmark(
             *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "1K", "-e", "64K"),
-            *("-f", "8", "-n", "10", "-w", "2", "-T", "4", "--inject", "hang:rank=1,case=1"),
+            *("-f", "8", "-n", "10", "-w", "2", *waits(4), "--inject", "hang:rank=1,case=1"),
             code=4,
         )
         statuses = {one.index: one.status for one in run.journal.results}
@@ -228,7 +229,7 @@ class TestGloo:
     def test_two_backends_in_a_run_do_not_meet_in_one_place(self, cclmark):
         run = cclmark(
             *("all_reduce", "--ccl", "torch:gloo,torch:second", "--import", "second_backend"),
-            *("--devices", "host:3", "-b", "8", "-e", "8", "-n", "1", "-w", "1", "-T", "20"),
+            *("--devices", "host:3", "-b", "8", "-e", "8", "-n", "1", "-w", "1", *waits(20)),
             *("--format", "json"),
             env={"PYTHONPATH": str(FAKES)},
         )
@@ -258,7 +259,7 @@ class TestBrokenBackend:
         run = cclmark(
             *(operation, "--ccl", "torch:odd", "--import", "odd_backend"),
             *("--devices", "host:2", "-b", "1K", "-e", "2K", "-f", "2", *SHORT, *length),
-            *("--placement", "in-place", "-T", "5"),
+            *("--placement", "in-place", *waits(5)),
             env={"PYTHONPATH": str(FAKES)},
             code=4,
         )
@@ -271,7 +272,7 @@ class TestBrokenBackend:
     def run(self, cclmark, operation, code):
         return cclmark(
             *(operation, "--ccl", "torch:broken", "--import", "broken_backend"),
-            *("--devices", "host:2", "-b", "4K", "-e", "4K", "-T", "10", *SHORT),
+            *("--devices", "host:2", "-b", "4K", "-e", "4K", *waits(10), *SHORT),
             env={"PYTHONPATH": str(FAKES)},
             code=code,
         )

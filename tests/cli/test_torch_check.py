@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.checks import CHECKS, chosen_checks
+from patience import waits
 
 FAKES = Path(__file__).parents[1] / "fakes"
 SOON_S = 20.0
@@ -135,7 +136,7 @@ class TestGloo:
             assert "| all_reduce, sum | pass |" in run.out
 
     def test_a_rank_that_dies_ends_the_run(self, background):
-        run = background("torch", "check", "--backend", "gloo", "-g", "2", "-T", "30")
+        run = background("torch", "check", "--backend", "gloo", "-g", "2", *waits(30))
         pids = run.wait_for_ranks(results=1)
         run.signal(pids[1], signal.SIGKILL)
         ended = run.finish(SOON_S)
@@ -152,7 +153,7 @@ class TestBroken:
         return cclmark_in(
             tmp_path_factory.mktemp("broken"),
             *("torch", "check", "--backend", "broken", "--import", "broken_backend"),
-            *("--devices", "host:3", "-T", "10"),
+            *("--devices", "host:3", *waits(10)),
             *("--only", "all_reduce_sum,broadcast,barrier,reduce,all_gather"),
             env={"PYTHONPATH": str(FAKES)},
             code=1,
@@ -189,7 +190,9 @@ def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark):
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize(
+    "ranks", [3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 4))]
+)
 def test_no_check_passes_that_nothing_was_done_for(cclmark, ranks):
     run = cclmark(
         *("torch", "check", "--backend", "idle", "--import", "idle_backend"),
@@ -213,7 +216,7 @@ def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
 @pytest.mark.usefixtures("torch")
 def test_a_rank_that_hangs_in_an_operation_is_named(cclmark):
     run = cclmark(
-        *("torch", "check", "--backend", "broken", "--import", "broken_backend", "-T", "8"),
+        *("torch", "check", "--backend", "broken", "--import", "broken_backend", *waits(8)),
         *("--devices", "host:3", "--only", "reduce,all_to_all"),
         env={"PYTHONPATH": str(FAKES)},
         code=4,

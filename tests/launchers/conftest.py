@@ -94,6 +94,7 @@ class Mpi:
         return {
             **dict.fromkeys(allowed, "1"),
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "OMPI_MCA_mpi_yield_when_idle": "1",  # its ranks wait for each other in a loop
         }
 
 

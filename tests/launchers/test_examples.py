@@ -14,6 +14,8 @@ import yaml
 from hosts import DEVICE
 from slurm import outside
 
+from patience import scaled
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 # A cluster of this machine has no devices to ask Slurm for.
@@ -169,7 +171,7 @@ def ended(host, directory, command, env):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SOON_S,
+        timeout=scaled(SOON_S),
         check=False,
     )
 
@@ -267,7 +269,7 @@ def test_the_pods_of_a_pytorchjob(hosts, named, installed, tmp_path):
                 text=True,
             )
         )
-    said = [process.communicate(timeout=SOON_S) for process in started]
+    said = [process.communicate(timeout=scaled(SOON_S)) for process in started]
     assert [process.returncode for process in started] == [0, 0], said
     assert said[0][0].count("all_reduce: peak bus bandwidth") == 1
     assert said[1][0] == ""

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from patience import scaled
+
 PROGRAMS = Path(__file__).parent / "programs"
 MESSAGE_BYTES = 4 << 20  # as in programs/mpi.py
 # Starts its arguments as a child, which inherits the way to the mpirun, and does not call MPI.
@@ -34,7 +36,7 @@ def ended(command, mpi, directory):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
 
@@ -77,7 +79,7 @@ def test_no_mpirun_sees_that_such_a_child_is_killed(mpi, tmp_path):
     done = ended([str(mpi.mpirun), "-np", "2", *between(mpi, 1, "wait", "30")], mpi, tmp_path)
     assert "two seconds later" in done.stdout
     assert done.returncode != 0
-    assert time.monotonic() - begin_s < 25
+    assert time.monotonic() - begin_s < scaled(25)
 
 
 def test_leaving_without_finalize_is_an_error_to_open_mpi_only(mpi, tmp_path):

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hosts import program_of, wait_until
 
+from patience import scaled
+
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
@@ -180,7 +182,7 @@ class TestOnThisMachine:
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
         begun.wait_for_ranks(1)
         begun.signal(begun.process.pid, signal.SIGKILL)
-        begun.process.wait(10)
+        begun.process.wait(scaled(10))
         wait_until(lambda: not begun.workers(), "no rank is left")
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import PROGRAM, default_signals, environment, tagged_processes
+from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")
 
@@ -45,7 +46,7 @@ class Pods:
 
     def end(self, process, timeout_s=60):
         """Its exit code, what it printed and what it said."""
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(timeout=scaled(timeout_s))
         assert "Traceback" not in err, err
         return process.returncode, out, err
 

@@ -12,9 +12,10 @@ from cclmark.errors import UsageError
 from cclmark.report.formats import FORMATS
 from cclmark.report.table import TableExporter
 from cclmark.results.journal import Journal, parse_journal, read_journal
+from conftest import examples
 
 MANY = settings(
-    max_examples=300,
+    max_examples=examples(300),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -121,7 +122,7 @@ def test_a_hole(whole, begin, length, filler):
     check(parse(damaged), content, damaged, journal)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(content=st.binary(max_size=400))
 def test_anything_at_all(content):
     assert parse(content) is None

@@ -17,6 +17,7 @@ import pytest
 
 from cclmark.rendezvous.board import PHASES
 from conftest import default_signals
+from patience import scaled, waits
 
 RANKS = 3
 ENDLESS = (
@@ -103,7 +104,7 @@ def test_a_rank_that_crashes(background):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_stops(background, rank):
-    run = background(*ENDLESS, "--timeout", "3")
+    run = background(*ENDLESS, *waits(3))
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[rank], signal.SIGSTOP)
     ended = run.finish(3 + SOON_S)
@@ -112,11 +113,11 @@ def test_a_rank_that_stops(background, rank):
     found = blamed(ended, rank, pids[rank], "is stopped (SIGSTOP or a debugger) in")
     assert found[2], "the case is not named"
     kept(ended)
-    assert "3 s" in ended.message, "the message does not say what was waited for"
+    assert f"{scaled(3):g} s" in ended.message, "the message does not say what was waited for"
 
 
 def test_a_rank_that_stops_at_once(background):
-    run = background(*ENDLESS, "--timeout", "3")
+    run = background(*ENDLESS, *waits(3))
     pid = run.wait_for_workers(RANKS)[1]
     run.signal(pid, signal.SIGSTOP)
     ended = run.finish(3 + SOON_S)
@@ -157,7 +158,7 @@ def test_killing_the_launcher_takes_the_ranks_with_it(background, up):
     else:
         run.wait_for_workers(RANKS)
     run.signal(run.process.pid, signal.SIGKILL)
-    run.process.wait(5)
+    run.process.wait(scaled(5))
     wait_until_gone(run, 2.0)
     if up:
         journal = run.read()
@@ -233,7 +234,7 @@ def test_interrupted_while_it_is_imported(tmp_path, program, number):
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=scaled(30),
             check=False,
         )
     assert (ended.returncode, ended.stdout) == (130, "")
@@ -277,7 +278,7 @@ def test_a_launcher_that_is_suspended_still_hears_of_success(background):
     workers = run.wait_for_ranks(results=1)
     run.signal(run.process.pid, signal.SIGSTOP)
     from_then = time.monotonic()
-    while run.workers() and time.monotonic() - from_then < SOON_S:
+    while run.workers() and time.monotonic() - from_then < scaled(SOON_S):
         time.sleep(0.02)
     assert not run.workers(), f"the ranks {workers} do not end while the launcher is suspended"
     run.signal(run.process.pid, signal.SIGCONT)
@@ -301,7 +302,7 @@ def suspended_while_rank_1_fails(background, fake_cuda):
 def test_a_launcher_that_is_suspended_still_hears_why_a_rank_failed(background, fake_cuda):
     """The rank said what went wrong and left; what it said must not be lost for its exit code."""
     run, pids = suspended_while_rank_1_fails(background, fake_cuda)
-    deadline_s = time.monotonic() + SOON_S
+    deadline_s = time.monotonic() + scaled(SOON_S)
     while pids[1] in run.workers() and time.monotonic() < deadline_s:
         time.sleep(0.02)
     run.signal(run.process.pid, signal.SIGCONT)

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from patience import scaled, waits
+
 RANKS = 3
 SWEEP = ("all_reduce", "--devices", f"host:{RANKS}", "-b", "64", "-e", "64")
 TIMEOUT_S = 2
@@ -50,6 +52,9 @@ if "cclmark.run.worker" in sys.orig_argv:
     Board.enter = hold
 """
 
+# Ranks 1 and 2 differ in nothing: one of them will do.
+EVERY_RANK = [0, pytest.param(1, marks=pytest.mark.exhaustive), 2]
+
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
@@ -61,9 +66,9 @@ def struck(background, tmp_path):
     def strike(rank, phase, number, *more, timeout_s=60):
         held = {"PYTHONPATH": str(tmp_path), "HELD_IN_TEST": f"{rank} {phase}"}
         if phase in HELD:
-            run = background(*SWEEP, *SHORT, "-T", str(timeout_s), *more, env=held)
+            run = background(*SWEEP, *SHORT, *waits(timeout_s), *more, env=held)
         else:
-            run = background(*SWEEP, *LONG.get(phase, SHORT), "-T", str(timeout_s), *more)
+            run = background(*SWEEP, *LONG.get(phase, SHORT), *waits(timeout_s), *more)
         pid = run.wait_for_workers(RANKS)[rank]
         run.wait_for_phase(rank, phase)
         run.signal(pid, number)
@@ -85,7 +90,7 @@ def check(run, ended, phase, says):
     assert len(journal.results) == (6 if phase in BEHIND else 0)
 
 
-@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("rank", EVERY_RANK)
 @pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
 def test_a_rank_that_is_killed(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGKILL)
@@ -93,16 +98,16 @@ def test_a_rank_that_is_killed(struck, rank, phase):
     check(run, ended, phase, says)
 
 
-@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("rank", EVERY_RANK)
 @pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
 def test_a_rank_that_is_stopped(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGSTOP, timeout_s=TIMEOUT_S)
-    assert time.monotonic() - run.killed_at_s < AT_MOST_S
+    assert time.monotonic() - run.killed_at_s < scaled(AT_MOST_S)
     says = f"rank {rank} (host:{rank}, pid {pid}) is stopped (SIGSTOP or a debugger) in"
     check(run, ended, phase, says)
 
 
-@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("rank", EVERY_RANK)
 @pytest.mark.parametrize("phase", ["loading the library", "timing", "verification", "shutdown"])
 def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_path, rank, phase):
     (tmp_path / "sitecustomize.py").write_text(HOLD)
@@ -124,12 +129,12 @@ def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("rank", range(RANKS))
+@pytest.mark.parametrize("rank", EVERY_RANK)
 def test_a_rank_that_waits_for_the_others_times(background, rank, number):
     """All times are gathered after each batch; the next rank is held up before its own."""
     late = (rank + 1) % RANKS
     run = background(
-        *(*SWEEP, *SHORT, "--inject", f"delay:rank={late},ms=1000000", "-T", "4"),
+        *(*SWEEP, *SHORT, "--inject", f"delay:rank={late},ms=1000000", *waits(4)),
     )
     pid = run.wait_for_workers(RANKS)[rank]
     run.wait_for_phase(rank, "timing")

@@ -12,6 +12,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment
+from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-f", "2", "-n", "5")
 ENDLESS = (*SWEEP, "-w", "1", "-N", "0")
@@ -58,7 +59,7 @@ def run_to_its_end(tag, directory, *arguments, **options):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
         **options,
     )

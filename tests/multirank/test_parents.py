@@ -19,6 +19,7 @@ from pods import SWEEP, pods_in
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment, tagged_processes, wait_until
+from patience import scaled
 
 SOON_S = 20.0
 ENDLESS = (*SWEEP, "-N", "0")
@@ -56,7 +57,7 @@ def terminal(tag, tmp_path):
     yield shell, outside, own
     for pid in tagged_processes(own):
         os.kill(pid, signal.SIGKILL)
-    shell.wait(10)
+    shell.wait(scaled(10))
 
 
 @pytest.mark.parametrize("what", ["the shell is killed", "the terminal is closed"])
@@ -88,7 +89,7 @@ def test_the_parent_of_a_launched_process_is_killed(pods, rank):
     started[rank].kill()
     ended = [pods.end(process, SOON_S) for process in started]  # their output is open until then
     wait_until(lambda: not tagged_processes(pods.tag), "all of it is gone")
-    assert time.monotonic() - begin_s < SOON_S
+    assert time.monotonic() - begin_s < scaled(SOON_S)
     (path,) = pods.directory.rglob("*.jsonl")
     journal = read_journal(path)
     assert journal.damaged_lines == 0

@@ -22,6 +22,8 @@ from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
 from cclmark.rendezvous.server import Server
 from cclmark.rendezvous.strangers import Strangers
+from conftest import examples
+from patience import scaled
 from samples import usual_settings
 
 SETTINGS = usual_settings(timeout_s=5)
@@ -75,7 +77,7 @@ def connected(job: Job):
 def hear(server: Server, enough, timeout_s: float = 10.0) -> list:
     """Receives until ``enough(messages)`` or the time is over."""
     messages: list = []
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + scaled(timeout_s)
     while not enough(messages) and time.monotonic() < deadline_s:
         messages += server.receive(0.02)
     return messages
@@ -142,10 +144,10 @@ def test_a_value_reaches_all_who_want_it(server, first):
                 for thread in waiting:
                     thread.start()
             for thread in waiting:
-                thread.join(20)
+                thread.join(scaled(20))
     finally:
         stop.set()
-        serving.join(10)
+        serving.join(scaled(10))
     assert values == [b"\0\xff"] * 2
 
 
@@ -207,7 +209,7 @@ def test_a_socket_without_encryption_is_refused(server):
 
 
 GARBAGE = settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -281,7 +283,7 @@ def test_idle_connections_do_not_keep_a_rank_out():
             client.send(Notice(0, keys.token, "let me in"))
             said = process.stdout.readline()
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(scaled(30)) == 0
     assert "['let me in']" in said
     dropped = re.search(r"(\d+) connections that did not authenticate were dropped$", said)
     assert dropped, said
@@ -386,7 +388,7 @@ def test_a_flood_that_nobody_looks_at_does_not_keep_it_from_closing():
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
     closing = threading.Thread(target=server.close, daemon=True)
     closing.start()
-    closing.join(20)
+    closing.join(scaled(20))
     assert not closing.is_alive(), "it hangs"
 
 

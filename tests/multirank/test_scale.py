@@ -13,6 +13,7 @@ from cclmark.launch.crew import gather_crew
 from cclmark.launch.devices import DeviceChoice
 from cclmark.rendezvous.messages import Hello
 from conftest import REPOSITORY
+from patience import scaled
 
 PEERS = 64
 HOST = DeviceChoice("host", (0,))
@@ -83,7 +84,7 @@ def test_all_learn_meet_beat_and_are_told_to_abort(crew, fleet):
 
 def test_one_that_vanishes_is_named_and_the_others_go_on(crew, fleet):
     serve(crew, fleet, "vanish", 17)
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + scaled(20)
     while not crew.lost() and time.monotonic() < deadline_s:
         for message in crew.meeting.server.receive(0.02):
             crew.hear(message)

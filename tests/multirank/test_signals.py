@@ -12,6 +12,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment, wait_until
+from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
 JOURNAL = ("--journal", "run.jsonl")
@@ -83,7 +84,7 @@ def test_closed_standard_descriptors(tag, tmp_path, closed):
         ["/bin/sh", "-c", f'exec "$@"{redirections}', "sh", *PROGRAM, *SWEEP, *JOURNAL],
         cwd=tmp_path,
         env=environment(tag, None),
-        timeout=SOON_S,
+        timeout=scaled(SOON_S),
         check=False,
         **kept,
     )
@@ -102,7 +103,7 @@ def test_standard_input_that_is_closed_is_empty(tag):
         ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "import", "-"],
         env=environment(tag, None),
         capture_output=True,
-        timeout=SOON_S,
+        timeout=scaled(SOON_S),
         check=False,
     )
     assert done.returncode == 2, done.stderr
@@ -136,7 +137,7 @@ def test_messages_that_cannot_be_written_change_no_exit_code(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=descriptor,
-            timeout=SOON_S,
+            timeout=scaled(SOON_S),
             check=False,
         )
     finally:
@@ -182,7 +183,7 @@ def test_messages_that_are_not_read_hold_up_no_signal(tag, tmp_path, arguments, 
     try:
         wait_until(lambda: waits_to_write(process.pid), "it waits for the reader")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SOON_S) == code
+        assert process.wait(scaled(SOON_S)) == code
     finally:
         process.kill()
         process.wait()
@@ -203,7 +204,7 @@ def test_a_journal_without_a_header_does_not_keep_the_next_run_from_its_name(bac
     run = background(*SWEEP, "-N", "0")
     wait_until(run.journal_path.exists, "the journal is created")
     run.signal(run.process.pid, signal.SIGKILL)
-    run.process.wait(SOON_S)
+    run.process.wait(scaled(SOON_S))
     run.journal_path.write_bytes(b"")  # as it is until all ranks are up
     again = cclmark(*SWEEP, "--journal", run.journal_path)
     assert again.journal.footer.exit_code == 0

@@ -51,6 +51,7 @@ from cclmark.results.schema import (
     Link,
 )
 from conftest import wait_until
+from patience import scaled
 
 STREAMS = 5000
 RANKS = 2
@@ -124,12 +125,12 @@ def overheard(port: int) -> Iterator[tuple[int, bytearray]]:
                 carry(near, far, said)
                 with contextlib.suppress(OSError):
                     far.shutdown(socket.SHUT_RDWR)
-                back.join(10)
+                back.join(scaled(10))
 
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()
         yield listener.getsockname()[1], said
-        serving.join(10)
+        serving.join(scaled(10))
 
 
 def speak(endpoint: str, keys: Keys) -> Connection:
@@ -158,7 +159,7 @@ def strangers(port: int, handshake: bytes, number: int) -> None:
     chance = random.Random(1)
     for place in range(number):
         content = chance.randbytes(chance.randrange(200)) if place % 2 else handshake
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        with socket.create_connection(("127.0.0.1", port), timeout=scaled(10)) as stranger:
             with contextlib.suppress(OSError):
                 stranger.sendall(bent(content, chance))
             if place % 50 == 0:  # let some be read before they go
@@ -237,7 +238,7 @@ def test_whoever_sends_without_end_does_not_keep_the_server_from_returning():
             wait_until(lambda: server.receive(0.01) or server.refused > 10_000, "it goes on")
         finally:
             stop.set()
-            talking.join(10)
+            talking.join(scaled(10))
             connection.close(0)
 
 

@@ -15,6 +15,7 @@ from cclmark.report.prometheus import METRICS, prometheus
 from cclmark.report.text import plain
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CheckResult, Verification
+from conftest import examples
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 text_format = pytest.importorskip("prometheus_client.parser")
@@ -158,7 +159,7 @@ def test_a_check_that_is_not_supported_says_nothing():
     assert [value for (name, _), value in found.items() if name == "cclmark_check_ok"] == [1, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_no_name_breaks_the_text(host, device):
     journal = read_journal(FILES[0])

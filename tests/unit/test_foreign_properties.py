@@ -21,6 +21,8 @@ from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import IMPORTERS, import_text
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Footer, Summary, Verification
+from conftest import examples
+from patience import scaled
 
 TESTS = Path(__file__).parents[1]
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
@@ -96,7 +98,7 @@ def exported(format, header, results, footer=None):
     return "".join(lines).encode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(runs())
 def test_nccl_tests_text_of_ours_comes_back(run):
     header, results = run
@@ -114,7 +116,7 @@ def test_nccl_tests_text_of_ours_comes_back(run):
 
 
 @pytest.mark.parametrize(("format", "half_digit_s"), [("flagcx", 5e-7), ("hccl", 5e-9)])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(run=runs(), ended=st.sampled_from([None, 0, 1, 4]))
 def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s, run, ended):
     header, results = run
@@ -140,7 +142,7 @@ def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s,
         assert journal.footer.message == footer.message
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(runs(), runs(), st.booleans())
 def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
     """Runs that were imported may hold several; what their devices are may not be known."""
@@ -245,7 +247,7 @@ def size_in(text, size_bytes):
     return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(TEXTS),
     st.integers(0, (1 << 64) - 1),
@@ -266,7 +268,7 @@ def require_sound(text, format, given):
         assert str(error)
         return
     finally:
-        assert time.monotonic() - began_s < PATIENCE_S
+        assert time.monotonic() - began_s < scaled(PATIENCE_S)
     for result in journal.results:
         if journal.header.imported is None:  # a whole journal
             continue
@@ -283,7 +285,7 @@ def require_sound(text, format, given):
     msgspec.json.encode(journal.header)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(str.encode)))
 def test_what_no_tool_wrote_is_refused(content):
     for format in (None, *IMPORTERS):
@@ -301,7 +303,7 @@ def test_long_texts_take_no_long_time(piece, start):
         began_s = time.monotonic()
         with pytest.raises(UsageError):
             read(content, format, ALL)
-        assert time.monotonic() - began_s < PATIENCE_S
+        assert time.monotonic() - began_s < scaled(PATIENCE_S)
 
 
 @pytest.mark.parametrize("piece", ["a", "a_", "key", "a.", "1:"])
@@ -310,4 +312,4 @@ def test_a_line_of_a_kind_of_host_name_costs_no_more_than_its_length(piece):
     text = (TESTS / "foreign" / "nccl-tests-2.19.txt").read_text()
     began_s = time.process_time()
     read((text + piece * (1_000_000 // len(piece)) + "\n").encode(), "nccl-tests")
-    assert time.process_time() - began_s < 1.0
+    assert time.process_time() - began_s < scaled(1.0)

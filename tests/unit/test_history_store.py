@@ -33,6 +33,8 @@ from cclmark.results.history.rows import devices_of, method_of
 from cclmark.results.history.store import History
 from cclmark.results.history.tables import journals, runs, things
 from cclmark.results.journal import read_journal
+from conftest import examples
+from patience import scaled
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -457,7 +459,7 @@ class TestHostileJournals:
 
 @settings(
     deadline=None,
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.tuples(st.integers(0, 27), st.binary(max_size=30)), min_size=1, max_size=4))
@@ -677,7 +679,7 @@ class TestDatabases:
             subprocess.Popen([sys.executable, "-c", code, history_place, *order], stderr=-1)
             for order in orders
         ]
-        told = [process.communicate(timeout=60)[1] for process in processes]
+        told = [process.communicate(timeout=scaled(60))[1] for process in processes]
         assert [process.returncode for process in processes] == [0, 0, 0], told
         history = History(history_place)
         assert history.runs(EVERYTHING)[1] == 8

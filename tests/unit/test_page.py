@@ -25,6 +25,7 @@ from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of, peaks_of
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
+from conftest import examples
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
@@ -147,7 +148,7 @@ def test_hostile_strings_stay_text(text):
     json.loads(data)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 def test_any_string_can_stand_in_a_script(text):
     encoded = for_script({"text": text, text: [text]})
@@ -195,7 +196,9 @@ def absurd_results(draw):
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(absurd_results(), min_size=1, max_size=8), st.sampled_from(("max", "min", "?")))
 def test_absurd_numbers_make_a_page_all_the_same(results, across):

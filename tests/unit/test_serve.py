@@ -27,6 +27,8 @@ from cclmark.serve.app import make_app
 from cclmark.serve.guard import Access
 from cclmark.serve.journals import names_of
 from cclmark.serve.parameters import MOST_TOGETHER
+from conftest import examples
+from patience import scaled
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 DEFAULTS = [f"default-{number}" for number in range(1, 9)]
@@ -341,7 +343,7 @@ class TestRefusals:
         assert client.head("/").status_code == 200
         assert client.get("/favicon.ico").status_code == 204
 
-    @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
     @given(
         path=st.sampled_from(
             ["/", "/run", "/journal", "/export", "/together", "/compare", "/trend"]
@@ -646,11 +648,11 @@ class TestSlowClients:
             thread.start()
             yield listener.getsockname()[1]
             server.should_exit = True
-            thread.join(30)
+            thread.join(scaled(30))
 
     def was_closed(self, connection, piece, timeout_s=30.0):
         """Whether the server ended it while ``piece`` went out again and again."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + scaled(timeout_s)
         connection.settimeout(0.05)
         while time.monotonic() < deadline_s:
             try:
@@ -676,13 +678,13 @@ class TestSlowClients:
         ids=["silent", "a byte", "headers", "body", "second request"],
     )
     def test_a_request_has_to_arrive_in_time(self, port, begin, piece):
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
             connection.sendall(begin)
             assert self.was_closed(connection, piece)
 
     def test_a_connection_between_requests_is_kept(self, port):
         request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
             for _ in range(2):
                 connection.sendall(request)
                 answer = b""

@@ -1,0 +1,207 @@
+"""Starts the program by a fork of a process that has imported all of it already.
+
+What it runs is what ``python -m cclmark`` runs, in a process of its own, with its own arguments,
+environment, directory, standard streams and exit code; its ranks are started as ever. It saves the
+time in which Python imports the program. What Python itself takes from the environment when it
+starts cannot be had this way: ``Source.suits`` tells.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import pkgutil
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV")
+_MOST_BYTES = 1 << 22
+_READY_S = 60.0
+
+
+def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environment.items() if name.startswith(_AT_START)}
+
+
+class Forked:
+    """One run: what is used of ``subprocess.Popen``."""
+
+    def __init__(self, args: list[str], out: int, err: int, status: int) -> None:
+        self.args = args
+        self.returncode: int | None = None
+        self._texts: dict[int, bytearray] = {out: bytearray(), err: bytearray()}
+        self._out, self._err, self._status = out, err, status
+        self._open = {out, err, status}
+        self._said = bytearray()
+
+    def communicate(self, timeout: float) -> tuple[bytes, bytes]:
+        """What it has written to the end of both streams; its exit code is there then."""
+        deadline_s = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            for one in self._open:
+                selector.register(one, selectors.EVENT_READ)
+            while self._open:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+                for key, _ in selector.select(left_s):
+                    self._read(key.fd, selector)
+        self.returncode = int(self._said.split()[1])
+        return bytes(self._texts[self._out]), bytes(self._texts[self._err])
+
+    def kill(self) -> None:
+        """Kills it, unless it has ended."""
+        words = self._said.split()
+        if len(words) == 1:
+            with suppress(ProcessLookupError):
+                os.kill(int(words[0]), signal.SIGKILL)
+
+    def close(self) -> None:
+        """Gives back what is open, whether or not it has ended."""
+        while self._open:
+            os.close(self._open.pop())
+
+    def _read(self, descriptor: int, selector: selectors.BaseSelector) -> None:
+        content = os.read(descriptor, 1 << 16)
+        if content:
+            (self._said if descriptor == self._status else self._texts[descriptor]).extend(content)
+        else:
+            selector.unregister(descriptor)
+            self._open.discard(descriptor)
+            os.close(descriptor)
+
+
+class Source:
+    """The process that is forked. It ends with its socket, so with the process that made it."""
+
+    def __init__(self) -> None:
+        self._environment = _at_start(os.environ)
+        self._processors = os.sched_getaffinity(0)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (self._socket, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_BYTES)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+        self._socket.settimeout(_READY_S)
+        assert self._socket.recv(16) == b"ready"
+
+    def suits(self, environment: Mapping[str, str]) -> bool:
+        """Whether Python and the loader would start in the same way with ``environment``."""
+        if os.sched_getaffinity(0) != self._processors:
+            return False
+        return _at_start(environment) == self._environment
+
+    def start(
+        self, arguments: list[str], directory: Path, environment: Mapping[str, str]
+    ) -> Forked:
+        """Starts ``python -m cclmark ARGUMENTS`` with nothing to read on standard input."""
+        pipes = [os.pipe() for _ in range(3)]
+        job = pickle.dumps((arguments, str(directory), dict(environment)))
+        try:
+            socket.send_fds(self._socket, [job], [writing for _, writing in pipes])
+        finally:
+            for _, writing in pipes:
+                os.close(writing)
+        return Forked([sys.executable, "-m", "cclmark", *arguments], *(one for one, _ in pipes))
+
+    def close(self) -> None:
+        """Ends it."""
+        self._socket.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def import_all() -> None:
+    """Every module of the program but its entry, where what it needs is installed."""
+    import cclmark
+
+    for found in pkgutil.walk_packages(cclmark.__path__, "cclmark."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):
+                importlib.import_module(found.name)
+
+
+def serve(connection: socket.socket) -> list[str] | None:
+    """Forks for every job that comes. Returns its arguments in the new process; None at the end."""
+    waking, woken = os.pipe()
+    for one in (waking, woken):
+        os.set_blocking(one, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken)
+    statuses: dict[int, int] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_READ)
+        selector.register(waking, selectors.EVENT_READ)
+        connection.send(b"ready")
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is connection:
+                    job, pipes, _, _ = socket.recv_fds(connection, _MOST_BYTES, 3)
+                    if not job:
+                        return None
+                    pid = os.fork()
+                    if pid == 0:
+                        break
+                    statuses[pid] = pipes[2]
+                    os.write(pipes[2], b"%d " % pid)
+                    for one in pipes[:2]:
+                        os.close(one)
+                else:
+                    with suppress(BlockingIOError):
+                        os.read(waking, 4096)
+                    _tell(statuses)
+            else:
+                continue
+            break
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    connection.close()
+    for one in (waking, woken, *statuses.values(), pipes[2]):
+        os.close(one)
+    for number, one in enumerate(pipes[:2], start=1):
+        os.dup2(one, number)
+        os.close(one)
+    arguments, directory, environment = pickle.loads(job)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    return arguments
+
+
+def _tell(statuses: dict[int, int]) -> None:
+    """Passes on how processes have ended."""
+    for pid in list(statuses):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            pipe = statuses.pop(pid)
+            with suppress(BrokenPipeError):
+                os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
+            os.close(pipe)
+
+
+if __name__ == "__main__":
+    import_all()
+    assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
+    words = serve(socket.socket(fileno=int(sys.argv[1])))
+    if words is not None:
+        sys.path[0] = str(Path.cwd())
+        sys.argv = ["-m", *words]
+        sys.orig_argv = [sys.executable, "-m", "cclmark", *words]
+        runpy.run_module("cclmark", run_name="__main__", alter_sys=True)
