@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cclmark.errors import RankError
 from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Access, Keys
-from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want
+from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want, encoded_plan
 from cclmark.rendezvous.server import Server
 from cclmark.rendezvous.strangers import Strangers
 from conftest import examples
@@ -36,14 +36,14 @@ BARE_JOB = Job(
     runtime="host",
     device_indices=[0],
     every_index=[0, 1],
-    transfers=[],
     processors=[],
     oversubscribed=True,
     team_fd=-1,
     board_fd=-1,
     access=Access("", b"", b"", b""),
     token=b"",
-    cases=[],
+    kind="collective",
+    plan=encoded_plan([]),
     settings=SETTINGS,
     ccl_path="",
     ccl_wheels={},

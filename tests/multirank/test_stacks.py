@@ -20,7 +20,7 @@ from cclmark.launch.ranks import RankProcess, kill_ranks, start_rank
 from cclmark.launch.stacks import collect_stacks
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import Board
-from cclmark.rendezvous.messages import Job
+from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.rendezvous.server import Server
 from cclmark.signals import STACK_SIGNAL
 from conftest import environment, is_alive, wait_until
@@ -79,8 +79,8 @@ def hung() -> Iterator[Hung]:
                     board_fd=board_fd,
                     access=server.keys.access(server.endpoint),
                     token=server.token,
-                    cases=[CASE],
-                    transfers=[],
+                    kind="collective",
+                    plan=encoded_plan([CASE]),
                     settings=SETTINGS,
                     ccl_path="",
                     ccl_wheels={},

@@ -12,7 +12,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.attempt import _unbound
 from cclmark.launch.processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.plan.binding import Binding, mode_of
-from cclmark.rendezvous.messages import Hello, Job
+from cclmark.rendezvous.messages import Hello, Job, encoded_plan
 from cclmark.report.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
@@ -229,7 +229,13 @@ def job(bind, **changes):
     usual = {
         **dict.fromkeys(("rank", "parent_pid", "team_fd", "board_fd"), 0),
         **{name: [] for name in ("device_indices", "every_index", "processors")},
-        **{"cases": [], "transfers": [], "ccl_wheels": {}, "ccl_path": "", "token": b""},
+        **{
+            "kind": "collective",
+            "plan": encoded_plan([]),
+            "ccl_wheels": {},
+            "ccl_path": "",
+            "token": b"",
+        },
         **{"ranks": 2, "runtime": "host", "oversubscribed": False, "access": None},
     }
     return Job(**{**usual, "settings": usual_settings(bind=bind), **changes})

@@ -132,7 +132,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
         mpirun = _mpirun(crew, "--ccl bridge between hosts")
     request = Request(
         devices=devices,
-        cases=cases,
+        planned=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}

@@ -28,6 +28,7 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import PAIRS
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.report.exporter import Exporter
@@ -83,11 +84,11 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     check_faults(faults, settings, cases)
     request = Request(
         devices=devices,
-        cases=cases,
+        kind=PAIRS,
+        planned=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
-        in_pairs=True,
         warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
         crew=crew,
     )

@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.rendezvous.messages import Look, Thing
+from cclmark.plan.kinds import Item
+from cclmark.rendezvous.messages import Look
 from cclmark.report.text import clock_text, plain
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _PATIENCE_S = 0.5  # what takes less needs no explanation
 class Progress:
     """Shows a spinner when nothing was printed for a while, and nothing where nobody looks."""
 
-    def __init__(self, cases: Sequence[Thing], cycles: int, began_s: float, stream: TextIO) -> None:
+    def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
         self._cases = cases
         self._planned = len(cases) * cycles

@@ -76,7 +76,7 @@ class Recorder:
         self._measured = False
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
-        self._progress = Progress(request.things, cycles, began_s, sys.stderr)
+        self._progress = Progress(request.items, cycles, began_s, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header, and what another run measured before."""
@@ -98,8 +98,8 @@ class Recorder:
             settings=request.settings,
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
-            planned_cases=len(request.things),
-            plan=outline_of(request.things, len(request.devices.indices), len(request.processes)),
+            planned_cases=len(request.items),
+            plan=outline_of(request.items, len(request.devices.indices), len(request.processes)),
             directory=readable(str(Path.cwd())),
             launcher=surroundings.launcher,
             launched=placement.processes if placement is not None else 0,

@@ -59,9 +59,9 @@ class Resumed:
     def read(cls, path: Path, request: Request) -> Resumed:
         """Reads the journal. Raises UsageError when it is none, or not of what is requested."""
         journal = read_journal(path)
-        outline = outline_of(request.things, len(request.devices.indices), len(request.processes))
-        remainder = remainder_of(journal, str(path), outline, request.settings, request.things)
-        planned = len(request.things)
+        outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
+        remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
+        planned = len(request.items)
         return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder, planned)
 
     def in_plan(self) -> InPlan:

@@ -17,6 +17,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import CHECK
 from cclmark.plan.libraries import require_torch_devices, usual_runtime
 from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
 from cclmark.report.exporter import Exporter
@@ -83,7 +84,8 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
         devices=devices,
         settings=settings,
         ccl_wheels={},
-        checks=chosen_checks(flags.only, backend),
+        kind=CHECK,
+        planned=chosen_checks(flags.only, backend),
         modules=flags.modules,
         crew=crew,
     )

@@ -17,6 +17,7 @@ from cclmark.launch.placement import Placement
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import P2P
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
@@ -95,7 +96,8 @@ def measure_transfers(flags: TransferFlags) -> int:
     request = Request(
         devices=devices,
         settings=settings,
-        transfers=transfers,
+        kind=P2P,
+        planned=transfers,
         together=together,
         ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
     )

@@ -33,6 +33,7 @@ from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.binding import Binding
+from cclmark.plan.cases import Case
 from cclmark.plan.libraries import added_libraries
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.board import Operations, Status
@@ -48,17 +49,15 @@ from cclmark.rendezvous.messages import (
     Measured,
     Notice,
     Observed,
-    Thing,
+    encoded_plan,
 )
 from cclmark.results.schema import (
-    CaseResult,
     Condition,
     DeviceDescription,
     LibraryDescription,
     Link,
     Relation,
     Result,
-    TransferResult,
 )
 from cclmark.results.topology import relations_between
 from cclmark.signals import ENDING, noted
@@ -260,8 +259,9 @@ class Attempt:
         look, mpi = self._looks.get(0), self._crew.own.mpi
         if mpi is None or self._noted or look is None or look.phase != "warm-up":
             return
-        cases = self._request.cases
-        if 0 <= look.case_index < len(cases) and cases[look.case_index].ccl == "mpi":
+        items = self._request.items
+        case = items[look.case_index] if 0 <= look.case_index < len(items) else None
+        if isinstance(case, Case) and case.ccl == "mpi":
             mpi.note_segments()
             self._noted = True
 
@@ -292,6 +292,7 @@ class Attempt:
         for text in plan.notices:
             self._listener.notice(text)
         launched = crew.placement is not None and crew.placement.by_mpi
+        plan_of_all = encoded_plan(request.planned)
         return [
             Job(
                 rank=rank,
@@ -306,14 +307,12 @@ class Attempt:
                 board_fd=-1,
                 access=server.keys.access(server.endpoint),
                 token=server.token,
-                cases=list(request.cases),
-                transfers=list(request.transfers),
+                kind=request.kind,
+                plan=plan_of_all,
                 settings=request.settings,
                 ccl_path=request.ccl_path,
                 ccl_wheels=request.ccl_wheels,
-                in_pairs=request.in_pairs,
                 pending=list(request.pending),
-                checks=list(request.checks),
                 modules=list(request.modules),
                 libraries=added_libraries(),
                 hosts=hosts if len(crew.hosts) > 1 else [],
@@ -372,11 +371,11 @@ class Attempt:
             self._crew.hear(message)
 
     def _makes_sense(self, message: FromAny) -> bool:
-        """Whether the numbers in it are those of things that there are: they are looked up. And
+        """Whether the numbers in it are those of items that there are: they are looked up. And
         whether a rank that says its last word has said its first.
         """
         every = range(len(self._request.devices.indices))
-        things = self._request.things
+        items = self._request.items
         sense = True
         if isinstance(message, Hello):
             number = len(self._request.processes[message.rank])
@@ -385,14 +384,14 @@ class Attempt:
             sense = known and [device.rank for device in message.devices] == own
         elif isinstance(message, Measured):
             result = message.result
-            sense = result.index in range(len(things)) and _thing_of(result) == things[result.index]
+            sense = result.index in range(len(items)) and result.item == items[result.index]
         elif isinstance(message, Observed):
             sense = message.condition.rank == message.rank
         elif isinstance(message, Described):
             named = [one.rank for one in message.devices] + [one.device for one in message.links]
             sense = all(rank in every for rank in named)
         elif isinstance(message, Failed):
-            sense = -1 <= message.case_index < len(things)
+            sense = -1 <= message.case_index < len(items)
         elif isinstance(message, Finished):
             sense = message.rank in self._hellos
         return sense
@@ -479,7 +478,7 @@ class Attempt:
     def _relations(
         self, devices: list[DeviceDescription], links: list[Link], hellos: list[Hello]
     ) -> list[Relation]:
-        if not self._request.transfers and not self._request.in_pairs:
+        if not self._request.traits.between_devices:
             return []
         reach = {pair for hello in hellos for pair in hello.reach}
         return relations_between(devices, links, reach)
@@ -576,7 +575,7 @@ class Attempt:
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
         stalled = self._stalled(states, began_s)
-        message = diagnose(states, self._request.things, cause_is_known=bool(stalled))
+        message = diagnose(states, self._request.items, cause_is_known=bool(stalled))
         message += self._said_by_ras()
         started = any(look.phase != "start-up" for look in self._looks.values())
         if began_nothing and not started and not self._failures:
@@ -677,13 +676,6 @@ def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
                 f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
                 "each its own to see"
             )
-
-
-def _thing_of(result: Result) -> Thing:
-    """What a result is of."""
-    if isinstance(result, CaseResult):
-        return result.case
-    return result.transfer if isinstance(result, TransferResult) else result.check
 
 
 def _failure(culprit: RankState) -> Failed | None:

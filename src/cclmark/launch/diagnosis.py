@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.launch.verdict import verdict
+from cclmark.plan.kinds import Item
 from cclmark.rendezvous.board import Operations, Status
-from cclmark.rendezvous.messages import Failed, Thing
+from cclmark.rendezvous.messages import Failed
 
 _OFFSET = re.compile(r"\+0x[0-9a-f]+")
 
@@ -42,7 +43,7 @@ class RankState:
 
 
 def diagnose(
-    states: Sequence[RankState], cases: Sequence[Thing], *, cause_is_known: bool = False
+    states: Sequence[RankState], cases: Sequence[Item], *, cause_is_known: bool = False
 ) -> str:
     """Names what went wrong first, where, and what the others were doing.
 
@@ -72,7 +73,7 @@ def diagnose(
     return "\n".join(lines)
 
 
-def _whereabouts(states: Sequence[RankState], cases: Sequence[Thing]) -> str:
+def _whereabouts(states: Sequence[RankState], cases: Sequence[Item]) -> str:
     """Where all ranks are, as far as that is known. What is out of date compares with nothing."""
     stacks: dict[str, int] = {}
     lines = []
@@ -181,11 +182,11 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _where(state: RankState, cases: Sequence[Thing]) -> str:
+def _where(state: RankState, cases: Sequence[Item]) -> str:
     return _place(state.status.phase, state.status.case_index, cases)
 
 
-def _place(phase: str, case_index: int, cases: Sequence[Thing]) -> str:
+def _place(phase: str, case_index: int, cases: Sequence[Item]) -> str:
     return f"{phase} of {cases[case_index].describe()}" if 0 <= case_index < len(cases) else phase
 
 

@@ -12,12 +12,10 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
-from cclmark.plan.pairs import series_of
 from cclmark.rendezvous.messages import Failed, Look
 from cclmark.results.schema import CaseResult, Condition, Result
 
 _STATUS = {"timeout": "timeout", "error": "died"}
-_BEGINNING = ("communicator creation", "allocating buffers")
 _MOST_IN_A_ROW = 3  # cases that hang one after the other: the next one would, too
 
 
@@ -27,12 +25,11 @@ class PersistentLaunch:
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
         self._tally = _Tally(listener)
-        # A library that fails in one pair may serve another; ranks that failed together will again.
-        self._forgiven = ("timeout", "error") if request.in_pairs else ("timeout",)
 
     def run(self) -> Outcome:
         """As an attempt does it; what was given up has results that say so."""
-        request, cases = self._request, self._request.things
+        request, items = self._request, self._request.items
+        kind = request.traits
         in_a_row = 0
         while True:
             before = len(self._tally.done)
@@ -42,21 +39,17 @@ class PersistentLaunch:
             if failure is None or not self._may_go_on(outcome, failure):
                 return outcome
             in_a_row = 1 if len(self._tally.done) > before else in_a_row + 1
-            culprit = cases[failure.case_index]
-            assert isinstance(culprit, Case)
-            reason = failure.message if request.in_pairs else outcome.message.partition("\n")[0]
+            culprit = items[failure.case_index]
+            reason = failure.message if kind.independent else outcome.message.partition("\n")[0]
             if culprit.describe() not in reason:
                 reason = f"{failure.phase} of {culprit.describe()}: {reason}"
-            todo = request.pending or range(len(cases))
+            todo = request.pending or range(len(items))
             left = [index for index in todo if index not in self._tally.done]
             pending = []
             for index in left:
-                case = cases[index]
+                case = items[index]
                 assert isinstance(case, Case)
-                falls = index == failure.case_index or (
-                    request.in_pairs and _falls_with(case, culprit, failure.phase)
-                )
-                if falls:
+                if index == failure.case_index or kind.falls_with(case, culprit, failure.phase):
                     status, report = _STATUS[failure.kind], outcome.message
                     self._tally.result(CaseResult(index, case, status, reason, report=report))
                 else:
@@ -65,7 +58,7 @@ class PersistentLaunch:
                 return outcome  # to go on would be to try the same again
             if not pending:
                 return Outcome(EXIT_OK, phases_s=outcome.phases_s)
-            if not request.in_pairs:
+            if not kind.independent:
                 if in_a_row >= _MOST_IN_A_ROW:
                     return Outcome(
                         EXIT_DIED,
@@ -85,20 +78,10 @@ class PersistentLaunch:
         return (
             not once
             and outcome.exit_code == EXIT_DIED
-            and failure.kind in self._forgiven
-            and failure.case_index in range(len(request.things))
-            and bool(request.cases)
-            and (request.in_pairs or request.settings.cycles == 1)
+            and failure.kind in request.traits.forgiven
+            and failure.case_index in range(len(request.items))
+            and (request.traits.independent or request.settings.cycles == 1)
         )
-
-
-def _falls_with(case: Case, culprit: Case, phase: str) -> bool:
-    """Whether ``case`` is given up too: the same of another size, or all of a pair that cannot even
-    begin.
-    """
-    if case.pair != culprit.pair:
-        return False
-    return phase in _BEGINNING or series_of(case) == series_of(culprit)
 
 
 class _Tally:

@@ -9,11 +9,9 @@ from typing import Protocol
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.plan.kinds import COLLECTIVE, KINDS, Item, Kind
 from cclmark.plan.libraries import BRIDGE
-from cclmark.plan.pairs import PairCases
-from cclmark.plan.transfers import Transfer
-from cclmark.rendezvous.messages import Failed, Look, Thing
+from cclmark.rendezvous.messages import Failed, Look
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
@@ -29,11 +27,11 @@ from cclmark.results.schema import (
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, on what: cases, transfers or checks.
+    """What to run, on what.
 
-    ``together``: one process holds all devices. ``in_pairs``: the cases are of two ranks, and each
-    is measured between every two; ``pending`` are the indices of those still to be measured, none
-    for all; each cycle counts on from the one before. ``modules``: to import before a backend of
+    ``kind``: one of plan.kinds.KINDS; ``planned``: its items. ``together``: one process holds all
+    devices. ``pending`` are the indices of those ``items`` still to be measured, none for all; each
+    cycle counts on from the one before. ``modules``: to import before a backend of
     torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
     where this process starts them itself. ``warnings``: what the user should know of what was asked
     for. ``absent``: libraries that cannot be measured, with the reason. ``crew``: the processes
@@ -43,13 +41,11 @@ class Request:
     devices: DeviceChoice
     settings: Settings
     ccl_wheels: dict[str, list[str]]
-    cases: Sequence[Case] = ()
-    transfers: Sequence[Transfer] = ()
+    kind: str = COLLECTIVE
+    planned: Sequence[Item] = ()
     ccl_path: str = ""
     together: bool = False
-    in_pairs: bool = False
     pending: Sequence[int] = ()
-    checks: Sequence[Check] = ()
     modules: Sequence[str] = ()
     mpirun: str = ""
     warnings: Sequence[str] = ()
@@ -57,16 +53,19 @@ class Request:
     crew: Crew | None = None
 
     @property
-    def things(self) -> Sequence[Thing]:
+    def traits(self) -> Kind:
+        """The row of the table of kinds."""
+        return KINDS[self.kind]
+
+    @property
+    def items(self) -> Sequence[Item]:
         """What is measured, in the order of the results' indices."""
-        if self.transfers or self.checks:
-            return self.transfers or self.checks
-        return PairCases(self.cases, len(self.processes)) if self.in_pairs else self.cases
+        return self.traits.items(self.planned, len(self.processes))
 
     @property
     def by_mpi(self) -> bool:
         """Whether ranks speak MPI with each other: to be measured, or between hosts."""
-        ccls = {case.ccl for case in self.cases}
+        ccls = {one.ccl for one in self.planned if isinstance(one, Case)}
         several = self.crew is not None and len(self.crew.hosts) > 1
         return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
 

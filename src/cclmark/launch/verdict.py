@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from cclmark.plan.kinds import Item
 from cclmark.rendezvous.board import Operations, Status
-from cclmark.rendezvous.messages import Thing
 
 _WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification")
 _AT_REST = "waiting for other pairs"
 
 
-def verdict(statuses: Mapping[int, Status], cases: Sequence[Thing]) -> str:
+def verdict(statuses: Mapping[int, Status], cases: Sequence[Item]) -> str:
     """The sentence on ranks of which none died; empty where there is nothing to tell.
 
     ``statuses`` by rank. Ranks that rest while others measure have no part in it.
@@ -48,7 +48,7 @@ def _gather(statuses: Mapping[int, Status], where: Callable[[Status], str]) -> d
     return places
 
 
-def _place(status: Status, cases: Sequence[Thing]) -> str:
+def _place(status: Status, cases: Sequence[Item]) -> str:
     if 0 <= status.case_index < len(cases):
         return f"in {status.phase} of {cases[status.case_index].describe()}"
     return status.phase if status.phase == "finished" else f"in {status.phase}"

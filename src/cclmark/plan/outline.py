@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.plan.kinds import Item
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
 
 Value = str | int | bool | None
 
-# What differs from thing to thing, and how it is asked for. What is not here, such as the matrices
+# What differs from item to item, and how it is asked for. What is not here, such as the matrices
 # of alltoallv and the order of everything, shows in the digest.
 _NAMES = {
     "devices": "devices",
@@ -52,9 +50,9 @@ class Outline(msgspec.Struct):
     values: dict[str, list[Value]]
 
 
-def outline_of(things: Sequence[Case | Transfer | Check], devices: int, processes: int) -> Outline:
+def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
     """Of what is measured on so many devices by so many processes."""
-    listed = things.of_two if isinstance(things, PairCases) else things
+    listed = items.of_two if isinstance(items, PairCases) else items
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
     for name in _NAMES:
         found = dict.fromkeys(getattr(one, name) for one in listed if hasattr(one, name))

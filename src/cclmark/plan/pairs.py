@@ -14,6 +14,7 @@ Pair = tuple[int, int]
 
 _FOLLOWING = 16  # times smaller than the probe, and still like it
 _LEAST_FOLLOWERS = 2
+_BEGINNING = ("communicator creation", "allocating buffers")
 
 
 def pair_rounds(devices: int) -> list[list[Pair]]:
@@ -43,6 +44,15 @@ def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
         number for number, size in enumerate(sizes) if size >= least_bytes and number != probe
     ]
     return (probe, followers) if len(followers) >= _LEAST_FOLLOWERS else None
+
+
+def falls_with_pair(case: Case, culprit: Case, phase: str) -> bool:
+    """Whether ``case`` is given up with the one that failed in ``phase``: the same of another size,
+    or all of a pair that cannot even begin.
+    """
+    if case.pair != culprit.pair:
+        return False
+    return phase in _BEGINNING or series_of(case) == series_of(culprit)
 
 
 class PairCases(Sequence[Case]):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.plan.kinds import KINDS, Item
 from cclmark.plan.library_files import Library
-from cclmark.plan.pairs import PairCases
-from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.keys import Access
 from cclmark.results.schema import (
     Condition,
@@ -22,8 +20,6 @@ from cclmark.results.schema import (
     Settings,
 )
 
-Thing = Case | Transfer | Check
-
 
 class Job(msgspec.Struct):
     """Everything a rank needs to know, handed over on its standard input.
@@ -32,10 +28,9 @@ class Job(msgspec.Struct):
     for the host of every rank, none where there is one host only. ``mpi``: the rank has been
     started below an mpirun.
 
-    A rank measures either cases, with the one device it has, or transfers, with one or with all, or
-    it checks a backend of torch, which ``modules`` may bring. ``in_pairs``: the cases are of two
-    ranks, and each is measured with every other rank. ``pending``: only those of these indices,
-    none for all; each cycle counts on from the one before.
+    ``kind``: one of plan.kinds.KINDS; ``plan``: its items, encoded. A rank has one device, or all.
+    ``modules``: to import before a backend of torch is looked for. ``pending``: only the items of
+    these indices, none for all; each cycle counts on from the one before.
     ``libraries``: those that a user's files describe.
     ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
     the rank writes its stack when it is asked for it; -1 where nobody asks.
@@ -59,14 +54,12 @@ class Job(msgspec.Struct):
     board_fd: int
     access: Access
     token: bytes
-    cases: list[Case]
-    transfers: list[Transfer]
+    kind: str
+    plan: msgspec.Raw
     settings: Settings
     ccl_path: str
     ccl_wheels: dict[str, list[str]]
-    in_pairs: bool = False
     pending: list[int] = []
-    checks: list[Check] = []
     modules: list[str] = []
     libraries: list[Library] = []
     hosts: list[int] = []
@@ -75,12 +68,16 @@ class Job(msgspec.Struct):
     absent: dict[str, str] = {}
     place_on_host: tuple[int, int] = (0, 1)
 
-    @property
-    def things(self) -> Sequence[Thing]:
-        """What is measured, in the order of the results' indices."""
-        if self.transfers or self.checks:
-            return self.transfers or self.checks
-        return PairCases(self.cases, self.ranks) if self.in_pairs else self.cases
+    def planned(self) -> list[Item]:
+        """The items of the plan. Raises msgspec.ValidationError for another kind's."""
+        item: Any = KINDS[self.kind].item
+        found: list[Item] = msgspec.msgpack.decode(self.plan, type=list[item])
+        return found
+
+
+def encoded_plan(planned: Sequence[Item]) -> msgspec.Raw:
+    """For Job.plan."""
+    return msgspec.Raw(msgspec.msgpack.encode(list(planned)))
 
 
 class Arrived(msgspec.Struct, tag="arrived"):

@@ -332,6 +332,11 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     at_once_ratio: float | None = None
     report: str = ""
 
+    @property
+    def item(self) -> Case:
+        """What was measured."""
+        return self.case
+
 
 class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
     """A rank's device after a case of a soak. What the system does not tell is None.
@@ -398,6 +403,11 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     verification: Verification | None = None
     hung: list[int] = []
 
+    @property
+    def item(self) -> Transfer:
+        """What was measured."""
+        return self.transfer
+
 
 class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
@@ -412,6 +422,11 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
+
+    @property
+    def item(self) -> Check:
+        """What was tried."""
+        return self.check
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):

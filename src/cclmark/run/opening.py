@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cclmark import _engine as engine
+from cclmark.plan.cases import Case
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
+from cclmark.run.context import RankContext
 from cclmark.run.descriptions import open_ccl
 from cclmark.run.libraries import Library, NativeLibrary
 from cclmark.run.rank import Rank
@@ -32,11 +34,13 @@ def require_present(library: Library) -> None:
         raise engine.UnsupportedError(library.reason)
 
 
-def open_libraries(names: Sequence[str], job: Job) -> dict[str, Library]:
+def open_libraries(
+    names: Sequence[str], job: Job, *, all_needed: bool = False
+) -> dict[str, Library]:
     """The libraries of a run, in the order of ``names``.
 
-    Of several, those that are missing are absent. Raises MissingError where none is left, and where
-    pairs are measured, which leave nothing out.
+    Of several, those that are missing are absent, unless ``all_needed``. Raises MissingError where
+    none is left.
     """
     opened: dict[str, Library] = {}
     for name in names:
@@ -44,9 +48,9 @@ def open_libraries(names: Sequence[str], job: Job) -> dict[str, Library]:
             opened[name] = AbsentLibrary(job.absent[name])
             continue
         try:
-            opened[name] = open_library(name, job)
+            opened[name] = open_library(name, job, names)
         except engine.MissingError as error:
-            if len(names) == 1 or job.in_pairs:
+            if len(names) == 1 or all_needed:
                 raise
             opened[name] = AbsentLibrary(str(error))
     absent = [one for one in opened.values() if isinstance(one, AbsentLibrary)]
@@ -55,7 +59,7 @@ def open_libraries(names: Sequence[str], job: Job) -> dict[str, Library]:
     return opened
 
 
-def open_library(name: str, job: Job) -> Library:
+def open_library(name: str, job: Job, measured: Sequence[str]) -> Library:
     """The library of that name: one of the engine's, ``torch:BACKEND``, or the islands' bridge.
 
     Raises MissingError.
@@ -64,7 +68,7 @@ def open_library(name: str, job: Job) -> Library:
         islands = job.settings.islands
         own = next(island for island in islands if job.rank in island.ranks)
         inner = _open_native(own.ccl, job) if len(own.ranks) > 1 else None
-        return BridgeLibrary(islands, own, inner, _open_mpi(job) if job.hosts else None)
+        return BridgeLibrary(islands, own, inner, _open_mpi(job, measured) if job.hosts else None)
     backend = torch_backend_of(name)
     if backend is None:
         return _open_native(name, job)
@@ -73,14 +77,57 @@ def open_library(name: str, job: Job) -> Library:
     return TorchLibrary(backend, job.modules)
 
 
-def _open_mpi(job: Job) -> NativeLibrary:
+def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:
     """What mpirun's ranks speak; ``--ccl-path`` is of the islands' library, unless MPI is measured
     too.
     """
-    path = job.ccl_path if any(case.ccl == "mpi" for case in job.cases) else ""
+    path = job.ccl_path if "mpi" in measured else ""
     return NativeLibrary(open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
 
 
 def _open_native(name: str, job: Job) -> NativeLibrary:
     path = "" if name == "shm" else job.ccl_path
     return NativeLibrary(open_ccl(name, path, job.ccl_wheels.get(name, [])))
+
+
+def measure_each(
+    context: RankContext,
+    cases: Sequence[Case],
+    measure: Callable[[str, Library], None],
+    *,
+    all_needed: bool = False,
+) -> None:
+    """Loads the libraries of ``cases``, introduces the rank and calls ``measure`` with each.
+
+    ``all_needed``: see open_libraries.
+
+    Raises what opening and measuring raise.
+    """
+    rank, job = context.rank, context.job
+    rank.enter("loading the library")
+    names = list(dict.fromkeys(case.ccl for case in cases))
+    # Torch first: it takes a libnccl that is there already for the one that it came with.
+    order = sorted(names, key=lambda name: torch_backend_of(name) is None)
+    opened = open_libraries(order, job, all_needed=all_needed)
+    libraries = {name: opened[name] for name in names}
+    _share_processors_for(names[0], context)
+    used = [it for library in libraries.values() for it in library.descriptions]
+    context.introduce(list({it.name: it for it in used}.values()))
+    for name, library in libraries.items():
+        _share_processors_for(name, context)
+        measure(name, library)
+    rank.case_index = -1
+    rank.enter("finished")
+    # An MPI ends with its library, and has to. Errors that torch keeps from its own import hold
+    # this frame, and what it names, for good.
+    opened.clear()
+    libraries.clear()
+    used.clear()
+
+
+def _share_processors_for(name: str, context: RankContext) -> None:
+    """A rank of the host has a processor to itself, unless the library ``name`` starts threads, as
+    torch does and what carries data between hosts: those may run anywhere.
+    """
+    threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(context.job.hosts))
+    context.share_processors(alone=not threads)

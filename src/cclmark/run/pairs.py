@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from cclmark import _engine as engine
 from cclmark.analysis.pairs import disturbance
+from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import items_of
 from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
 from cclmark.results.schema import CaseResult
 from cclmark.run.libraries import join_with_id
@@ -44,7 +46,7 @@ class PairsRunner:
         self._job = rank.job
         self._ccl = ccl
         self._device = device
-        self._cases = PairCases(rank.job.cases, rank.job.ranks)
+        self._cases = PairCases(items_of(rank.planned, Case), rank.job.ranks)
         own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
         self._left = set(rank.job.pending)

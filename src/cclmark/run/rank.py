@@ -6,6 +6,7 @@ import time
 from array import array
 
 from cclmark import _engine as engine
+from cclmark.plan.kinds import KINDS
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
@@ -15,10 +16,10 @@ from cclmark.results.schema import Condition, Result
 class Rank:
     """One rank of a run, for whatever it has to measure.
 
-    ``case_index`` is that of the case at hand, -1 between cases; ``group`` are the ranks that
-    measure it where not all of ``team`` do. They agree in places of their own (run/together.py):
-    ``agreement`` of the team, ``group_agreement`` of the group. ``counter`` notes how many
-    operations were entered.
+    ``planned`` are the items of its job. ``case_index`` is that of the case at hand, -1 between
+    cases; ``group`` are the ranks that measure it where not all of ``team`` do. They agree in
+    places of their own (run/together.py): ``agreement`` of the team, ``group_agreement`` of the
+    group. ``counter`` notes how many operations were entered.
     """
 
     def __init__(self, job: Job) -> None:
@@ -37,7 +38,8 @@ class Rank:
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
         self.counter = engine.OperationCounter(job.board_fd, Board.counts_at(job.rank))
-        self._things = job.things
+        self.planned = job.planned()
+        self._items = KINDS[job.kind].items(self.planned, job.ranks)
         self._phase = "start-up"
         self._since_s = time.monotonic()
 
@@ -100,7 +102,7 @@ class Rank:
         self._board.enter(self.job.rank, phase, self.case_index, batches, timeout_s)
         doing = phase
         if self.case_index >= 0:
-            doing += f" of {self._things[self.case_index].describe()}"
+            doing += f" of {self._items[self.case_index].describe()}"
         for team in (self.team, self.agreement, self.group, self.group_agreement):
             if team is not None:
                 team.expect_within(timeout_s, doing)

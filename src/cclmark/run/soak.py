@@ -6,6 +6,8 @@ import time
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
+from cclmark.plan.cases import Case
+from cclmark.plan.kinds import items_of
 from cclmark.run.conditions import ConditionReader, reader_for
 from cclmark.run.rank import Rank
 
@@ -15,7 +17,9 @@ class Soak:
 
     def __init__(self, rank: Rank, device: engine.Device) -> None:
         self._rank = rank
-        self._share_s = rank.job.settings.duration_s / len({case.ccl for case in rank.job.cases})
+        self._share_s = rank.job.settings.duration_s / len(
+            {one.ccl for one in items_of(rank.planned, Case)}
+        )
         self._until_s = 0.0
         # Cases that cannot be measured: to skip them again for hours would fill the journal.
         self.given_up: set[int] = set()

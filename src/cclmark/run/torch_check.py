@@ -20,11 +20,13 @@ _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 class TorchChecker:
     """Runs the checks of a job on one rank, in step with the others."""
 
-    def __init__(self, rank: Rank, torch: Any, runtime: str, index: int) -> None:
+    def __init__(
+        self, rank: Rank, checks: Sequence[Check], torch: Any, runtime: str, index: int
+    ) -> None:
         job = rank.job
         self._rank = rank
-        self._checks: Sequence[Check] = job.checks
-        backend = job.checks[0].backend
+        self._checks = checks
+        backend = checks[0].backend
         device = tensor_device(torch, runtime, index)
         # A check that hangs is one that fails: torch gives up before the ranks themselves do.
         timeout_s = rank.job.settings.timeout_s / 2

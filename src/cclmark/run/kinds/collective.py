@@ -1,0 +1,145 @@
+"""Collectives of all ranks on one rank."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from functools import partial
+
+from cclmark import _engine as engine
+from cclmark.plan.cases import Case
+from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import items_of
+from cclmark.results.schema import CaseResult
+from cclmark.run.context import RankContext
+from cclmark.run.libraries import Library
+from cclmark.run.measure import CaseRunner
+from cclmark.run.memory import free_on_all, reserve_for
+from cclmark.run.opening import measure_each, require_present
+from cclmark.run.soak import Soak
+from cclmark.run.together import in_step
+
+
+def run(context: RankContext) -> None:
+    """Loads the libraries, introduces the rank and measures the cases; rank 0 reports."""
+    runner = _Runner(context)
+    measure_each(context, items_of(context.rank.planned, Case), runner.measure)
+
+
+class _Runner:
+    def __init__(self, context: RankContext) -> None:
+        self._rank = context.rank
+        self._job = context.job
+        self._device = context.devices[0]
+        self._cases = items_of(context.rank.planned, Case)
+        self._soak: Soak | None = None
+
+    def measure(self, name: str, library: Library) -> None:
+        """Measures the cases of one library, a collective call. Raises EngineError."""
+        job = self._job
+        number = len(self._cases)
+        pending = {place for place in job.pending if self._cases[place % number].ccl == name}
+        if job.pending and not pending:
+            return
+        indices = [index for index, case in enumerate(self._cases) if case.ccl == name]
+        if pending:
+            left = {place % number for place in pending}
+            indices = [index for index in indices if index in left]
+        self._rank.enter("communicator creation")
+        try:
+            in_step(self._rank.agreement, partial(require_present, library))
+            communicator = in_step(
+                self._rank.agreement, partial(library.join, self._rank, self._device)
+            )
+        except engine.UnsupportedError as error:
+            self._leave_out(name, indices, pending, str(error))
+            return
+        try:
+            self._measure_on(communicator, indices, pending)
+        except engine.AbortedError:
+            communicator.check()  # what made the others stop may be known here
+            raise
+        del communicator
+        self._rank.leave_group()
+
+    def _measure_on(
+        self,
+        communicator: engine.Communicator,
+        indices: list[int],
+        pending: set[int],
+    ) -> None:
+        job, device = self._job, self._device
+        session = engine.Session(device, self._rank.team, communicator, self._rank.counter)
+        self._rank.enter("allocating buffers")
+        registration = getattr(engine.Registration, job.settings.registration)
+        cases = [self._cases[index] for index in indices]
+        free_bytes = free_on_all(device, self._rank.team, job.ranks)
+        too_large = reserve_for(cases, session, self._rank.team, registration, free_bytes)
+        runner = CaseRunner(
+            session, self._rank.agreement, job.settings, self._injections(), self._rank.enter
+        )
+        if runner.checking_host == job.rank:
+            self._rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        gc.collect()
+        gc.disable()
+        soak = self._soak_on(device)
+        for index, cycle in self._rounds(indices, pending, soak):
+            self._rank.case_index = index
+            case = self._cases[index]
+            if case in too_large:
+                result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
+            else:
+                result = runner.run(index, case, cycle)
+            if job.rank == 0:
+                self._rank.report(result)
+            if soak is not None and result.status == "skipped":
+                soak.given_up.add(index)
+        self._rank.case_index = -1
+        self._rank.enter("shutdown")
+        del runner, session
+        communicator.leave()
+
+    def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:
+        """Skips the cases of a library that does not work with these devices.
+
+        Raises MissingError where no other is measured.
+        """
+        job = self._job
+        if all(case.ccl == name for case in self._cases):
+            raise engine.MissingError(reason)
+        if job.rank > 0:
+            return
+        for cycle in range(job.settings.cycles or 1):
+            for index in indices:
+                if not pending or index + cycle * len(self._cases) in pending:
+                    case = self._cases[index]
+                    self._rank.report(CaseResult(index, case, "skipped", reason, cycle=cycle))
+
+    def _soak_on(self, device: engine.Device) -> Soak | None:
+        """The soak of this run, with the time of one more library begun; None for other runs."""
+        if self._job.settings.duration_s and self._soak is None:
+            self._soak = Soak(self._rank, device)
+        if self._soak is not None:
+            self._soak.begin()
+        return self._soak
+
+    def _rounds(
+        self, indices: list[int], pending: set[int], soak: Soak | None
+    ) -> Iterator[tuple[int, int]]:
+        """Each case with its cycle, until all are measured or the time of the soak is over."""
+        number, cycles = len(self._cases), self._job.settings.cycles
+        cycle = 0
+        while indices and (cycles == 0 or cycle < cycles):
+            for index in indices:
+                if not pending or index + cycle * number in pending:
+                    yield index, cycle
+                    if soak is not None and soak.over_after(index, cycle):
+                        return
+            cycle += 1
+            if soak is not None:
+                indices = [index for index in indices if index not in soak.given_up]
+                gc.collect()
+
+    def _injections(self) -> list[Injection]:
+        parsed = [Injection.parse(text, self._job.ranks) for text in self._job.settings.inject]
+        return [injection for injection in parsed if injection.rank == self._job.rank]

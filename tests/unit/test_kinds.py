@@ -1,0 +1,75 @@
+"""The table of kinds of work."""
+
+import msgspec
+import pytest
+
+from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
+from cclmark.plan.kinds import CHECK, COLLECTIVE, KINDS, P2P, PAIRS, items_of
+from cclmark.plan.transfers import Transfer
+from cclmark.rendezvous.keys import Access
+from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.run.kinds import runner_of
+from samples import usual_settings
+
+CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
+COPY = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 64)
+PLANS = {COLLECTIVE: [CASE], PAIRS: [CASE], P2P: [COPY], CHECK: [Check("barrier", "gloo")]}
+
+
+def job_of(kind, planned):
+    return Job(
+        rank=0,
+        ranks=2,
+        parent_pid=1,
+        runtime="host",
+        device_indices=[0],
+        every_index=[0, 1],
+        processors=[],
+        oversubscribed=True,
+        team_fd=-1,
+        board_fd=-1,
+        access=Access("", b"", b"", b""),
+        token=b"",
+        kind=kind,
+        plan=encoded_plan(planned),
+        settings=usual_settings(),
+        ccl_path="",
+        ccl_wheels={},
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_carries_its_plan(kind):
+    sent = msgspec.msgpack.encode(job_of(kind, PLANS[kind]))
+    assert msgspec.msgpack.decode(sent, type=Job).planned() == PLANS[kind]
+
+
+def test_a_plan_of_another_kind_is_refused():
+    with pytest.raises(msgspec.ValidationError):
+        job_of(P2P, [CASE]).planned()
+    with pytest.raises(TypeError, match="is not a Transfer"):
+        items_of([COPY, CASE], Transfer)
+
+
+def test_pairs_measure_each_case_between_every_two():
+    items = KINDS[PAIRS].items([CASE], 3)
+    assert sorted(item.pair for item in items) == [(0, 1), (0, 2), (1, 2)]
+    assert KINDS[COLLECTIVE].items([CASE], 3) == [CASE]
+
+
+def test_what_is_given_up_with_a_case_of_a_pair():
+    first, other = (msgspec.structs.replace(CASE, pair=pair) for pair in ((0, 1), (0, 2)))
+    larger = msgspec.structs.replace(first, size_bytes=128, count=32)
+    reduced = msgspec.structs.replace(first, operation="reduce", reduction="sum")
+    falls_with = KINDS[PAIRS].falls_with
+    assert falls_with(reduced, first, "communicator creation")
+    assert falls_with(larger, first, "timing")
+    assert not falls_with(reduced, first, "timing")
+    assert not falls_with(other, first, "communicator creation")
+    assert not KINDS[COLLECTIVE].falls_with(CASE, CASE, "timing")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_runner(kind):
+    assert callable(runner_of(kind))
