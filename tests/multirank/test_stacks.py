@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -92,7 +93,12 @@ def hung() -> Iterator[Hung]:
                 counts = board.read(0).operations
                 return counts is not None and counts.entered > 0
 
+            def sleeps() -> bool:
+                where = Path(f"/proc/{ranks[1].pid}/wchan").read_text()
+                return "nanosleep" in where or (where == "0" and hangs())  # it may be hidden
+
             wait_until(hangs, "rank 0 waits in its first operation")
+            wait_until(sleeps, "rank 1 sleeps before its own")
             yield Hung({one.rank: one.pid for one in ranks}, files, board)
         finally:
             kill_ranks(ranks)
