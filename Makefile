@@ -104,9 +104,11 @@ PATIENCE ?= 4
 ALL ?=
 # Those that wait longest first.
 ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
-PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) $(BIN)/pytest $(ALL) --dist loadgroup
+# What is compiled is kept, for the program is started thousands of times.
+PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist loadgroup
 
 python-test: $(VENV)/tools engine-build kernels $(MPIS)
+	$(PYTEST) --collect-only -qq $(ALL_TESTS) >/dev/null # compiles them once, not in every process
 	$(PYTEST) -n $(WORKERS) --maxprocesses 12 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.

@@ -513,7 +513,7 @@ def no_leaks(tag: str, background) -> Iterator[None]:
                     found[int(entry.name)] = (entry / "cmdline").read_text().split("\0")
         return found
 
-    deadline_s = time.monotonic() + 2.0
+    deadline_s = time.monotonic() + scaled(2.0)
     while left() and time.monotonic() < deadline_s:
         time.sleep(0.02)
     assert not left(), "the run left processes behind"
@@ -522,7 +522,7 @@ def no_leaks(tag: str, background) -> Iterator[None]:
         return _shared_memory() - before - _mapped_files()
 
     # That of another test's run, which is being ended at the moment, goes away.
-    deadline_s = time.monotonic() + 8.0
+    deadline_s = time.monotonic() + scaled(8.0)
     while leaked() and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert not leaked(), "the run left shared memory behind"

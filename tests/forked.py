@@ -58,12 +58,18 @@ class Forked:
         self.returncode = int(self._said.split()[1])
         return bytes(self._texts[self._out]), bytes(self._texts[self._err])
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        while b" " not in self._said:
+            self._said += os.read(self._status, 64)
+        return int(self._said.split()[0])
+
     def kill(self) -> None:
         """Kills it, unless it has ended."""
-        words = self._said.split()
-        if len(words) == 1:
+        if self.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(int(words[0]), signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Gives back what is open, whether or not it has ended."""

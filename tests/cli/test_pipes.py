@@ -23,6 +23,8 @@ TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
 HOST = ("--devices", "host:2", "-b", "8", "-e", "64", "-n", "1", "-w", "0")
 SOON_S = 10.0
 
+pytestmark = pytest.mark.started
+
 
 @pytest.fixture
 def pipe(tmp_path):

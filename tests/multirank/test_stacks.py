@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -92,7 +93,12 @@ def hung() -> Iterator[Hung]:
                 counts = board.read(0).operations
                 return counts is not None and counts.entered > 0
 
+            def sleeps() -> bool:
+                where = Path(f"/proc/{ranks[1].pid}/wchan").read_text()
+                return "nanosleep" in where or (where == "0" and hangs())  # it may be hidden
+
             wait_until(hangs, "rank 0 waits in its first operation")
+            wait_until(sleeps, "rank 1 sleeps before its own")
             yield Hung({one.rank: one.pid for one in ranks}, files, board)
         finally:
             kill_ranks(ranks)
@@ -125,11 +131,12 @@ def test_ranks_that_hang_in_the_engine_say_where(hung):
         text = "\n".join(stacks[rank])
         assert "no stack" not in text
         assert re.search(r"^_engine\+0x", text, re.MULTILINE), f"the call is not named: {text}"
-        assert re.search(r"^python: _batch \(cclmark/run/measure\.py:\d+\)$", text, re.MULTILINE)
+        assert re.search(r"^python: _batch \((cclmark/)?run/measure\.py:\d+\)$", text, re.MULTILINE)
         # As many of Python's frames as there is room for, and none of those that started the rank.
-        assert re.search(r"^python: run \(cclmark/run/measure\.py:\d+\)$", text, re.MULTILINE)
+        assert re.search(r"^python: run \((cclmark/)?run/measure\.py:\d+\)$", text, re.MULTILINE)
         assert re.search(
-            r"^python: (run \(cclmark/run/worker\.py:\d+\)|\.\.\. \d more)$", text.splitlines()[-1]
+            r"^python: (run \((cclmark/)?run/worker\.py:\d+\)|\.\.\. \d more)$",
+            text.splitlines()[-1],
         )
         assert not re.search(r"^python: (main|<module>) ", text, re.MULTILINE)
         assert len(stacks[rank]) <= 15
@@ -150,7 +157,7 @@ def test_the_report_names_the_rank_that_did_not_enter_the_operation(hung):
     first, *others = text.splitlines()
     assert first.startswith(f"rank 1 (host:1, pid {hung.pids[1]}) did not get any further than")
     assert "rank 1 has not entered call 1; rank 0 waits in it" in text
-    assert any("_batch (cclmark/run/measure.py" in line for line in others)
+    assert any(re.search(r"_batch \((cclmark/)?run/measure\.py", line) for line in others)
 
 
 def test_a_stopped_rank_is_told_by_the_kernel_and_does_not_die_of_it(hung):
