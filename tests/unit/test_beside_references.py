@@ -100,6 +100,13 @@ class TestLatency:
         assert f"    latency {word}: the device needs" in text
         assert "up to 1.5 times counts as plausible" in text
 
+    def test_the_cost_of_a_call_is_judged_where_the_capture_failed(self):
+        reason = "the library cannot be captured"
+        results = [replace(one, device_reason=reason) for one in COLLECTIVES.results]
+        text = table(Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer))
+        assert "    latency plausible: a call takes 8.47 µs at 8 B, 0.77 times" in text
+        assert "up to 2 times counts as plausible" in text
+
 
 class TestPeak:
     def test_a_row_that_did_not_converge_is_no_peak_and_is_named(self):
