@@ -108,10 +108,11 @@ def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
         return []
     names = [f"{plain(band.operation)}, {band.name}" for band in comparison.bands]
     width = max(map(len, names))
-    head = f"{'cases of like sizes together':<{width}}  {'cases':>5} {'ratio':>7}  95 % interval"
+    head = f"{'cases of like sizes together':<{width}}  {'cases':>8} {'ratio':>7}  95 % interval"
     lines = ["", paint(f"  {head}", "dim")]
     for name, band in zip(names, comparison.bands, strict=True):
-        text = f"  {name:<{width}}  {band.count:>5} {band.ratio:>7.3f}  {_interval(band):<14}"
+        figures = f"{band.count_in_words:>8} {band.ratio:>7.3f}  {_interval(band):<14}"
+        text = f"  {name:<{width}}  {figures}"
         lines.append(_painted(f"{text} {_word(band.verdict)}".rstrip(), band.verdict, paint))
     return lines
 
@@ -130,7 +131,7 @@ def comparison_markdown(comparison: Comparison) -> str:
             "| sizes | cases | ratio | 95 % interval | |\n| :--- | ---: | ---: | :---: | :--- |\n"
         )
         rows = [
-            f"| {escape(band.operation)}, {band.name} | {band.count} | {band.ratio:.3f} | "
+            f"| {escape(band.operation)}, {band.name} | {band.count_in_words} | {band.ratio:.3f} | "
             f"{_interval(band)} | {_word(band.verdict)} |"
             for band in comparison.bands
         ]
@@ -174,6 +175,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "high": band.high,
                 "verdict": band.verdict,
                 "count": band.count,
+                "all_count": band.all_count,
             }
             for band in comparison.bands
         ],
@@ -218,7 +220,7 @@ def margin_in_words(margin: float) -> str:
     """What the verdicts mean at that margin."""
     return (
         f"{margin * 100:.3g} %: no difference where the interval is within it, inconclusive where "
-        "it holds 1 and reaches beyond; slower and faster where it does not hold 1"
+        "it contains 1 and reaches beyond; slower and faster where it does not contain 1"
     )
 
 
@@ -230,7 +232,7 @@ def launches_in_words(comparison: Comparison) -> str:
     reading = {
         "slower": "the process after launches more slowly",
         "faster": "the process after launches faster",
-    }.get(found.verdict, "as much as processes differ by")
+    }.get(found.verdict, "within the variation between processes")
     device = {
         "no difference": "unchanged",
         "inconclusive": "not known well enough",

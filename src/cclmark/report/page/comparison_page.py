@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 
 
-_TOO_WIDE = "the interval holds 1 and reaches beyond the margin"
+_TOO_WIDE = "the interval contains 1 and reaches beyond the margin"
 
 
 def comparison_page(comparisons: Sequence[Comparison]) -> Page:
@@ -147,7 +147,7 @@ def _words(comparison: Comparison) -> list[str]:
     if not any(one.ratio is not None for one in comparison.found):
         return []
     return [
-        "Above 1 is slower. Where the band holds 1 no difference is proven, whatever the curve "
+        "Above 1 is slower. Where the band contains 1 no difference is proven, whatever the curve "
         "looks like; sizes without a band have too few samples."
     ]
 
@@ -159,7 +159,7 @@ def _means(comparison: Comparison) -> list[Table]:
         [
             f"{plain(band.operation)}, {band.name}",
             band.verdict,
-            str(band.count),
+            band.count_in_words,
             f"{band.ratio:.3f}",
             "" if band.low is None else f"{band.low:.3f}",
             "" if band.high is None else f"{band.high:.3f}",
