@@ -16,7 +16,12 @@ from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
-from cclmark.report.remarks import half_peak_text, planned_results, unsettled_text
+from cclmark.report.remarks import (
+    half_peak_text,
+    planned_results,
+    unsettled_peak_text,
+    unsettled_text,
+)
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.staging import staged_legend, staged_mark
@@ -265,6 +270,8 @@ class TableExporter:
             f"{self._share(peak.summary)}{half_peak_text(found)}; "
             f"{at_smallest}"
         ]
+        if higher := unsettled_peak_text(found):
+            lines.append(self._paint(f"    {higher}", "yellow"))
         lines += self._verdict(peak, latency)
         if launches := launches_in_words(found):
             lines.append(f"    {launches}")
