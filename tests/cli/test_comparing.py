@@ -196,7 +196,7 @@ class TestGate:
     def test_a_journal_that_was_cut(self, cclmark, tmp_path):
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(Path(run("default-1")).read_bytes()[:-3000])
-        lacks = "cut.jsonl: the run did not end by itself; 24 of 26 results are there; damaged"
+        lacks = "cut.jsonl: the end of the run is missing; 24 of 26 results are there; damaged"
         told = cclmark("compare", "cut.jsonl", run("default-2"))
         assert f"  incomplete {lacks}" in told.out
         assert told.err == ""

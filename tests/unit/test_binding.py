@@ -132,7 +132,7 @@ class TestPlanning:
         assert found.crowded == {0}
         found = plan("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2)
         assert found.notices == [
-            "2 ranks share 1 processor: they take turns, and their times say little"
+            "2 ranks share 1 processor: they take turns, and their times are not meaningful"
         ]
 
     def test_ranks_with_fewer_processors_choose_first(self):

@@ -115,7 +115,7 @@ def test_processors_are_judged_by_three_runs_of_each_alone():
             Side("b", times_of(journal, *slow[:number])),
         )
         assert {one.reason for one in found} == {
-            "the noise of processors from run to run is unknown: 3 runs of each side measure it"
+            "the noise of host runs is unknown: 3 runs of each side measure it"
         }
         assert not any(one.judged for one in found)
     three = compare(

@@ -1,6 +1,7 @@
 """Cases judged together, device times beside the cost of calls, and what a gate can decide."""
 
 import dataclasses
+import json
 import math
 import random
 from pathlib import Path
@@ -14,7 +15,13 @@ from cclmark.analysis.gate import FALSE_SHARE, judge
 from cclmark.analysis.launch_cost import launch_cost
 from cclmark.analysis.ratio import MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
-from cclmark.report.comparison import Comparison, comparison_lines, shown_of
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+    shown_of,
+)
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import DeviceTime
 
@@ -224,6 +231,15 @@ class TestDeviceTimes:
         costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
         assert f"launches   calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
         assert "device time unchanged" in text
+        assert "Rows marked 'device time' compare the device's times of these cases" in text
+        marked = [line for line in text.splitlines() if line.endswith(" device time")]
+        assert len(marked) == cost.count
+        document = comparison_markdown(Comparison(*sides, [], found))
+        assert document.count("| device time |") == cost.count
+        assert document.index("Launches: ") < document.index("| case |")
+        (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
+        figures = [one["figure"] for one in written["cases"]]
+        assert (figures.count("device"), figures.count("time")) == (cost.count, 10)
         assert "within the variation between processes" in text
         slow = Side("c", [journal("default-2", call=2.0)])
         text = "\n".join(comparison_lines(Comparison(sides[0], slow, [], compare(sides[0], slow))))

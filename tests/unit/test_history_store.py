@@ -21,7 +21,8 @@ from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
-from cclmark.report.trend import context_of
+from cclmark.report.trend import context_of, trend_markdown
+from cclmark.report.trend_steps import trends_of
 from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import import_text
 from cclmark.results.history import migrations, tables
@@ -512,6 +513,8 @@ class TestDeviceTimes:
         assert min(calls.times_s) > 6e-6
         assert context_of(calls).endswith(" · cost of a call, set by launches")
         assert context_of(changed).endswith(" · device time, of cases that launches set")
+        text = trend_markdown(trends_of(*history.series(EVERYTHING), history.headers))
+        assert text.count(" (device time) |") == 1
         others = [trend for trend in found if trend.series.kind == "time"]
         assert len(others) == 25
         assert all(trend.series.of_device for trend in others)

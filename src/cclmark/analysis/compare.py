@@ -105,6 +105,11 @@ class Compared(WithInterval):
         return self.estimate is not None
 
     @property
+    def by_device(self) -> bool:
+        """Whether the device's time is judged where launches set the cost of a call."""
+        return self.calls is not None
+
+    @property
     def differs(self) -> bool:
         """Whether it is slower or faster beyond noise."""
         return self.verdict in ("slower", "faster")
@@ -336,10 +341,7 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float
         return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
     estimate = figures.estimate()
     if estimate is None:
-        unsure = (
-            f"the noise of processors from run to run is unknown: {LEAST_RUNS} runs of each side "
-            "measure it"
-        )
+        unsure = f"the noise of host runs is unknown: {LEAST_RUNS} runs of each side measure it"
         few = "too few samples to know how sure a time is"
         reason = foreign or (unsure if None in noise else few)
         return Compared(thing, "not comparable", figures, reason=reason)

@@ -95,7 +95,7 @@ class RatioEstimate:
         return "no difference" if within else "inconclusive"
 
     def excludes_slower_by(self, margin: float) -> bool:
-        """Whether the interval holds no ratio of 1 + ``margin`` or more."""
+        """Whether the interval contains no ratio of 1 + ``margin`` or more."""
         return self.high < 1 + margin
 
     def runs_needed(self, margin: float, largest_chance: float) -> int | None:

@@ -31,6 +31,7 @@ _ORDER: tuple[Verdict, ...] = (
     *("slower", "faster", "no difference", "inconclusive", "not comparable"),
 )
 _MOST_REASONS = 5
+_DEVICE = "device time"  # the mark of a row
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
     if differences:
         parts.append("\n".join(differences))
+    if launches := launches_in_words(comparison):
+        parts.append(escape(f"Launches: {launches}."))
     if comparison.bands:
         head = (
             "| sizes | cases | ratio | 95 % interval | |\n| :--- | ---: | ---: | :---: | :--- |\n"
@@ -142,8 +145,6 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
-    if launches := launches_in_words(comparison):
-        parts.append(escape(f"Launches: {launches}."))
     if noise := noise_said(comparison):
         parts.append(escape(f"Noise: {noise}."))
     if any(one.judged for one in comparison.found):
@@ -186,6 +187,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "size_bytes": one.size_bytes,
                 "verdict": one.verdict,
                 "reason": one.reason or None,
+                "figure": "device" if one.by_device else "time",
                 "before_s": one.before_s,
                 "after_s": one.after_s,
                 "ratio": one.ratio,
@@ -243,7 +245,7 @@ def launches_in_words(comparison: Comparison) -> str:
         f"calls cost {format_time_us(found.after_s)} µs against {format_time_us(found.before_s)} "
         f"in {counted(found.count, 'case')} set by launches (ratio {estimate.ratio:.3f}, "
         f"{estimate.low:.3f} - {estimate.high:.3f}): {reading}; device time {device}. "
-        "Device times are compared below"
+        f"Rows marked '{_DEVICE}' compare the device's times of these cases"
     )
 
 
@@ -302,6 +304,11 @@ def _word(verdict: Verdict) -> str:
     return "" if verdict == "no difference" else verdict
 
 
+def _remark(one: Compared) -> str:
+    """The verdict, and whether the times are the device's beside the cost of calls."""
+    return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "")))
+
+
 def _painted(text: str, verdict: Verdict, paint: Paint) -> str:
     style = _STYLES.get(verdict)
     return text if style is None else paint(text, style)
@@ -313,7 +320,7 @@ def _row(one: Compared, paint: Paint) -> str:
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
     what = f"  {plain(flows)}" if (flows := flows_of(one.thing)) else ""
     figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
-    row = f"{size_of(one.thing):>10} {figures} {_word(one.verdict)}{what}".rstrip()
+    row = f"{size_of(one.thing):>10} {figures} {_remark(one)}{what}".rstrip()
     return _painted(row, one.verdict, paint)
 
 
@@ -336,7 +343,7 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
             *(escape(what), size_of(one.thing)),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
-            _word(one.verdict),
+            _remark(one),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Finding, Footer, Header, Settings
 
 _MOST_UNSETTLED = 3
+_NO_END = "the end of the run is missing"  # as of one that was killed, or a file that was cut
 
 
 def problems(result: CaseResult) -> list[str]:
@@ -51,7 +52,7 @@ def planned_results(header: Header | None) -> int:
 def ending(footer: Footer | None) -> str:
     """Why the run ended as it did; empty for one that has nothing to say about it."""
     if footer is None:
-        return "the run did not end by itself"
+        return _NO_END
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 

@@ -94,7 +94,7 @@ def trend_markdown(found: Trends) -> str:
         for trend, change in step.changed:
             thing = trend.series.thing
             cells = [
-                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip() + _KINDS[trend.series.kind]),
+                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
                 *(size_of(thing), format_time_us(change.before_s), format_time_us(change.after_s)),
                 *(
                     f"{change.ratio:.3f}",
@@ -219,6 +219,11 @@ def context_of(trend: Trend) -> str:
     return f"{series.machine}{method}{clock}{_KINDS[series.kind]}"
 
 
+def mark_of(trend: Trend) -> str:
+    """Which figure a series has, for a line of its own; empty where there is but one."""
+    return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
+
+
 def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
     row = f"{size_of(trend.series.thing):>10} {len(trend.runs):>5} {times}  "
@@ -249,7 +254,8 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
     for found, word, style in ((slower, "slower", "red"), (faster, "faster", "green")):
         if found:
             trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
-            most = f"{group_of(trend.series.thing)}, {size_of(trend.series.thing)}"
+            thing = trend.series.thing
+            most = f"{group_of(thing)}, {size_of(thing)}{mark_of(trend)}"
             text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
             lines.append("  " + paint(plain(text), style))
     return lines + [f"  differs    {plain(text)}" for text in step.differences or _NOTHING]

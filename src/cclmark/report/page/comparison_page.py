@@ -27,7 +27,7 @@ from cclmark.report.page.page import Page, Rows, Section, Table
 from cclmark.report.text import counted, plain
 
 _COLUMNS = (
-    *("comparison", "case", "ccl", "size_bytes", "before_us", "after_us"),
+    *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),
     *("ratio", "low", "high", "verdict", "reason"),
 )
 
@@ -201,6 +201,7 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
                     _what(one),
                     plain(one.thing.ccl) if isinstance(one.thing, Case) else "",
                     one.size_bytes,
+                    "device time" if one.by_device else "time",
                     *(None if value is None else shortened(value) for value in figures),
                     one.verdict,
                     plain(one.reason),
