@@ -79,8 +79,11 @@ class TestGate:
         gate = ("compare", run("default-1"), after, "--fail-if-slower", "5%")
         told = cclmark(*gate, code=2)
         assert "26 cases: 8 no difference, 18 inconclusive" in told.out
-        assert "18 of 26 cases are inconclusive at 5 %: 519 runs of each side are" in told.message
-        assert "measure with --timing auto" in told.message
+        assert (
+            "18 of 26 cases are inconclusive at 5 %: they vary too much from run to run (519 runs "
+            "of each side would decide them). Measure with --timing auto, whose device times vary "
+            "less, raise the margin, or pass with --allow-inconclusive" in told.message
+        )
         assert cclmark(*gate, "--allow-inconclusive").err == ""
         assert "give both" in cclmark(*gate[:3], "--allow-inconclusive", code=2).message
 
@@ -105,7 +108,7 @@ class TestGate:
         failed = cclmark("compare", before, slower, *gate, code=1)
         assert "18 slower by 5 % or more, the worst all_reduce 8 B" in failed.err
         assert (
-            "all_reduce · nccl, up to 32 KiB: its 14 cases together are slower by 5 % or more: "
+            "all_reduce · nccl, up to 32 KiB: 14 cases together are slower by 5 % or more: "
             "1.350 times as long" in failed.err
         )
         (found,) = json.loads(cclmark("compare", before, slower, "--format", "json").out)
@@ -113,6 +116,45 @@ class TestGate:
         assert found["launches"]["device_verdict"] == "slower"
         assert found["cases"][0]["before_s"] == pytest.approx(5e-6)
         assert found["cases"][0]["call_before_s"] > 5e-6
+
+    def test_timing_auto_is_no_advice_for_runs_that_used_it(self, cclmark, tmp_path):
+        def timed_auto(entry):
+            if entry["type"] == "header":
+                entry["settings"]["timing"] = "auto"
+            elif entry["type"] == "case":
+                entry["device_reason"] = "the library cannot be captured"
+            return entry
+
+        sides = [changed(tmp_path, name, timed_auto) for name in ("default-1", "default-2")]
+        told = cclmark("compare", *sides, "--fail-if-slower", "5%", code=2)
+        assert "18 of 26 cases are inconclusive at 5 %: they vary too much" in told.message
+        assert "would decide them). Raise the margin, or pass" in told.message
+
+    def test_timing_auto_is_no_advice_for_pairs(self, cclmark, tmp_path):
+        def paired(entry):
+            if entry["type"] == "case":
+                entry["case"].update(operation="sendrecv", pair=[0, 1], reduction=None)
+            return entry
+
+        sides = [changed(tmp_path, name, paired) for name in ("default-1", "default-2")]
+        told = cclmark("compare", *sides, "--fail-if-slower", "5%", code=2)
+        assert "are inconclusive at 5 %" in told.message
+        assert "--timing auto" not in told.message
+
+    def test_another_clock_is_the_reason_and_no_number_of_runs(self, cclmark, tmp_path):
+        def by_host(entry):
+            if entry.get("case", {}).get("size_bytes", 0) >= 64 << 20:
+                entry["summary"]["clock"] = "host"
+            return entry
+
+        after = changed(tmp_path, "default-2", by_host)
+        gate = ("compare", run("default-1"), after, "--fail-if-slower", "200%")
+        told = cclmark(*gate, code=2)
+        assert "2 of 26 cases cannot be compared, as all_reduce 128 MiB float32 sum" in told.message
+        assert "the device's clock before, the host's clock after" in told.message
+        assert "inconclusive at" not in told.message
+        assert "runs of each side" not in told.message
+        cclmark(*gate, "--allow-inconclusive")
 
     def test_nothing_that_can_be_judged(self, cclmark, tmp_path):
         def without_spread(entry):
@@ -154,7 +196,7 @@ class TestGate:
     def test_a_journal_that_was_cut(self, cclmark, tmp_path):
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(Path(run("default-1")).read_bytes()[:-3000])
-        lacks = "cut.jsonl: the run did not end by itself; 24 of 26 results are there; damaged"
+        lacks = "cut.jsonl: the end of the run is missing; 24 of 26 results are there; damaged"
         told = cclmark("compare", "cut.jsonl", run("default-2"))
         assert f"  incomplete {lacks}" in told.out
         assert told.err == ""

@@ -194,7 +194,7 @@ class TestWrongInput:
         (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
         told = cclmark("export", "cut.jsonl", "--format", "csv")
         assert told.err == (
-            "cclmark: cut.jsonl: the run did not end by itself; 26 of 28 results are there; "
+            "cclmark: cut.jsonl: the end of the run is missing; 26 of 28 results are there; "
             "damaged lines are left out: 1\n"
         )
         assert "run_id" in told.out
@@ -202,7 +202,7 @@ class TestWrongInput:
         (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:5]))
         told = cclmark("export", "short.jsonl", "--format", "csv", "-O", "short.csv")
         assert told.err == (
-            "cclmark: short.jsonl: the run did not end by itself; 4 of 28 results are there\n"
+            "cclmark: short.jsonl: the end of the run is missing; 4 of 28 results are there\n"
             "cclmark: written short.csv\n"
         )
 

@@ -357,7 +357,8 @@ def test_a_gate_that_can_judge_nothing_does_not_pass(in_file):
     assert in_file("trend").out.startswith("1 run of 2026-11-2")
     in_file("add", *DEFAULTS[1:5], "--label", "night")
     gate = ("trend", "--fail-if-slower", "5%")
-    assert "the filters choose no runs" in in_file(*gate, "--label", "nihgt", code=2).err
+    told = in_file(*gate, "--label", "nihgt", code=2)
+    assert "--label 'nihgt': no run of the history has that label: it has night" in told.err
     assert "every case has fewer than 6 runs, the most 5" in in_file(*gate, code=2).err
     in_file("add", DEFAULTS[5])
     assert in_file(*gate).err == ""
@@ -376,7 +377,7 @@ class TestBadPlaces:
     def test_there_is_none_yet(self, cclmark, tmp_path):
         for command in self.READING:
             told = cclmark("history", *command, "--db", "new.sqlite", code=3)
-            assert "history add JOURNAL begins one" in told.err
+            assert "history add JOURNAL creates one" in told.err
         assert not (tmp_path / "new.sqlite").exists()
 
     def test_what_is_no_database(self, cclmark, tmp_path):
@@ -606,3 +607,65 @@ def test_help_names_every_command(cclmark):
         told.index(f"\n  {name} ") for name in ("add", "list", "show", "trend", "export", "prune")
     ]
     assert places == sorted(places)
+
+
+class TestFiltersThatChooseNothing:
+    @pytest.mark.parametrize(
+        ("option", "name", "said"),
+        [
+            (
+                "--device",
+                "nope",
+                "no device of the history has that in its name: it has 4 × NVIDIA",
+            ),
+            ("--operation", "allreduce", "no run of the history has that operation: it has all_re"),
+            ("--ccl", "nope", "no run of the history has that library: it has nccl"),
+            ("--label", "nope", "no run of the history has that label: it has night"),
+        ],
+    )
+    def test_a_name_that_no_run_has_is_an_error_that_lists_those_there_are(
+        self, in_file, option, name, said
+    ):
+        in_file("add", DEFAULTS[0], "--label", "night")
+        assert f"{option} {name!r}: {said}" in in_file("trend", option, name, code=2).err
+
+    def test_names_that_no_run_has_together(self, in_file):
+        in_file("add", DEFAULTS[0], "--label", "night")
+        told = in_file("trend", "--label", "night", "--since", "2030-01-01", code=2)
+        assert "no case of the history meets --label 'night' and --since '2030-01-01'" in told.err
+
+    def test_labels_without_any_label(self, in_file):
+        in_file("add", DEFAULTS[0])
+        assert "it has none" in in_file("trend", "--label", "nope", code=2).err
+
+
+class TestDamagedLines:
+    @pytest.fixture
+    def damaged(self, tmp_path):
+        """A journal, of which all but so many of the lines with results are damaged."""
+
+        def make(sound):
+            file = tmp_path / f"damaged-{sound}.jsonl"
+            lines = []
+            for line in Path(DEFAULTS[0]).read_text().splitlines():
+                is_case = '"type":"case"' in line
+                lines.append(line.replace("time_s", "time_x") if is_case and sound <= 0 else line)
+                sound -= is_case
+            file.write_text("\n".join(lines) + "\n")
+            return str(file)
+
+        return make
+
+    def test_are_reported_when_a_journal_is_added(self, in_file, damaged):
+        told = in_file("add", damaged(20))
+        assert "damaged-20.jsonl: damaged lines are left out: 6" in told.err
+        assert ", 20 cases (" in told.out
+
+    def test_a_journal_without_any_other_line_is_refused(self, in_file, damaged, cclmark):
+        nothing = damaged(0)
+        told = in_file("add", nothing, code=2)
+        assert "damaged-0.jsonl: no result can be read: damaged lines: 26" in told.err
+        lacks = "0 of 26 results are there; damaged lines are left out: 26"
+        for command in (("report", nothing), ("compare", nothing, DEFAULTS[1])):
+            assert lacks in cclmark(*command, code=2).message
+        assert "damaged lines are left out: 6" in cclmark("report", damaged(20)).err

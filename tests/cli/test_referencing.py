@@ -100,7 +100,7 @@ class TestChecking:
         cut = tmp_path / "cut.jsonl"
         cut.write_text("".join(Path(SWEEP).read_text().splitlines(keepends=True)[:25]))
         told = refs("references", "check", "cut.jsonl", "--fail-below", "90%")
-        message = "cclmark: cut.jsonl: the run did not end by itself; 24 of 28 results are there\n"
+        message = "cclmark: cut.jsonl: the end of the run is missing; 24 of 28 results are there\n"
         assert told.err == message
 
     def test_shares_that_may_be_a_slip(self, refs):
@@ -261,7 +261,7 @@ class TestOnesOwn:
         cut.write_text(text)
         told = refs("references", "add", "cut.jsonl", "--name", "cut")
         assert told.err == (
-            "cclmark: cut.jsonl: the run did not end by itself; 5 of 28 results are there: "
+            "cclmark: cut.jsonl: the end of the run is missing; 5 of 28 results are there: "
             "only these are a reference now\n"
         )
         assert "5 figures of 'cut'" in told.out

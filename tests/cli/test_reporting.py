@@ -103,7 +103,7 @@ def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_p
     cclmark("report", "cut.jsonl")
     text = (tmp_path / "cut.html").read_text()
     assert "The run ended early after" in text
-    assert "the run did not end by itself" in text
+    assert "the end of the run is missing" in text
 
 
 @pytest.mark.parametrize(

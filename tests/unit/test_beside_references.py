@@ -100,6 +100,13 @@ class TestLatency:
         assert f"    latency {word}: the device needs" in text
         assert "up to 1.5 times counts as plausible" in text
 
+    def test_the_cost_of_a_call_is_judged_where_the_capture_failed(self):
+        reason = "the library cannot be captured"
+        results = [replace(one, device_reason=reason) for one in COLLECTIVES.results]
+        text = table(Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer))
+        assert "    latency plausible: a call takes 8.47 µs at 8 B, 0.77 times" in text
+        assert "up to 2 times counts as plausible" in text
+
 
 class TestPeak:
     def test_a_row_that_did_not_converge_is_no_peak_and_is_named(self):
@@ -114,11 +121,15 @@ class TestPeak:
         assert after.peak is not None
         assert after.peak.converged
         assert after.peak.summary.busbw_bytes_per_s < before.peak.summary.busbw_bytes_per_s
-        assert [one.case for one in after.unsettled] == [before.peak.case]
+        assert after.unsettled_peak.case == before.peak.case
         (note,) = found(journal, "did not get to")
         assert before.peak.case.describe() in note.text
         assert note.text.endswith("nccl. They are not counted as peaks.")
         assert before.peak.case.describe() in table(journal)
+        higher = "GB/s at 512 MiB in-place is not counted as the peak: it did not converge"
+        assert higher in table(journal)
+        assert higher in export(MarkdownExporter(), journal)
+        assert "is not counted" not in table(COLLECTIVES)
 
     def test_without_any_converged_row_there_is_no_peak(self):
         results = [
@@ -149,6 +160,14 @@ class TestPeak:
         assert "half of it from 8 MiB on" in table(COLLECTIVES)
         peaks = page_of([Run("", COLLECTIVES)]).peaks
         assert peaks.rows[0][peaks.head.index("half of peak from")] == "8 MiB"
+        # A larger message with less than half of it, although it did not converge.
+        slow = max(COLLECTIVES.results, key=lambda it: it.case.size_bytes).case.size_bytes * 2
+        last = replace(one.peak, converged=False)
+        last.case = replace(last.case, size_bytes=slow)
+        last.summary = replace(last.summary, busbw_bytes_per_s=best / 3)
+        (falling,) = findings([*only(COLLECTIVES, "all_reduce").results, last])
+        assert falling.peak.case == one.peak.case
+        assert falling.half_peak_bytes is None
         (few,) = findings([it for it in COLLECTIVES.results if it.case == one.peak.case])
         assert few.half_peak_bytes is None
 

@@ -10,14 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.bands import bands
+from cclmark.analysis.bands import bands, joint_estimate
 from cclmark.analysis.compare import Side, compare
 from cclmark.analysis.gate import judge
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, run_noise
 from cclmark.analysis.statistics import median_half_width
 from cclmark.analysis.student import student_975
-from cclmark.report.comparison import Comparison, noise_said
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_lines,
+    comparison_markdown,
+    noise_said,
+)
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Imported
 
@@ -110,7 +115,7 @@ def test_processors_are_judged_by_three_runs_of_each_alone():
             Side("b", times_of(journal, *slow[:number])),
         )
         assert {one.reason for one in found} == {
-            "the noise of processors from run to run is unknown: 3 runs of each side measure it"
+            "the noise of host runs is unknown: 3 runs of each side measure it"
         }
         assert not any(one.judged for one in found)
     three = compare(
@@ -371,3 +376,58 @@ def test_cycles_of_a_run_are_one_run():
     again = compare(Side("twice", [twice]), default(2))
     assert [one.ratio for one in again] == pytest.approx([one.ratio for one in once])
     assert all(one.assumed for one in again)
+
+
+class TestRunsThatMeasuredDifferentCases:
+    """A band compares the same runs in all of its cases."""
+
+    @staticmethod
+    def large(*numbers, ratio=1.0):
+        """Runs of the 8 cases above 1 MiB, which take ``ratio`` times as long but the first."""
+        runs = []
+        for number in numbers:
+            run = read_journal(RUNS / f"default-{number}.jsonl")
+            run.results = [one for one in run.results if one.case.size_bytes > 1 << 20]
+            for one in run.results[1:]:
+                one.summary.time_s *= ratio
+            runs.append(run)
+        return runs
+
+    def test_a_run_that_ended_early_hides_no_slower_cases(self):
+        after = self.large(4, 5, 6, ratio=1.5)
+        after[2].results = after[2].results[:1]
+        (band,) = bands(compare(Side("a", self.large(1, 2, 3)), Side("b", after)))
+        assert (band.count, band.all_count, band.verdict) == (8, 8, "slower")
+        assert band.ratio > 1.4
+
+    def test_a_run_that_lacks_one_case_is_used_for_the_others(self):
+        after = self.large(4, 5, 6, ratio=1.5)
+        del after[2].results[-1]
+        comparison = Comparison(
+            *(sides := (Side("a", self.large(1, 2, 3)), Side("b", after))), [], compare(*sides)
+        )
+        (band,) = comparison.bands
+        assert (band.count, band.all_count) == (7, 8)
+        assert band.estimate.freedom == 4
+        assert any("7 of 8" in line for line in comparison_lines(comparison))
+        assert "| 7 of 8 |" in comparison_markdown(comparison)
+
+    def test_cases_of_different_runs_are_compared_by_the_runs_that_they_share(self):
+        before, after = self.large(1, 2, 3), self.large(4, 5, 6, ratio=1.5)
+        half = len(before[0].results) // 2
+        for run in before[1:]:
+            del run.results[:half]
+        for run in after[1:]:
+            del run.results[half:]
+        (band,) = bands(compare(Side("a", before), Side("b", after)))
+        assert (band.count, band.all_count, band.verdict) == (8, 8, "slower")
+        assert band.estimate.assumed
+
+    def test_without_a_shared_run_there_is_no_verdict(self):
+        before, after = self.large(1, 2), self.large(4, ratio=1.5)
+        half = len(before[0].results) // 2
+        del before[0].results[:half]
+        del before[1].results[half:]
+        (band,) = bands(compare(Side("a", before), Side("b", after)))
+        assert (band.verdict, band.estimate) == ("not comparable", None)
+        assert joint_estimate([]) is None

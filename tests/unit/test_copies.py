@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.copies import checks_of, outliers_of
-from cclmark.analysis.meaning import TIMES_SAY_LITTLE
+from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.report.charts.naming import Run
 from cclmark.report.deviations import deviation_text, relative
 from cclmark.report.insights import insights
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COPIES = read_journal(RESULTS / "p2p.jsonl")
 PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
 NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
-CROWDED = f"4 ranks share 2 processors: {TIMES_SAY_LITTLE}"
+CROWDED = f"4 ranks share 2 processors: {TIMES_MEAN_LITTLE}"
 replace = msgspec.structs.replace
 
 

@@ -13,8 +13,11 @@ from cclmark.analysis.device_time import (
     largest_launch_bound,
     launches_determine,
 )
+from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
+from cclmark.report.csv_format import COLUMNS, case_cells
+from cclmark.report.remarks import unsettled_text
 from cclmark.results.schema import CaseResult, DeviceTime, Samples, Settings
 
 SETTINGS = Settings(
@@ -87,3 +90,26 @@ def test_the_largest_launch_bound_case():
     assert not is_launch_bound(result(9.0))
     assert largest_launch_bound([known, unknown, result(9.0, size_bytes=1024)]) is unknown
     assert largest_launch_bound([result(9.0)]) is None
+
+
+def test_a_device_time_that_did_not_converge_is_named():
+    """Its call did."""
+    one = result(9.0, 4.0)
+    text = unsettled_text(SETTINGS, [one, result(9.0)])
+    assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
+    assert text.endswith("out-of-place, nccl (device time)")
+    cells = dict(zip(COLUMNS, case_cells(one, SETTINGS), strict=True))
+    assert (cells["converged"], cells["device_converged"]) == (1, 0)
+    assert (
+        dict(zip(COLUMNS, case_cells(result(9.0), SETTINGS), strict=True))["device_converged"]
+        is None
+    )
+    one.device.converged = True
+    assert unsettled_text(SETTINGS, [one]) == ""
+    assert case_cells(one, SETTINGS)[COLUMNS.index("device_converged")] == 1
+
+
+def test_a_case_whose_device_time_did_not_converge_is_no_peak():
+    (found,) = findings([result(9.0, 4.0, size_bytes=64), result(9.0, size_bytes=8)])
+    assert found.peak.case.size_bytes == 8
+    assert found.unsettled_peak.case.size_bytes == 64

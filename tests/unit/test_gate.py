@@ -1,6 +1,7 @@
 """Cases judged together, device times beside the cost of calls, and what a gate can decide."""
 
 import dataclasses
+import json
 import math
 import random
 from pathlib import Path
@@ -10,11 +11,17 @@ import pytest
 
 from cclmark.analysis.bands import Band, bands, joint_estimate
 from cclmark.analysis.compare import Compared, Figures, Side, compare
-from cclmark.analysis.gate import judge
+from cclmark.analysis.gate import FALSE_SHARE, judge
 from cclmark.analysis.launch_cost import launch_cost
 from cclmark.analysis.ratio import MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
-from cclmark.report.comparison import Comparison, comparison_lines, shown_of
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+    shown_of,
+)
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import DeviceTime
 
@@ -22,6 +29,7 @@ RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 DEVICE = RunNoise(SHARE_OF_DEVICE_TIMES)
 SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
 SMALL_BYTES = 128 << 10
+A_CASE = Figures([(1e-5, 1e-8)], [(1e-5, 1e-8)], (DEVICE, DEVICE))
 
 
 def a_run(draw, cases, *, ratio=1.0, deviation=SHARE_OF_DEVICE_TIMES, time_s=5e-6):
@@ -52,7 +60,9 @@ def judged(figures, margin):
         for one, each in zip(estimates, figures, strict=True)
     ]
     joint = joint_estimate(figures)
-    band = Band("all_reduce", "small", len(figures), joint.ratio, joint.verdict(margin), joint)
+    band = Band(
+        "all_reduce", "small", len(figures), len(figures), joint.ratio, joint.verdict(margin), joint
+    )
     return judge(found, [band], margin)
 
 
@@ -117,7 +127,7 @@ def test_runs_that_measure_noise_are_the_observations_of_a_band():
 @pytest.mark.parametrize("margin", [0.02, 0.05, 0.2])
 def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
     draw = random.Random(7)
-    needed = small_sizes(draw, 1.0)[0].estimate().runs_needed(margin)
+    needed = small_sizes(draw, 1.0)[0].estimate().runs_needed(margin, FALSE_SHARE)
     passed = detected = 0
     trials = 300
     for _ in range(trials):
@@ -131,11 +141,50 @@ def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
 
 def test_runs_that_nobody_can_make_are_said_to_be_too_many():
     launches = RatioEstimate(0.0, LAUNCH_SHARE * math.sqrt(2), None, LAUNCH_SHARE**2)
-    assert 400 < launches.runs_needed(0.05) < 600
-    assert launches.runs_needed(0.01) is None
-    assert launches.runs_needed(0.0) is None
+    assert 400 < launches.runs_needed(0.05, FALSE_SHARE) < 600
+    assert launches.runs_needed(0.01, FALSE_SHARE) is None
+    assert launches.runs_needed(0.0, FALSE_SHARE) is None
     near = RatioEstimate(math.log1p(0.0499), 0.001, None, 1e-6)
-    assert near.runs_needed(0.05) is None or near.runs_needed(0.05) > MOST_RUNS / 2
+    needed = near.runs_needed(0.05, FALSE_SHARE)
+    assert needed is None or needed > MOST_RUNS / 2
+
+
+@pytest.mark.parametrize("given", [1, 2, 3, 4])
+def test_a_case_that_many_cases_make_uncertain_needs_more_runs_than_there_are(given):
+    """Significant by itself, and not among 500: what is said to be needed is enough for that."""
+    variance = 0.02**2 if given < 3 else 0.01**2
+
+    def estimates(runs):
+        freedom = None if runs < 3 else 2 * (runs - 1)
+        deviation = math.sqrt(2 * variance / runs)
+        slow = RatioEstimate(0.06, deviation, freedom, variance, runs)
+        equal = RatioEstimate(0.0, deviation / 1000, freedom, variance / 1e6, runs)
+        return [slow] + [equal] * 499
+
+    def outcome(runs):
+        found = [Compared(None, one.verdict(0.05), A_CASE, one) for one in estimates(runs)]
+        return judge(found, [], 0.05)
+
+    first = outcome(given)
+    assert estimates(given)[0].low > 1
+    assert (len(first.slower), len(first.undecided)) == (0, 1)
+    assert first.runs_needed > given
+    assert len(outcome(first.runs_needed).slower) == 1
+    assert len(outcome(first.runs_needed - 1).slower) == 0
+
+
+def test_as_many_runs_as_were_given_are_never_asked_for():
+    """A ratio at the margin, whose interval is narrow already."""
+    near = RatioEstimate(math.log1p(0.05), 0.001, 4, 1e-6, 3)
+    assert near.runs_needed(0.06, FALSE_SHARE) > 3
+    wide = RatioEstimate(0.01, 0.03, 4, 1e-6, 3)  # four runs of one side and three of the other
+    assert wide.runs_needed(0.05, FALSE_SHARE) > 3
+
+
+def test_what_was_timed_by_two_clocks_is_not_decided_by_more_runs():
+    found = [Compared(None, "not comparable", A_CASE, reason="two clocks", alike=False)]
+    outcome = judge(found, [], 0.05)
+    assert (len(outcome.unlike), len(outcome.undecided), outcome.runs_needed) == (1, 0, None)
 
 
 def journal(name="default-1", *, timing="auto", call=1.0, device=None, run_id="", slower=1.0):
@@ -182,7 +231,16 @@ class TestDeviceTimes:
         costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
         assert f"launches   calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
         assert "device time unchanged" in text
-        assert "as much as processes differ by" in text
+        assert "Rows marked 'device time' compare the device's times of these cases" in text
+        marked = [line for line in text.splitlines() if line.endswith(" device time")]
+        assert len(marked) == cost.count
+        document = comparison_markdown(Comparison(*sides, [], found))
+        assert document.count("| device time |") == cost.count
+        assert document.index("Launches: ") < document.index("| case |")
+        (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
+        figures = [one["figure"] for one in written["cases"]]
+        assert (figures.count("device"), figures.count("time")) == (cost.count, 10)
+        assert "within the variation between processes" in text
         slow = Side("c", [journal("default-2", call=2.0)])
         text = "\n".join(comparison_lines(Comparison(sides[0], slow, [], compare(sides[0], slow))))
         assert "the process after launches more slowly; device time unchanged" in text

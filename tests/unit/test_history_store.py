@@ -17,14 +17,15 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
-from cclmark.report.trend import context_of
+from cclmark.report.trend import context_of, trend_markdown
+from cclmark.report.trend_steps import trends_of
 from cclmark.results.foreign.header import Given, Origin
 from cclmark.results.foreign.importers import import_text
-from cclmark.results.history import migrations
+from cclmark.results.history import migrations, tables
 from cclmark.results.history.database import Database, default_path
 from cclmark.results.history.migrations import migrate, version_of
 from cclmark.results.history.model import RunFilter
@@ -363,7 +364,7 @@ class TestRemoving:
         found, _ = filled.runs(EVERYTHING)
         filled.remove([run.number for run in found])
         with Database(history_place).reading() as connection:
-            for table in migrations.metadata.tables:
+            for table in tables.metadata.tables:
                 rows = connection.scalar(text(f"SELECT count(*) FROM {table}"))
                 assert rows == (1 if table == "cclmark_schema" else 0), table
 
@@ -513,7 +514,39 @@ class TestDeviceTimes:
         assert calls.series.thing == changed.series.thing
         assert min(calls.times_s) > 6e-6
         assert context_of(calls).endswith(" · cost of a call, set by launches")
-        assert not context_of(changed).endswith("launches")
+        assert context_of(changed).endswith(" · device time, of cases that launches set")
+        text = trend_markdown(trends_of(*history.series(EVERYTHING), history.headers))
+        assert text.count(" (device time) |") == 1
+        others = [trend for trend in found if trend.series.kind == "time"]
+        assert len(others) == 25
+        assert all(trend.series.of_device for trend in others)
+        assert {context_of(trend) for trend in others} == {changed.series.machine}
+
+    def test_what_launches_do_not_set_goes_on_from_older_runs(self, history):
+        """The default timing became auto: the same figures under another name."""
+        for number in range(1, 9):
+            name = f"default-{number}"
+            history.add(timed_auto(name) if number > 4 else content(name), name)
+        series, _ = history.series(EVERYTHING)
+        lengths = Counter((one.timing, one.kind, len(one.figures)) for one in series)
+        assert lengths == {
+            ("throughput", "time", 8): 25,
+            ("throughput", "time", 4): 1,
+            ("auto", "device", 4): 1,
+            ("auto", "calls", 4): 1,
+        }
+        assert not any(one.of_device for one in series if one.kind == "time")
+        heads = {context_of(one) for one in trends(series)}
+        assert len(heads) == 3
+        assert not any("throughput" in head or "auto" in head for head in heads)
+
+
+def _alike(described):
+    """SQLite keeps a type as it was written: FLOAT(53) is its FLOAT."""
+    columns, *others = described
+    return {
+        (name, kind.replace("FLOAT(53)", "FLOAT"), null) for name, kind, null in columns
+    }, *others
 
 
 class TestVersions:
@@ -526,6 +559,44 @@ class TestVersions:
             assert migrate(connection, "x") == 0
             assert version_of(connection) == len(migrations.MIGRATIONS)
             assert migrate(connection, "x") == len(migrations.MIGRATIONS)
+
+    def test_the_steps_make_the_tables_that_the_program_knows(self, history_place):
+        """Each step is fixed SQL: whoever changes a table has to add one."""
+
+        def described(connection):
+            there = inspect(connection)
+            return {
+                name: (
+                    {
+                        (one["name"], str(one["type"]), one["nullable"])
+                        for one in there.get_columns(name)
+                    },
+                    there.get_pk_constraint(name)["constrained_columns"],
+                    sorted(tuple(one["column_names"]) for one in there.get_indexes(name)),
+                    sorted(
+                        tuple(one["column_names"]) for one in there.get_unique_constraints(name)
+                    ),
+                    sorted(
+                        (
+                            tuple(one["constrained_columns"]),
+                            one["referred_table"],
+                            str(one["options"]),
+                        )
+                        for one in there.get_foreign_keys(name)
+                    ),
+                )
+                for name in there.get_table_names()
+            }
+
+        found = []
+        for make in (lambda connection: migrate(connection, "x"), tables.metadata.create_all):
+            with Database(history_place).writing() as connection:
+                make(connection)
+                found.append(described(connection))
+                tables.metadata.drop_all(connection)
+        assert found[0].keys() == found[1].keys()
+        for name in found[0]:
+            assert _alike(found[0][name]) == _alike(found[1][name]), name
 
     def test_version_1_knew_no_device_times(self, history_place):
         """Its runs stay, and one with both figures can be added."""
@@ -543,7 +614,7 @@ class TestVersions:
         series, _ = history.series(EVERYTHING)
         assert Counter((one.timing, one.calls) for one in series) == {
             ("throughput", False): 26,
-            ("auto", False): 26,
+            ("auto", False): 1,
             ("auto", True): 1,
         }
         with Database(history_place).reading() as connection:

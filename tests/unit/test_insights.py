@@ -169,7 +169,7 @@ def test_small_messages_of_pairs_are_not_blamed_on_links():
 @pytest.mark.parametrize(
     ("footer", "kind", "words"),
     [
-        (None, "look", "the run did not end by itself"),
+        (None, "look", "the end of the run is missing"),
         (Footer("x", 130, 1.0, "interrupted by SIGINT"), "look", "interrupted by SIGINT"),
         (Footer("x", 4, 1.0, "rank 2 died\n  stack"), "bad", "rank 2 died."),
     ],

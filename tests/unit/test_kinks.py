@@ -104,8 +104,8 @@ def test_a_kink_is_worth_a_look_unless_the_reference_has_it_too():
     assert look.kind == "look"
     assert look.text == (
         "sendrecv out-of-place, nccl: 128 MiB take 826.36 µs (162.4 GB/s), 42% less bandwidth than "
-        "32 MiB and 512 MiB suggest; 512 MiB are faster per byte (354.0 GB/s): group messages up "
-        "to there."
+        "32 MiB and 512 MiB suggest; messages of 512 MiB are faster per byte (354.0 GB/s): combine "
+        "smaller ones."
     )
     (note,) = sentences(COLLECTIVES, ReferenceNotes(shipped_references))
     assert note.kind == "note"

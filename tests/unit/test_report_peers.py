@@ -74,4 +74,4 @@ def test_hccl_repeats_its_settings():
     exporter.begin(msgspec.structs.replace(SAMPLE.header, settings=settings))
     text = exporter.add(SAMPLE.results[0]) + exporter.end(None)
     assert "the minbytes is 1024, maxbytes is 67108864, iters is 20, warmup_iters is 5\n" in text
-    assert text.endswith("# the run did not end by itself\n")
+    assert text.endswith("# the end of the run is missing\n")

@@ -66,5 +66,13 @@ def test_why_nothing_can_be_compared_is_said():
     lines = repeat_lines(compare(Side("then", [run]), Side("now", [other])), "a.jsonl")
     assert lines == [
         "  nothing that was measured now can be compared with a.jsonl",
-        "    26: the device's clock before, the host's clock after",
+        "    26 cases: the device's clock before, the host's clock after",
     ]
+
+
+def test_cases_of_one_run_alone_are_counted_by_run():
+    run = read_journal(RUNS / "default-1.jsonl")
+    first = dataclasses.replace(run, results=run.results[:20])
+    second = dataclasses.replace(run, results=run.results[20:])
+    lines = repeat_lines(compare(Side("then", [first]), Side("now", [second])), "a.jsonl")
+    assert lines[1:] == ["    20 cases only in the old run", "    6 cases only in the new run"]

@@ -152,3 +152,10 @@ def test_whatever_a_journal_holds_is_shown(entries):
     text, end = soak([result(cycle, time_s, at_s) for cycle, time_s, at_s in entries])
     assert f"of {len(entries)} results checked" in end
     assert all(character == "\n" or character.isprintable() for character in text + end)
+
+
+def test_single_cycles_at_both_ends_are_named_as_such():
+    assert (
+        "drift: the first and the last cycle, medians"
+        in soak([result(cycle, 1e-5, cycle) for cycle in range(2)])[1]
+    )

@@ -7,43 +7,49 @@ of its cases, by less than if they were independent: see "Comparing runs" in doc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.compare import MARGIN, Compared, Figures
-from cclmark.analysis.ratio import Observation, Point, RatioEstimate, Verdict, estimate
+from cclmark.analysis.ratio import (
+    Observation,
+    Point,
+    RatioEstimate,
+    Verdict,
+    WithInterval,
+    estimate,
+)
 from cclmark.analysis.run_noise import SHARED_PART, RunNoise
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 
 # Up to so many bytes.
-_BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "to 1 MiB"), (math.inf, "above 1 MiB"))
+_BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "above 32 KiB to 1 MiB"), (math.inf, "above 1 MiB"))
 
 
 @dataclass(frozen=True)
-class Band:
-    """``count`` cases of one ``operation`` and of like sizes, ``name``d by these.
+class Band(WithInterval):
+    """The cases of one ``operation`` and of like sizes, ``name``d by these: ``all_count`` in all.
 
-    ``ratio`` is the mean of their ratios, weighted by how sure they are where there is an
+    ``count`` of them were measured by the runs that are compared, and are used. ``ratio`` is the
+    mean of their ratios, weighted by how sure they are where there is an
     ``estimate``; there is none where the figures come without samples.
     """
 
     operation: str
     name: str
     count: int
+    all_count: int
     ratio: float
     verdict: Verdict
     estimate: RatioEstimate | None = None
 
     @property
-    def low(self) -> float | None:
-        """The lower end of the 95 % interval of the ratio."""
-        return None if self.estimate is None else self.estimate.low
-
-    @property
-    def high(self) -> float | None:
-        """The upper end."""
-        return None if self.estimate is None else self.estimate.high
+    def count_in_words(self) -> str:
+        """``8``, or ``7 of 8`` where the same runs did not measure all."""
+        left_out = self.count < self.all_count
+        return f"{self.count} of {self.all_count}" if left_out else f"{self.count}"
 
 
 def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
@@ -59,36 +65,72 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
             )
     result = []
     for (operation, name), figures in groups.items():
-        joint = joint_estimate(figures) if judged else None
+        used = of_shared_runs(figures) if judged else []
+        joint = _joint(used) if used else None
+        count = len(figures)
         if joint is None:
             logs = [math.log(one.after_s / one.before_s) for one in figures]
             ratio = math.exp(math.fsum(logs) / len(logs))
-            result.append(Band(operation, name, len(figures), ratio, "not comparable"))
+            result.append(Band(operation, name, count, count, ratio, "not comparable"))
         else:
             verdict = joint.verdict(margin)
-            result.append(Band(operation, name, len(figures), joint.ratio, verdict, joint))
+            result.append(Band(operation, name, len(used), count, joint.ratio, verdict, joint))
     return result
 
 
+def of_shared_runs(cases: Sequence[Figures]) -> list[Figures]:
+    """Those of ``cases`` that the same runs of each side measured, with the points of these runs.
+
+    A run that ended early lacks cases. The runs that the fewest cases have are left out until more
+    than half of the cases have all others; none where a side is left without a run.
+    """
+    points = [one.points for one in cases]
+    having = Counter(
+        (side, run) for one in points for side, by_run in enumerate(one) for run in by_run
+    )
+    # The last of equally rare runs is left out first: one that ended early is mostly the last.
+    rarest_first = sorted(having, key=lambda each: (having[each], -each[1]))
+    for left_out in range(len(rarest_first)):
+        kept = sorted(rarest_first[left_out:])
+        found = [
+            (case, one)
+            for case, one in zip(cases, points, strict=True)
+            if all(run in one[side] for side, run in kept)
+        ]
+        if 2 * len(found) > len(cases):
+            break
+    else:
+        return []
+    before, after = ([run for side, run in kept if side == which] for which in (0, 1))
+    if not before or not after:
+        return []
+    return [
+        Figures([one[0][run] for run in before], [one[1][run] for run in after], case.noise)
+        for case, one in found
+    ]
+
+
 def joint_estimate(cases: Sequence[Figures]) -> RatioEstimate | None:
-    """The mean ratio of ``cases`` that the same runs measured; None where it is not known.
+    """The mean ratio of those of ``cases`` that the same runs measured; None where it is not known.
 
     Each run is one observation: the weighted mean of its logarithms. Of the variance assumed of a
     case from run to run, SHARED_PART is common to the run, and the rest independent.
     """
-    runs = (max(len(one.before) for one in cases), max(len(one.after) for one in cases))
-    cases = [one for one in cases if (len(one.before), len(one.after)) == runs]
+    used = of_shared_runs(cases)
+    return _joint(used) if used else None
+
+
+def _joint(cases: Sequence[Figures]) -> RatioEstimate | None:
     precisions = [_precision(one) for one in cases]
     whole = math.fsum(precisions)
     weights = [precision / whole for precision in precisions]
-    before = [
-        _observation([one.before[run] for one in cases], [one.noise[0] for one in cases], weights)
-        for run in range(runs[0])
-    ]
-    after = [
-        _observation([one.after[run] for one in cases], [one.noise[1] for one in cases], weights)
-        for run in range(runs[1])
-    ]
+    before, after = (
+        [
+            _observation(points, [one.noise[side] for one in cases], weights)
+            for points in zip(*((one.before, one.after)[side] for one in cases), strict=True)
+        ]
+        for side in (0, 1)
+    )
     return estimate(before, after)
 
 

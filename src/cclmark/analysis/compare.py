@@ -17,6 +17,7 @@ from cclmark.analysis.ratio import (
     Point,
     RatioEstimate,
     Verdict,
+    WithInterval,
     geometric_mean,
     ratio_estimate,
 )
@@ -43,11 +44,25 @@ class Side:
 
 @dataclass(frozen=True)
 class Figures:
-    """The times of one case on both sides, a point for each run, and the noise assumed of each."""
+    """The times of one case on both sides, a point for each run, and the noise assumed of each.
+
+    ``runs``: which runs of each side the points are of, by their numbers; None for the first ones.
+    """
 
     before: Sequence[Point]
     after: Sequence[Point]
     noise: tuple[RunNoise | None, RunNoise | None]
+    runs: tuple[Sequence[int], Sequence[int]] | None = None
+
+    @property
+    def points(self) -> tuple[dict[int, Point], dict[int, Point]]:
+        """The points of each side by the number of the run."""
+        if self.runs is None:
+            return dict(enumerate(self.before)), dict(enumerate(self.after))
+        return (
+            dict(zip(self.runs[0], self.before, strict=True)),
+            dict(zip(self.runs[1], self.after, strict=True)),
+        )
 
     @property
     def before_s(self) -> float:
@@ -65,7 +80,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(WithInterval):
     """A case or transfer that one or both sides measured.
 
     ``figures`` are the times that are judged, absent where a side has none, and ``estimate`` is
@@ -90,6 +105,11 @@ class Compared:
         return self.estimate is not None
 
     @property
+    def by_device(self) -> bool:
+        """Whether the device's time is judged where launches set the cost of a call."""
+        return self.calls is not None
+
+    @property
     def differs(self) -> bool:
         """Whether it is slower or faster beyond noise."""
         return self.verdict in ("slower", "faster")
@@ -110,16 +130,6 @@ class Compared:
         if self.figures is None or not self.alike:
             return None
         return self.figures.after_s / self.figures.before_s
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of the 95 % interval of the ratio."""
-        return None if self.estimate is None else self.estimate.low
-
-    @property
-    def high(self) -> float | None:
-        """The upper end."""
-        return None if self.estimate is None else self.estimate.high
 
     @property
     def assumed(self) -> bool:
@@ -143,12 +153,14 @@ class _Figure:
 
 @dataclass(frozen=True)
 class _Measured:
-    """A case in one run. ``device``: the device's time, None where only calls were timed.
+    """A case in run number ``run`` of its side.
 
+    ``device``: the device's time, None where only calls were timed.
     ``launch_bound``: whether launches set the cost of a call. ``source``: the tool that measured
     it, empty for cclmark.
     """
 
+    run: int
     call: _Figure
     device: _Figure | None
     launch_bound: bool
@@ -193,7 +205,7 @@ def _library(side: Side) -> str | None:
 def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
     """By case; with ``alike`` those of different libraries have the same key."""
     found: dict[Case | Transfer, _Found] = {}
-    for run in side.runs:
+    for number, run in enumerate(side.runs):
         for key, results in _by_key(run, alike=alike).items():
             known = found.get(key)
             if known is None:
@@ -203,7 +215,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
             if not problem:
-                measured += (_measured(results, run),)
+                measured += (_measured(results, run, number),)
             found[key] = _Found(
                 known.thing,
                 measured,
@@ -255,12 +267,15 @@ def _problem(result: CaseResult | TransferResult) -> str:
     return ""
 
 
-def _measured(results: Sequence[CaseResult | TransferResult], run: Journal) -> _Measured:
-    """One run's results of a case, one for each cycle."""
+def _measured(
+    results: Sequence[CaseResult | TransferResult], run: Journal, number: int
+) -> _Measured:
+    """The results of a case in the run with that number, one for each cycle."""
     timing = run.header.settings.timing
     cases = [result for result in results if isinstance(result, CaseResult)]
     device = [found for one in cases if (found := device_summary(one, timing)) is not None]
     return _Measured(
+        run=number,
         call=_figure([result.summary for result in results if result.summary is not None]),
         device=_figure(device) if cases and len(device) == len(cases) else None,
         launch_bound=any(one.device is not None for one in cases),
@@ -309,12 +324,13 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float
         if by_device
         else (first.call_noise, second.call_noise)
     )
-    figures = _figures(chosen[0], chosen[1], noise)
+    runs = ([one.run for one in first.measured], [one.run for one in second.measured])
+    figures = _figures(chosen[0], chosen[1], noise, runs)
     calls = None
     if by_device and any(one.launch_bound for one in everything):
         sides = [[one.call for one in found.measured] for found in (first, second)]
         assumed = (None if noise[0] is None else LAUNCHES, None if noise[1] is None else LAUNCHES)
-        calls = _figures(sides[0], sides[1], assumed)
+        calls = _figures(sides[0], sides[1], assumed, runs)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in side}) for side in chosen]
     if clocks[0] != clocks[1]:
@@ -325,10 +341,7 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float
         return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
     estimate = figures.estimate()
     if estimate is None:
-        unsure = (
-            f"the noise of processors from run to run is unknown: {LEAST_RUNS} runs of each side "
-            "measure it"
-        )
+        unsure = f"the noise of host runs is unknown: {LEAST_RUNS} runs of each side measure it"
         few = "too few samples to know how sure a time is"
         reason = foreign or (unsure if None in noise else few)
         return Compared(thing, "not comparable", figures, reason=reason)
@@ -339,6 +352,7 @@ def _figures(
     before: Sequence[_Figure],
     after: Sequence[_Figure],
     noise: tuple[RunNoise | None, RunNoise | None],
+    runs: tuple[Sequence[int], Sequence[int]],
 ) -> Figures:
     sides = [[(one.time_s, one.variance) for one in side] for side in (before, after)]
-    return Figures(sides[0], sides[1], noise)
+    return Figures(sides[0], sides[1], noise, runs)

@@ -53,5 +53,5 @@ def judged_summary(result: CaseResult) -> Summary | None:
 
 
 def converged(result: CaseResult) -> bool:
-    """Whether the median of the judged summary reached the precision asked for."""
-    return result.device.converged if result.device is not None else result.converged
+    """Whether its median, and that of the device's time, reached the precision asked for."""
+    return result.converged and (result.device is None or result.device.converged)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.device_time import largest_launch_bound
+from cclmark.analysis.device_time import converged, largest_launch_bound
 from cclmark.plan.cases import Case
 from cclmark.results.schema import CaseResult, Summary
 
@@ -17,11 +17,12 @@ class OperationFindings:
 
     ``name`` is the operation's, with the library's and the number of ranks where there are several.
     ``peak`` is the result with the highest bus bandwidth of those that converged, None where none
-    did; ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking", 1996) the
-    smallest size from which on all bus bandwidths of the peak's curve are at least half of the
-    peak, None where the curve begins with it. ``latency`` is the result of the smallest message,
-    ``largest_bytes`` the size of the largest. ``unsettled`` are the results that did not converge
-    although their bus bandwidth is above the peak.
+    did; ``unsettled_peak`` the result with the highest of those that did not converge, where it is
+    above the peak. ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking",
+    1996) is the smallest size from which on all bus bandwidths of the peak's curve, converged or
+    not, are at least half of the peak; None where the curve begins with it, and where a larger
+    message than the peak's has less. ``latency`` is the result of the smallest message,
+    ``largest_bytes`` the size of the largest.
     ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
     that took longest in most, None where none stands out. ``launch_bound`` is the largest case of
     which launches determine the time, None where there is none.
@@ -36,7 +37,7 @@ class OperationFindings:
     late_rank: int | None
     launch_bound: CaseResult | None = None
     half_peak_bytes: int | None = None
-    unsettled: tuple[CaseResult, ...] = ()
+    unsettled_peak: CaseResult | None = None
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
@@ -70,7 +71,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
         if not own:
             continue
         peak = max(
-            (pair for pair in own if pair[0].converged),
+            (pair for pair in own if converged(pair[0])),
             key=lambda pair: pair[1].busbw_bytes_per_s,
             default=None,
         )
@@ -93,12 +94,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 late_rank=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),
                 half_peak_bytes=None if peak is None else _half_peak_bytes(peak, own),
-                unsettled=tuple(
-                    result
-                    for result, summary in own
-                    if not result.converged
-                    and (peak is None or summary.busbw_bytes_per_s > peak[1].busbw_bytes_per_s)
-                ),
+                unsettled_peak=_unsettled_peak(peak, own),
             )
         )
     return entries
@@ -111,11 +107,24 @@ def _half_peak_bytes(
     curve = sorted(
         (one.case.size_bytes, summary.busbw_bytes_per_s)
         for one, summary in own
-        if one.converged and one.case.curve() == at.case.curve()
+        if one.case.curve() == at.case.curve()
     )
     below = [size for size, rate in curve if 2 * rate < best.busbw_bytes_per_s]
-    above = [size for size, _ in curve if below and size > below[-1]]
+    above = [size for size, _ in curve if below and below[-1] < size <= at.case.size_bytes]
     return above[0] if above else None
+
+
+def _unsettled_peak(
+    peak: tuple[CaseResult, Summary] | None, own: Sequence[tuple[CaseResult, Summary]]
+) -> CaseResult | None:
+    if peak is None:
+        return None
+    above = [
+        (summary.busbw_bytes_per_s, place)
+        for place, (one, summary) in enumerate(own)
+        if not converged(one) and summary.busbw_bytes_per_s > peak[1].busbw_bytes_per_s
+    ]
+    return own[max(above)[1]][0] if above else None
 
 
 def _key(result: CaseResult) -> tuple[str, str, int]:

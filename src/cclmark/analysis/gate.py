@@ -19,15 +19,16 @@ class Outcome:
 
     ``lost``: measured before and not after. ``undecided``: neither slower by the margin nor
     certainly not. ``runs_needed`` is how many runs of each side decide all of these, None where no
-    number of runs that can be planned does; ``hardest`` the case that needs the most.
+    number of runs that can be planned does. ``unlike``: measured on both sides, with times that
+    cannot be compared, whatever the number of runs.
     """
 
     slower: Sequence[Compared]
     slower_bands: Sequence[Band]
     lost: Sequence[Compared]
     undecided: Sequence[Compared]
+    unlike: Sequence[Compared] = ()
     runs_needed: int | None = None
-    hardest: Compared | None = None
 
 
 def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Outcome:
@@ -41,17 +42,17 @@ def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Ou
         one
         for one, fails in zip(found, failing, strict=True)
         if one.figures is not None
+        and one.alike
         and not fails
         and (one.estimate is None or not one.estimate.excludes_slower_by(margin))
     ]
-    runs, hardest = _needed(undecided, margin)
     return Outcome(
         slower=list(compress(found, failing)),
         slower_bands=list(compress(joint, _slower([one.estimate for one in joint], margin))),
         lost=[one for one in found if one.lost],
         undecided=undecided,
-        runs_needed=runs,
-        hardest=hardest,
+        unlike=[one for one in found if one.figures is not None and not one.alike],
+        runs_needed=_needed(undecided, margin, sum(one.judged for one in found)),
     )
 
 
@@ -70,14 +71,15 @@ def _slower(estimates: Sequence[RatioEstimate | None], margin: float) -> list[bo
     return found
 
 
-def _needed(undecided: Sequence[Compared], margin: float) -> tuple[int | None, Compared | None]:
-    most, hardest = LEAST_RUNS if undecided else None, undecided[0] if undecided else None
+def _needed(undecided: Sequence[Compared], margin: float, judged: int) -> int | None:
+    """``judged``: how many cases the gate looks at. A case without an estimate needs LEAST_RUNS,
+    which measure the noise that is not assumed.
+    """
+    most = LEAST_RUNS if any(one.estimate is None for one in undecided) else 0
     for one in undecided:
-        if one.estimate is None:  # three runs measure what is not assumed
-            continue
-        needed = one.estimate.runs_needed(margin)
-        if needed is None:
-            return None, one
-        if most is None or needed > most:
-            most, hardest = needed, one
-    return most, hardest
+        if one.estimate is not None:
+            needed = one.estimate.runs_needed(margin, FALSE_SHARE / judged)
+            if needed is None:
+                return None
+            most = max(most, needed)
+    return most or None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cclmark.analysis.device_time import is_launch_bound
 from cclmark.analysis.reference_match import Match
 from cclmark.results.schema import CaseResult
 
@@ -48,7 +47,7 @@ def latency_verdict(
     """
     if match is None or not match.small or not match.exact or not match.alike or match.time_s <= 0:
         return None
-    by_device = is_launch_bound(result)
+    by_device = result.device is not None
     return LatencyVerdict(
         match=match,
         time_s=time_s,

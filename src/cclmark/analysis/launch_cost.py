@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.bands import joint_estimate
+from cclmark.analysis.bands import joint_estimate, of_shared_runs
 from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.ratio import RatioEstimate, Verdict, geometric_mean
 
@@ -35,7 +35,7 @@ def launch_cost(found: Sequence[Compared], margin: float = MARGIN) -> LaunchCost
     ]
     if not pairs:
         return None
-    calls = [each for _, each in pairs]
+    calls = of_shared_runs([each for _, each in pairs])
     cost = joint_estimate(calls)
     device = joint_estimate([each for each, _ in pairs])
     if cost is None or device is None:

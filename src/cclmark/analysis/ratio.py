@@ -43,13 +43,14 @@ class RatioEstimate:
 
     ``deviation`` is the standard deviation of ``difference``; ``freedom`` the degrees of freedom it
     was measured with, None where the noise from run to run is assumed. ``run_variance``: of one
-    run's logarithm.
+    run's logarithm. ``runs``: of the side that has fewer.
     """
 
     difference: float
     deviation: float
     freedom: int | None
     run_variance: float
+    runs: int = 0
 
     @property
     def assumed(self) -> bool:
@@ -78,12 +79,7 @@ class RatioEstimate:
     @property
     def chance(self) -> float:
         """How likely equal times differ by so much or more, to either side."""
-        if self.deviation == 0:
-            return float(self.difference == 0)
-        distance = abs(self.difference) / self.deviation
-        if self.freedom is None:
-            return math.erfc(distance / math.sqrt(2))
-        return student_tails(distance, self.freedom)
+        return _chance(self.difference, self.deviation, self.freedom)
 
     def verdict(self, margin: float) -> Verdict:
         """Of the 95 % interval: on one side of 1, within the margin round 1, or too wide to say.
@@ -99,26 +95,52 @@ class RatioEstimate:
         return "no difference" if within else "inconclusive"
 
     def excludes_slower_by(self, margin: float) -> bool:
-        """Whether the interval holds no ratio of 1 + ``margin`` or more."""
+        """Whether the interval contains no ratio of 1 + ``margin`` or more."""
         return self.high < 1 + margin
 
-    def runs_needed(self, margin: float) -> int | None:
-        """How many runs of each side decide whether it is slower by ``margin``.
+    def runs_needed(self, margin: float, largest_chance: float) -> int | None:
+        """How many runs of each side, more than there are, decide if it is slower by ``margin``.
 
-        The fewest whose interval reaches at most half of the margin to each side: it then excludes
-        the margin where there is no difference, and excludes 1 where the difference is the margin,
-        with 97.5 % each. Where the interval is as narrow already, the ratio is near the margin: the
-        fewest whose interval would exclude it. None for more than MOST_RUNS.
+        Where it is slower by that, and beyond noise by itself but not among many cases: the fewest
+        whose ``chance`` is at most ``largest_chance``. Else the fewest whose interval reaches at
+        most half of the margin to each side: it then excludes the margin where there is no
+        difference, and excludes 1 where the difference is the margin, with 97.5 % each. Where the
+        interval is as narrow already, the ratio is near the margin: the fewest whose interval would
+        exclude it. None for more than MOST_RUNS.
         """
+        more = range(self.runs + 1, MOST_RUNS + 1)
+        if self.low > 1 and self.ratio >= 1 + margin:
+            return next((n for n in more if self._chance_of(n) <= largest_chance), None)
         limit = math.log1p(margin)
         allowed = limit / 2
         if self._reach <= allowed:
             allowed = abs(self.difference - limit)
-        return next((n for n in range(1, MOST_RUNS + 1) if self._reach_of(n) <= allowed), None)
+        return next((n for n in more if self._reach_of(n) <= allowed), None)
 
     def _reach_of(self, runs: int) -> float:
-        freedom = None if runs < LEAST_RUNS else 2 * (runs - 1)
-        return _quantile(freedom) * math.sqrt(2 * self.run_variance / runs)
+        return _quantile(_freedom(runs)) * self._deviation_of(runs)
+
+    def _chance_of(self, runs: int) -> float:
+        return _chance(self.difference, self._deviation_of(runs), _freedom(runs))
+
+    def _deviation_of(self, runs: int) -> float:
+        return math.sqrt(2 * self.run_variance / runs)
+
+
+class WithInterval:
+    """What has an estimate of a ratio, or None where nothing says how sure the ratio is."""
+
+    estimate: RatioEstimate | None
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the 95 % interval of the ratio."""
+        return None if self.estimate is None else self.estimate.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+        return None if self.estimate is None else self.estimate.high
 
 
 def ratio_estimate(
@@ -149,10 +171,11 @@ def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> Rat
     pass for runs without noise. None where a variance that is needed is unknown.
     """
     sides = (before, after)
+    fewest = min(map(len, sides))
     means = [math.fsum(one.log for one in side) / len(side) for side in sides]
     difference = means[1] - means[0]
     everything = [*before, *after]
-    if min(len(before), len(after)) >= LEAST_RUNS:
+    if fewest >= LEAST_RUNS:
         freedom = len(everything) - 2
         squares = math.fsum(
             (one.log - mean) ** 2 for side, mean in zip(sides, means, strict=True) for one in side
@@ -160,7 +183,7 @@ def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> Rat
         known = [one.samples for one in everything if one.samples is not None]
         variance = max(squares / freedom, math.fsum(known) / len(known) if known else 0.0)
         error = variance * (1 / len(before) + 1 / len(after))
-        return RatioEstimate(difference, math.sqrt(error), freedom, variance)
+        return RatioEstimate(difference, math.sqrt(error), freedom, variance, fewest)
     error = 0.0
     variances = []
     for side in sides:
@@ -170,12 +193,26 @@ def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> Rat
             variances.append(one.samples + one.runs)
             error += variances[-1] / len(side) ** 2
     mean_variance = math.fsum(variances) / len(variances)
-    return RatioEstimate(difference, math.sqrt(error), None, mean_variance)
+    return RatioEstimate(difference, math.sqrt(error), None, mean_variance, fewest)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
     """Of values above 0."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _freedom(runs: int) -> int | None:
+    """The degrees of freedom of so many runs of each side; None where their noise is assumed."""
+    return None if runs < LEAST_RUNS else 2 * (runs - 1)
+
+
+def _chance(difference: float, deviation: float, freedom: int | None) -> float:
+    if deviation == 0:
+        return float(difference == 0)
+    distance = abs(difference) / deviation
+    if freedom is None:
+        return math.erfc(distance / math.sqrt(2))
+    return student_tails(distance, freedom)
 
 
 def _quantile(freedom: int | None) -> float:

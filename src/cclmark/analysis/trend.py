@@ -10,7 +10,6 @@ from cclmark.analysis.ratio import Point
 from cclmark.analysis.run_noise import LAUNCHES, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
-from cclmark.results.figures import AUTO
 from cclmark.results.history.model import Figure, StoredSeries
 
 _WIDEST = 10.0  # of what half-widths journals tell; beyond it all is equally unknown
@@ -48,7 +47,7 @@ def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> 
         if series.on_host
         else LAUNCHES
         if series.calls
-        else run_noise(series.thing, series.timing, series.barrier, device=series.timing == AUTO)
+        else run_noise(series.thing, series.timing, series.barrier, device=series.of_device)
         for series in all_series
     ]
     return [

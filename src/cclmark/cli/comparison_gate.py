@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cclmark.analysis.gate import Outcome, judge
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.plan.cases import Case
 from cclmark.report.comparison import Comparison
 from cclmark.report.text import plain
 
@@ -32,8 +33,10 @@ def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive
             raise UsageError(
                 f"--fail-if-slower: nothing of {each.after.name} can be judged: {reason}"
             )
-        if outcome.undecided and not allow_inconclusive:
-            raise UsageError(_undecided(each, outcome, margin))
+        if (outcome.undecided or outcome.unlike) and not allow_inconclusive:
+            reasons = [_unlike(each, outcome), _undecided(each, outcome, margin)]
+            said = "; ".join(filter(None, reasons))
+            raise UsageError(f"--fail-if-slower: {said}, or pass with --allow-inconclusive")
     return EXIT_OK
 
 
@@ -48,8 +51,8 @@ def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
         )
     for band in outcome.slower_bands:
         _say(
-            f"{band.operation}, {band.name}: its {band.count} cases together are slower by {at} or "
-            f"more: {band.ratio:.3f} times as long ({band.low:.3f} - {band.high:.3f})"
+            f"{band.operation}, {band.name}: {band.count_in_words} cases together are slower by "
+            f"{at} or more: {band.ratio:.3f} times as long ({band.low:.3f} - {band.high:.3f})"
         )
     if outcome.lost:
         one = outcome.lost[0]
@@ -60,27 +63,50 @@ def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
     return bool(outcome.slower or outcome.slower_bands or outcome.lost)
 
 
+def _unlike(each: Comparison, outcome: Outcome) -> str:
+    """Which cases no number of runs decides, and why; empty without any."""
+    if not outcome.unlike:
+        return ""
+    first = outcome.unlike[0]
+    return (
+        f"{len(outcome.unlike)} of {len(each.found)} cases cannot be compared, as "
+        f"{first.thing.describe()}: {first.reason}. Measure both sides alike"
+    )
+
+
 def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
-    hardest = outcome.hardest
-    assert hardest is not None
-    at = f"{margin * 100:.3g} %"
+    """Which cases are inconclusive, and what decides them; empty without any."""
+    if not outcome.undecided:
+        return ""
     runs = outcome.runs_needed
-    need = (
-        f"more than {MOST_RUNS} runs of each side would be needed"
-        if runs is None
-        else f"{runs} runs of each side are needed to decide all"
-    )
     text = (
-        f"--fail-if-slower: {len(outcome.undecided)} of {len(each.found)} cases are inconclusive "
-        f"at {at}: {need} (most for {hardest.thing.describe()}). Give several runs of each side "
-        "with commas between"
+        f"{len(outcome.undecided)} of {len(each.found)} cases are inconclusive at "
+        f"{margin * 100:.3g} %: "
     )
-    if (runs is None or runs > _MANY_RUNS) and any(
-        one.estimate is not None and one.estimate.assumed and one.calls is None
+    if runs is not None and runs <= _MANY_RUNS:
+        return f"{text}{runs} runs of each side decide them (FILE,FILE,...). Give these"
+    number = f"more than {MOST_RUNS}" if runs is None else runs
+    text += f"they vary too much from run to run ({number} runs of each side would decide them). "
+    if _auto_would_help(each, outcome):
+        return f"{text}Measure with --timing auto, whose device times vary less, raise the margin"
+    return f"{text}Raise the margin"
+
+
+def _auto_would_help(each: Comparison, outcome: Outcome) -> bool:
+    """Whether launches are what varies in a case of a run that --timing auto did not time.
+
+    Copies and pairs of ranks do not have that option.
+    """
+    if all(run.header.settings.timing == "auto" for run in (*each.before.runs, *each.after.runs)):
+        return False
+    return any(
+        isinstance(one.thing, Case)
+        and one.thing.pair is None
+        and one.estimate is not None
+        and one.estimate.assumed
+        and one.calls is None
         for one in outcome.undecided
-    ):
-        text += ", measure with --timing auto, whose device times vary less,"
-    return f"{text} or pass with --allow-inconclusive"
+    )
 
 
 def _say(text: str) -> None:

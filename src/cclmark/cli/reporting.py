@@ -15,6 +15,7 @@ from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of
 from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.remarks import lacking
 from cclmark.report.text import plain
 from cclmark.results.journal import read_journal
 
@@ -72,8 +73,12 @@ def _runs(journals: Sequence[str]) -> list[Run]:
     runs = []
     for name, path in zip(names, paths, strict=True):
         journal = read_journal(Path(path))
+        lacks = "; ".join(lacking(journal))
         if not (journal.results or journal.transfers or journal.checks):
-            raise UsageError(f"{path} holds no results: there is nothing to report")
+            why = f" ({lacks})" if lacks else ""
+            raise UsageError(f"{path} holds no results: there is nothing to report{why}")
+        if journal.damaged_lines:
+            print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
         runs.append(Run(plain(name), journal, ReferenceNotes(usual_references)))
     return runs
 

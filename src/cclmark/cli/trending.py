@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
@@ -13,10 +13,20 @@ from cclmark.cli.output import Output
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.report.paint import ansi, unpainted
-from cclmark.report.trend import trend_json, trend_markdown, trend_table
+from cclmark.report.trend import Trends, trend_json, trend_markdown, trend_table
 from cclmark.report.trend_steps import trends_of
 from cclmark.results.history.filters import filter_of
 from cclmark.results.history.store import History
+
+# The filters by names: what each chooses, and whether the name has to be given whole.
+_NAMES = {
+    "machine": ("host", False),
+    "device": ("device", False),
+    "operation": ("operation", True),
+    "ccl": ("library", True),
+    "label": ("label", True),
+}
+_MOST_NAMED = 20
 
 
 def trend_runs(
@@ -30,15 +40,15 @@ def trend_runs(
 ) -> int:
     """Prints the series that the filters choose; returns the exit code.
 
-    Raises UsageError for a machine that the history does not have, and where ``fail_if_slower`` can
-    judge nothing.
+    Raises UsageError for a name that the history does not have, for names that no run has together,
+    and where ``fail_if_slower`` can judge nothing.
     """
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     least = _threshold(threshold, allowed)
     history = history_at(db)
-    if filters.get("machine"):
-        _require_machine(history, filters["machine"])
+    _require_known(history, filters)
     shown = trends_of(*history.series(filter_of(**filters)), history.headers, least)
+    _require_some(shown, filters)
 
     def text(written: Output) -> Sequence[str]:
         if format == "json":
@@ -65,14 +75,43 @@ def _threshold(text: str | None, allowed_percent: float | None) -> float:
     return percent / 100
 
 
-def _require_machine(history: History, part: str) -> None:
-    """Raises UsageError where no host of the history has that in its name."""
-    names = history.choices().hostnames
-    if not any(part.lower() in name.lower() for name in names):
-        known = f"it has {', '.join(names)}" if names else "it has no runs"
-        raise UsageError(
-            f"--machine {part!r}: no host of the history has that in its name: {known}"
-        )
+def _require_known(history: History, filters: Mapping[str, str]) -> None:
+    """Raises UsageError for a filter that no run of the history meets."""
+    if not any(filters.get(name) for name in _NAMES):
+        return
+    choices = history.choices()
+    known = {
+        "machine": choices.hostnames,
+        "device": choices.devices,
+        "operation": choices.operations,
+        "ccl": choices.ccls,
+        "label": choices.labels,
+    }
+    for name, (what, whole) in _NAMES.items():
+        asked = filters.get(name, "")
+        if not asked:
+            continue
+        if whole:
+            there = asked in known[name]
+            text = f"no run of the history has that {what}"
+        else:
+            there = any(asked.lower() in each.lower() for each in known[name])
+            text = f"no {what} of the history has that in its name"
+        if not there:
+            those = f"it has {_some(known[name])}" if known[name] else "it has none"
+            raise UsageError(f"--{name} {asked!r}: {text}: {those}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:
+    """Raises UsageError where several filters leave nothing, though each leaves something."""
+    given = [f"--{name} {text!r}" for name, text in filters.items() if text]
+    if given and not shown.trends:
+        raise UsageError(f"no case of the history meets {' and '.join(given)}")
 
 
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
@@ -82,7 +121,7 @@ def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     a pass.
     """
     if not found:
-        raise UsageError("--fail-if-slower: nothing can be judged: the filters choose no runs")
+        raise UsageError("--fail-if-slower: nothing can be judged: the history has no times")
     if all(len(trend.runs) < LEAST_POINTS for trend in found):
         most = max(len(trend.runs) for trend in found)
         raise UsageError(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.meaning import TIMES_SAY_LITTLE
+from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.errors import MissingError
 from cclmark.plan.binding import Binding
 from cclmark.plan.processors import format_processors
@@ -60,7 +60,7 @@ def plan_processors(
     if on_host and crowded:
         number = len({(host, one) for host, own in zip(hosts, usable, strict=True) for one in own})
         notices.append(
-            f"{len(hosts)} ranks share {number} processor{'s' * (number > 1)}: {TIMES_SAY_LITTLE}"
+            f"{len(hosts)} ranks share {number} processor{'s' * (number > 1)}: {TIMES_MEAN_LITTLE}"
         )
     alike = list(zip(hosts, runtimes, map(tuple, inherited), strict=True))
     alone = chosen if on_host and not binding.mode else [[] for _ in hosts]

@@ -31,6 +31,7 @@ _ORDER: tuple[Verdict, ...] = (
     *("slower", "faster", "no difference", "inconclusive", "not comparable"),
 )
 _MOST_REASONS = 5
+_DEVICE = "device time"  # the mark of a row
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,11 @@ def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
         return []
     names = [f"{plain(band.operation)}, {band.name}" for band in comparison.bands]
     width = max(map(len, names))
-    head = f"{'cases of like sizes together':<{width}}  {'cases':>5} {'ratio':>7}  95 % interval"
+    head = f"{'cases of like sizes together':<{width}}  {'cases':>8} {'ratio':>7}  95 % interval"
     lines = ["", paint(f"  {head}", "dim")]
     for name, band in zip(names, comparison.bands, strict=True):
-        text = f"  {name:<{width}}  {band.count:>5} {band.ratio:>7.3f}  {_interval(band):<14}"
+        figures = f"{band.count_in_words:>8} {band.ratio:>7.3f}  {_interval(band):<14}"
+        text = f"  {name:<{width}}  {figures}"
         lines.append(_painted(f"{text} {_word(band.verdict)}".rstrip(), band.verdict, paint))
     return lines
 
@@ -125,12 +127,14 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
     if differences:
         parts.append("\n".join(differences))
+    if launches := launches_in_words(comparison):
+        parts.append(escape(f"Launches: {launches}."))
     if comparison.bands:
         head = (
             "| sizes | cases | ratio | 95 % interval | |\n| :--- | ---: | ---: | :---: | :--- |\n"
         )
         rows = [
-            f"| {escape(band.operation)}, {band.name} | {band.count} | {band.ratio:.3f} | "
+            f"| {escape(band.operation)}, {band.name} | {band.count_in_words} | {band.ratio:.3f} | "
             f"{_interval(band)} | {_word(band.verdict)} |"
             for band in comparison.bands
         ]
@@ -141,8 +145,6 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
-    if launches := launches_in_words(comparison):
-        parts.append(escape(f"Launches: {launches}."))
     if noise := noise_said(comparison):
         parts.append(escape(f"Noise: {noise}."))
     if any(one.judged for one in comparison.found):
@@ -174,6 +176,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "high": band.high,
                 "verdict": band.verdict,
                 "count": band.count,
+                "all_count": band.all_count,
             }
             for band in comparison.bands
         ],
@@ -184,6 +187,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "size_bytes": one.size_bytes,
                 "verdict": one.verdict,
                 "reason": one.reason or None,
+                "figure": "device" if one.by_device else "time",
                 "before_s": one.before_s,
                 "after_s": one.after_s,
                 "ratio": one.ratio,
@@ -218,7 +222,7 @@ def margin_in_words(margin: float) -> str:
     """What the verdicts mean at that margin."""
     return (
         f"{margin * 100:.3g} %: no difference where the interval is within it, inconclusive where "
-        "it holds 1 and reaches beyond; slower and faster where it does not hold 1"
+        "it contains 1 and reaches beyond; slower and faster where it does not contain 1"
     )
 
 
@@ -230,7 +234,7 @@ def launches_in_words(comparison: Comparison) -> str:
     reading = {
         "slower": "the process after launches more slowly",
         "faster": "the process after launches faster",
-    }.get(found.verdict, "as much as processes differ by")
+    }.get(found.verdict, "within the variation between processes")
     device = {
         "no difference": "unchanged",
         "inconclusive": "not known well enough",
@@ -241,7 +245,7 @@ def launches_in_words(comparison: Comparison) -> str:
         f"calls cost {format_time_us(found.after_s)} µs against {format_time_us(found.before_s)} "
         f"in {counted(found.count, 'case')} set by launches (ratio {estimate.ratio:.3f}, "
         f"{estimate.low:.3f} - {estimate.high:.3f}): {reading}; device time {device}. "
-        "Device times are compared below"
+        f"Rows marked '{_DEVICE}' compare the device's times of these cases"
     )
 
 
@@ -300,6 +304,11 @@ def _word(verdict: Verdict) -> str:
     return "" if verdict == "no difference" else verdict
 
 
+def _remark(one: Compared) -> str:
+    """The verdict, and whether the times are the device's beside the cost of calls."""
+    return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "")))
+
+
 def _painted(text: str, verdict: Verdict, paint: Paint) -> str:
     style = _STYLES.get(verdict)
     return text if style is None else paint(text, style)
@@ -311,7 +320,7 @@ def _row(one: Compared, paint: Paint) -> str:
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
     what = f"  {plain(flows)}" if (flows := flows_of(one.thing)) else ""
     figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
-    row = f"{size_of(one.thing):>10} {figures} {_word(one.verdict)}{what}".rstrip()
+    row = f"{size_of(one.thing):>10} {figures} {_remark(one)}{what}".rstrip()
     return _painted(row, one.verdict, paint)
 
 
@@ -334,7 +343,7 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
             *(escape(what), size_of(one.thing)),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
-            _word(one.verdict),
+            _remark(one),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

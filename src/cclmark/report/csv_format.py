@@ -40,7 +40,9 @@ _FIGURE_COLUMNS = (
     "late_rank",
     "clock",
 )
-_DEVICE_COLUMNS = ("device_us", "device_half_width", "device_samples", "device_reason")
+_DEVICE_COLUMNS = (
+    *("device_us", "device_half_width", "device_samples", "device_converged", "device_reason"),
+)
 _OTHER_COLUMNS = ("wrong", "route", "cycle", "converged", "method")
 COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _DEVICE_COLUMNS + _OTHER_COLUMNS
 
@@ -128,9 +130,15 @@ def _figure_cells(summary: Summary | None) -> list[Cell]:
 def _device_cells(result: CaseResult) -> list[Cell]:
     """The device's time where launches determine that of the row, or why it is unknown."""
     if result.device is None:
-        return [None, None, None, result.device_reason]
+        return [None, None, None, None, result.device_reason]
     summary = result.device.summary
-    return [summary.time_s * US_PER_S, summary.half_width, summary.samples, result.device_reason]
+    return [
+        summary.time_s * US_PER_S,
+        summary.half_width,
+        summary.samples,
+        int(result.device.converged),
+        result.device_reason,
+    ]
 
 
 def _other_cells(result: CaseResult) -> list[Cell]:

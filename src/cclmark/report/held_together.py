@@ -5,6 +5,7 @@ from __future__ import annotations
 from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison
+from cclmark.report.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
@@ -15,7 +16,8 @@ def require_figures(run: Journal, name: str) -> None:
     """Raises UsageError for a journal without times. ``name`` is for the message."""
     if not run.results and not run.transfers:
         what = "checks" if run.checks else "no results"
-        raise UsageError(f"{name} holds {what}, and no times that could be compared")
+        lacks = "".join(f"; {text}" for text in lacking(run))
+        raise UsageError(f"{name} holds {what}, and no times that could be compared{lacks}")
 
 
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:

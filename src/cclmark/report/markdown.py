@@ -14,7 +14,13 @@ from cclmark.report.head import binding_lines, method_of, origin_of
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
 from cclmark.report.reference_notes import ReferenceNotes, latency_text
-from cclmark.report.remarks import ending, half_peak_text, planned_results, problems
+from cclmark.report.remarks import (
+    ending,
+    half_peak_text,
+    planned_results,
+    problems,
+    unsettled_peak_text,
+)
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.staging import staged_legend, staged_mark
@@ -105,6 +111,8 @@ class MarkdownExporter:
     def _best(self, entry: OperationFindings) -> str:
         """The peak, the latency, and whether both are as expected."""
         text = _best(entry)
+        if higher := unsettled_peak_text(entry):
+            text += f" {escape(higher)}."
         if launches := launches_in_words(entry):
             text += f" {escape(launches[0].upper() + launches[1:])}."
         if not text or self._header is None:
@@ -259,4 +267,6 @@ def _remarks_on(result: CaseResult) -> list[str]:
         remarks.append(f"slowest: rank {result.summary.slowest_rank}")
     if not result.converged:
         remarks.append("did not settle")
+    if result.device is not None and not result.device.converged:
+        remarks.append("device time did not settle")
     return remarks

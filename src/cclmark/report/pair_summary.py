@@ -129,6 +129,8 @@ class PairSummary:
         skipped = sum(result.status == "skipped" for result in results)
         given_up = sum(result.status in _GIVEN_UP for result in results)
         text = f"{checked} of {max(planned, len(results))} cases checked, {wrong} wrong"
+        if results and not self._header.settings.check and not checked + wrong:
+            text = f"{max(planned, len(results))} cases, not checked (-c 0)"
         text += f", {skipped} skipped" if skipped else ""
         return text + (f", {given_up} given up" if given_up else "")
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.device_time import converged
 from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.rows import Row
-from cclmark.report.text import counted, plain
+from cclmark.report.text import BYTES_PER_GB, counted, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Finding, Footer, Header, Settings
 
 _MOST_UNSETTLED = 3
+_NO_END = "the end of the run is missing"  # as of one that was killed, or a file that was cut
 
 
 def problems(result: CaseResult) -> list[str]:
@@ -51,7 +53,7 @@ def planned_results(header: Header | None) -> int:
 def ending(footer: Footer | None) -> str:
     """Why the run ended as it did; empty for one that has nothing to say about it."""
     if footer is None:
-        return "the run did not end by itself"
+        return _NO_END
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
@@ -79,14 +81,17 @@ def lacking(journal: Journal) -> list[str]:
 
 
 def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
-    """Which medians are known less well than asked for; empty where all converged.
+    """Which medians, of calls and of device times, are known less well than asked for.
 
-    Safe to print.
+    Empty where all converged. Safe to print.
     """
-    found = [one for one in results if not one.converged]
+    found = [one for one in results if not converged(one)]
     if not found:
         return ""
-    names = [plain(f"{one.case.describe()}, {one.case.ccl}") for one in found[:_MOST_UNSETTLED]]
+    names = [
+        plain(f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}")
+        for one in found[:_MOST_UNSETTLED]
+    ]
     more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
     return (
         f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
@@ -100,6 +105,18 @@ def half_peak_text(found: OperationFindings) -> str:
     if half is None or found.peak is None or half >= found.peak.case.size_bytes:
         return ""
     return f", half of it from {format_size(half)} on"
+
+
+def unsettled_peak_text(found: OperationFindings) -> str:
+    """Which case has more bandwidth than the peak and is none; empty without any."""
+    one = found.unsettled_peak
+    if one is None or one.summary is None:
+        return ""
+    return (
+        f"{one.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s at "
+        f"{format_size(one.case.size_bytes)} {one.case.placement} is not counted as the peak: it "
+        "did not converge"
+    )
 
 
 def _describe(finding: Finding) -> str:

@@ -9,7 +9,7 @@ from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
-from cclmark.report.text import plain
+from cclmark.report.text import counted, plain
 
 _MOST_LINES = 40  # more than these are shown only where they differ
 
@@ -42,7 +42,16 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
 
 def _why_not(compared: Sequence[Compared]) -> list[str]:
     reasons = Counter(one.reason for one in compared if one.reason)
-    return [f"    {count}: {plain(reason)}" for reason, count in reasons.items()]
+    only = {
+        "not measured after": "only in the old run",
+        "not measured before": "only in the new run",
+    }
+    return [
+        f"    {counted(count, 'case')} {only[reason]}"
+        if reason in only
+        else f"    {counted(count, 'case')}: {plain(reason)}"
+        for reason, count in reasons.items()
+    ]
 
 
 def _label(thing: Case | Transfer, *, several: bool) -> str:

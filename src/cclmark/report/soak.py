@@ -185,8 +185,10 @@ class SoakTable:
 
 def _parts(drifts: list[Drift]) -> str:
     parts = {drift.part for drift in drifts}
+    if parts == {1}:
+        return "first and the last cycle"
     number = f"{min(parts)} to {max(parts)}" if len(parts) > 1 else str(max(parts))
-    return f"first and the last {number} cycle{'s' * (max(parts) > 1)}"
+    return f"first and the last {number} cycles"
 
 
 def _condition_line(rank: int, seen: Conditions) -> str:

@@ -17,11 +17,16 @@ from cclmark.report.insights.curves import of_kinks
 from cclmark.report.launches import launches_in_words
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.reference_notes import ReferenceNotes, latency_text, verdict_of
-from cclmark.report.remarks import half_peak_text, planned_results, unsettled_text
+from cclmark.report.remarks import (
+    half_peak_text,
+    planned_results,
+    unsettled_peak_text,
+    unsettled_text,
+)
 from cclmark.report.rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.staging import staged_legend, staged_mark
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.text import counted, format_time_us, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     CaseResult,
@@ -266,6 +271,8 @@ class TableExporter:
             f"{self._share(peak.summary)}{half_peak_text(found)}; "
             f"{at_smallest}"
         ]
+        if higher := unsettled_peak_text(found):
+            lines.append(self._paint(f"    {higher}", "yellow"))
         lines += self._verdict(peak, latency)
         if launches := launches_in_words(found):
             lines.append(f"    {launches}")
@@ -330,6 +337,8 @@ class TableExporter:
         if len(self._results) < planned:
             measured = sum(result.summary is not None for result in self._results)
             text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+        elif not checked and self._header is not None and not self._header.settings.check:
+            text = f"{counted(len(self._results), 'case')}, not checked{_by_option(self._header)}"
         else:
             text = f"{len(checked)} of {len(self._results)} cases checked"
         if checked:
@@ -344,6 +353,11 @@ class TableExporter:
             return []
         text = unsettled_text(self._header.settings, self._results)
         return [self._paint(f"  {text}", "yellow")] if text else []
+
+
+def _by_option(header: Header) -> str:
+    """That it was asked for, where it was this tool's option."""
+    return " (-c 0)" if header.imported is None else ""
 
 
 def _in_five(number: int) -> str:

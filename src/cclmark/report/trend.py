@@ -15,12 +15,18 @@ from cclmark.report.markdown import escape
 from cclmark.report.paint import Paint, unpainted
 from cclmark.report.text import counted, format_time_us, plain
 from cclmark.report.things import flows_of, group_of, size_of
-from cclmark.results.history.model import StoredRun
+from cclmark.results.figures import AUTO, THROUGHPUT
+from cclmark.results.history.model import SeriesKind, StoredRun
 
+_KINDS: dict[SeriesKind, str] = {
+    "time": "",
+    "device": " · device time, of cases that launches set",
+    "calls": " · cost of a call, set by launches",
+}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_BLOCKS = 32
 _LEAST_SPAN = math.log(1.1)  # what differs by less is drawn as such
-_USUAL_METHOD = "auto"
+_USUAL_METHODS = (AUTO, THROUGHPUT)  # the defaults on accelerators and on the host
 _OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
 MOST_LINES = 60  # series in a table that nobody asked for all of
 
@@ -88,7 +94,7 @@ def trend_markdown(found: Trends) -> str:
         for trend, change in step.changed:
             thing = trend.series.thing
             cells = [
-                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
+                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
                 *(size_of(thing), format_time_us(change.before_s), format_time_us(change.after_s)),
                 *(
                     f"{change.ratio:.3f}",
@@ -123,6 +129,9 @@ def trend_json(found: Trends) -> str:
 _NOTHING = ("nothing that the journals record",)
 
 
+_FIGURES: dict[SeriesKind, str] = {"time": "time", "device": "device", "calls": "call"}
+
+
 def _run_object(run: StoredRun) -> dict[str, object]:
     return {name: getattr(run, name) for name in _OF_RUN}
 
@@ -150,7 +159,7 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
         "machine": series.machine,
         "method": series.method,
         "clock": series.clock,
-        "figure": "call" if series.calls else "time",
+        "figure": _FIGURES[series.kind],
         "runs": [runs[number].run_id for number in trend.runs],
         "times_s": list(trend.times_s),
         "changes": changed,
@@ -205,10 +214,14 @@ def in_order(shown: Sequence[Trend]) -> list[Trend]:
 def context_of(trend: Trend) -> str:
     """The machine, and the method, the clock and the figure where they are not the usual ones."""
     series = trend.series
-    method = "" if series.method == _USUAL_METHOD else f" · {series.method}"
+    method = "" if series.method in _USUAL_METHODS else f" · {series.method}"
     clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
-    figure = " · cost of a call, set by launches" if series.calls else ""
-    return f"{series.machine}{method}{clock}{figure}"
+    return f"{series.machine}{method}{clock}{_KINDS[series.kind]}"
+
+
+def mark_of(trend: Trend) -> str:
+    """Which figure a series has, for a line of its own; empty where there is but one."""
+    return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
 
 
 def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
@@ -241,7 +254,8 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
     for found, word, style in ((slower, "slower", "red"), (faster, "faster", "green")):
         if found:
             trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
-            most = f"{group_of(trend.series.thing)}, {size_of(trend.series.thing)}"
+            thing = trend.series.thing
+            most = f"{group_of(thing)}, {size_of(thing)}{mark_of(trend)}"
             text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
             lines.append("  " + paint(plain(text), style))
     return lines + [f"  differs    {plain(text)}" for text in step.differences or _NOTHING]

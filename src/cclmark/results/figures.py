@@ -5,6 +5,7 @@ from __future__ import annotations
 from cclmark.results.schema import CaseResult, Summary
 
 AUTO = "auto"  # the timing that measures both where they differ
+THROUGHPUT = "throughput"  # the timing that measures the cost of a call alone
 
 
 def device_summary(result: CaseResult, timing: str) -> Summary | None:

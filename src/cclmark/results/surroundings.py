@@ -48,7 +48,11 @@ def environment_changed(there: Mapping[str, str], here: Mapping[str, str]) -> li
 
 
 def _changed(what: str, there: object, here: object) -> str:
-    return "" if there == here else f"{what} was {_said(there)}, is {_said(here)}"
+    if there == here:
+        return ""
+    if what.endswith("s") and what.islower():  # of several things, as processors
+        return f"{what}: {_said(there)} before, {_said(here)} now"
+    return f"{what} was {_said(there)}, is {_said(here)}"
 
 
 def _said(value: object) -> str:

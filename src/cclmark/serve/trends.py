@@ -19,6 +19,7 @@ from cclmark.report.trend import (
     context_of,
     course_of,
     in_order,
+    mark_of,
     tally_of,
     title_of,
     verdict_of,
@@ -115,7 +116,7 @@ def _place(step: Step) -> Place:
 def _changed(trend: Trend, change: Change) -> Changed:
     thing = trend.series.thing
     return Changed(
-        case=plain(f"{group_of(thing)} {flows_of(thing)}".rstrip()),
+        case=plain(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
         size=size_of(thing),
         before_us=format_time_us(change.before_s),
         after_us=format_time_us(change.after_s),

@@ -35,7 +35,7 @@ def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
                 title=f"{name}: time after over time before",
                 says=f"Time after over time before of {name} by message size with its 95 % "
                 f"interval: from {least[0]:.3f} at {format_size(int(least[1]))} to {worst[0]:.3f} "
-                f"at {format_size(int(worst[1]))}. Above 1 is slower. Where the band holds 1 no "
+                f"at {format_size(int(worst[1]))}. Above 1 is slower. Where the band contains 1 no "
                 "difference is proven; where there is no band there are too few samples.",
                 x_title="message size",
                 y_title="ratio (above 1: slower)",
@@ -70,6 +70,8 @@ def _curve(placement: str, found: Sequence[Compared], number: int, curves: int) 
 
 def _words(one: Compared) -> str:
     words = [f"{one.ratio:.3f}: {one.verdict}"]
+    if one.by_device:
+        words.append("device time")
     if one.low is not None and one.high is not None:
         words.append(f"95 % interval {one.low:.3f} to {one.high:.3f}")
     if one.before_s is not None and one.after_s is not None:

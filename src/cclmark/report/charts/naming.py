@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.plan.operations import moves_data
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.report.text import plain
@@ -22,6 +24,11 @@ class Run:
     name: str
     journal: Journal
     notes: ReferenceNotes = field(default_factory=ReferenceNotes)
+
+    @cached_property
+    def findings(self) -> list[OperationFindings]:
+        """Of the collectives of all ranks."""
+        return findings([one for one in self.journal.results if one.case.pair is None])
 
 
 @dataclass(frozen=True)

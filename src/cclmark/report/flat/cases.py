@@ -18,7 +18,7 @@ _CASE = columns(
     "device_reason",
     whole="ranks root size_bytes count samples device_samples slowest_rank late_rank wrong cycle "
     "beside",
-    flags="converged",
+    flags="converged device_converged",
 )
 _TRANSFER = columns(
     TRANSFER_COLUMNS,

@@ -5,6 +5,9 @@ Safe to print: see report.text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
 from cclmark.report.insights.beside import of_limits, of_references, of_restrictions
 from cclmark.report.insights.curves import of_courses, of_libraries
@@ -13,7 +16,7 @@ from cclmark.report.insights.noise import of_noise
 from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
 from cclmark.report.insights.together import of_methods, together
-from cclmark.report.insights.words import Insight, Kind
+from cclmark.report.insights.words import Insight, Kind, of_all_ranks
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 
@@ -22,22 +25,29 @@ __all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "of_meth
 _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
-def insights(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
+def insights(
+    journal: Journal,
+    notes: ReferenceNotes | None = None,
+    of_operations: Sequence[OperationFindings] | None = None,
+) -> list[Insight]:
     """The gravest first, then what is in order, then what is only worth knowing.
 
-    ``notes`` knows what others reached.
+    ``notes`` knows what others reached; ``of_operations`` are the findings of the collectives of
+    all ranks, where they are known already.
     """
     notes = notes or ReferenceNotes()
-    beside = list(of_references(journal, notes))
+    if of_operations is None:
+        of_operations = findings(of_all_ranks(journal))
+    beside = list(of_references(journal, notes, of_operations))
     found = [
         *of_data(journal),
         *of_completeness(journal),
-        *of_ranks(journal),
+        *of_ranks(journal, of_operations),
         *of_pairs(journal),
         *of_copies(journal, notes),
-        *of_limits(journal, notes),
+        *of_limits(journal, notes, of_operations),
         *beside,
-        *of_restrictions(journal, notes),
+        *of_restrictions(journal, notes, of_operations),
         *of_courses(journal, notes),
         *of_libraries(journal),
         *of_noise(journal),

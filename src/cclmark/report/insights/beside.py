@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
 from cclmark.analysis.restrictions import restrictions
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.words import Insight, Kind, listed, of_all_ranks
+from cclmark.report.insights.words import Insight, Kind, listed
 from cclmark.report.reference_notes import (
     ReferenceNotes,
     latency_text,
@@ -27,7 +27,9 @@ _LARGE_BYTES = 64 << 20
 _MOST_LISTED = 6
 
 
-def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+def of_limits(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
     """Peaks against what the links allow, where messages were large enough to tell.
 
     A peak that is normal by a reference is not worth a look, whatever its share of the limit.
@@ -38,7 +40,7 @@ def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     low: list[str] = []
     high: list[str] = []
     usual: list[str] = []
-    for found in findings(of_all_ranks(journal)):
+    for found in of_operations:
         peak = found.peak
         if peak is None or peak.summary is None or not moves_data(found.operation):
             continue
@@ -75,9 +77,11 @@ def of_limits(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
         )
 
 
-def of_references(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+def of_references(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
     """Peaks and latencies beside what others reached with such devices."""
-    found = [one for one in findings(of_all_ranks(journal)) if moves_data(one.operation)]
+    found = [one for one in of_operations if moves_data(one.operation)]
     yield from _peaks(found, journal, notes)
     yield from _latencies(found, journal, notes)
 
@@ -137,10 +141,12 @@ def _latencies(
         )
 
 
-def of_restrictions(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+def of_restrictions(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
     """What the environment switches off, and whether the reference has the same restriction."""
     affected: dict[str, list[str]] = {}
-    for one in findings(of_all_ranks(journal)):
+    for one in of_operations:
         peak = one.peak or one.latency
         match = notes.match(peak, journal.header)
         for found in restrictions(journal.header, one.operation, peak.case.ccl):

@@ -83,8 +83,8 @@ def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
             )
         else:
             words.append(
-                f"{size} are faster per byte ({rate_words(one.result.summary)} GB/s): group "
-                "messages up to there"
+                f"messages of {size} are faster per byte ({rate_words(one.result.summary)} GB/s): "
+                "combine smaller ones"
             )
     return f"; {'; '.join(words)}" if words else ""
 

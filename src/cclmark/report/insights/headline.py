@@ -63,14 +63,19 @@ def measured_words(journal: Journal) -> str:
     return f"{listed(parts) or 'Nothing yet'} on {devices or 'no device'}{of}{by}."
 
 
-def headline(journal: Journal) -> str:
-    """The figure to remember, in a sentence; empty where nothing was measured."""
-    return _of_collectives(journal) or _of_pairs(journal) or _of_copies(journal)
+def headline(journal: Journal, of_operations: Sequence[OperationFindings] | None = None) -> str:
+    """The figure to remember, in a sentence; empty where nothing was measured.
+
+    ``of_operations``: the findings of the collectives of all ranks, where they are known already.
+    """
+    if of_operations is None:
+        of_operations = findings(of_all_ranks(journal))
+    return _of_collectives(journal, of_operations) or _of_pairs(journal) or _of_copies(journal)
 
 
-def _of_collectives(journal: Journal) -> str:
+def _of_collectives(journal: Journal, of_operations: Sequence[OperationFindings]) -> str:
     limit = link_limit(journal.header.links, journal.header.hosts)
-    found = [one for one in findings(of_all_ranks(journal)) if moves_data(one.operation)]
+    found = [one for one in of_operations if moves_data(one.operation)]
     # Of several operations all_reduce is the one that people know by heart.
     usual = [one for one in found if one.operation == "all_reduce"] or found
     rates = [

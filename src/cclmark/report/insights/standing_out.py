@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.copies import outliers_of, slowest_matches
-from cclmark.analysis.findings import findings
+from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_outliers, sweeps
@@ -18,7 +18,6 @@ from cclmark.report.insights.words import (
     Kind,
     counted,
     device_words,
-    of_all_ranks,
     on_host_alone,
 )
 from cclmark.report.reference_notes import (
@@ -37,10 +36,10 @@ _LATENCY_ADVICE = (
 )
 
 
-def of_ranks(journal: Journal) -> Iterator[Insight]:
+def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Insight]:
     """Those that are slower than the others, or come late, in most cases."""
     host = on_host_alone(journal)
-    for found in findings(of_all_ranks(journal)):
+    for found in of_operations:
         name = plain(found.name)
         if found.slowest_rank is not None:
             device = device_words(journal, found.slowest_rank)

@@ -27,12 +27,12 @@ from cclmark.report.page.page import Page, Rows, Section, Table
 from cclmark.report.text import counted, plain
 
 _COLUMNS = (
-    *("comparison", "case", "ccl", "size_bytes", "before_us", "after_us"),
+    *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),
     *("ratio", "low", "high", "verdict", "reason"),
 )
 
 
-_TOO_WIDE = "the interval holds 1 and reaches beyond the margin"
+_TOO_WIDE = "the interval contains 1 and reaches beyond the margin"
 
 
 def comparison_page(comparisons: Sequence[Comparison]) -> Page:
@@ -147,7 +147,7 @@ def _words(comparison: Comparison) -> list[str]:
     if not any(one.ratio is not None for one in comparison.found):
         return []
     return [
-        "Above 1 is slower. Where the band holds 1 no difference is proven, whatever the curve "
+        "Above 1 is slower. Where the band contains 1 no difference is proven, whatever the curve "
         "looks like; sizes without a band have too few samples."
     ]
 
@@ -159,7 +159,7 @@ def _means(comparison: Comparison) -> list[Table]:
         [
             f"{plain(band.operation)}, {band.name}",
             band.verdict,
-            str(band.count),
+            band.count_in_words,
             f"{band.ratio:.3f}",
             "" if band.low is None else f"{band.low:.3f}",
             "" if band.high is None else f"{band.high:.3f}",
@@ -201,6 +201,7 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
                     _what(one),
                     plain(one.thing.ccl) if isinstance(one.thing, Case) else "",
                     one.size_bytes,
+                    "device time" if one.by_device else "time",
                     *(None if value is None else shortened(value) for value in figures),
                     one.verdict,
                     plain(one.reason),

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from cclmark import __version__
 from cclmark.analysis.copies import slowest_matches
-from cclmark.analysis.findings import findings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
 from cclmark.plan.operations import moves_data
@@ -46,7 +45,10 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         subtitle=_subtitle(runs),
         lead=_lead(runs),
         insights=together(
-            [(run.name if several else "", insights(run.journal, run.notes)) for run in runs],
+            [
+                (run.name if several else "", insights(run.journal, run.notes, run.findings))
+                for run in runs
+            ],
             of_methods([(run.name, run.journal) for run in runs]),
         ),
         sections=[*chart_sections(runs), *machine_sections(runs)],
@@ -62,10 +64,11 @@ def _lead(runs: Sequence[Run]) -> list[str]:
     """What each run measured and reached; of many runs what those alike measured."""
     if len(runs) == 1:
         run = runs[0]
-        return [f"Measured: {measured_words(run.journal)} {headline(run.journal)}"]
+        return [f"Measured: {measured_words(run.journal)} {headline(run.journal, run.findings)}"]
     if len(runs) <= _MOST_LED:
         return [
-            f"{run.name}: {measured_words(run.journal)} {headline(run.journal)}" for run in runs
+            f"{run.name}: {measured_words(run.journal)} {headline(run.journal, run.findings)}"
+            for run in runs
         ]
     alike: dict[str, list[str]] = {}
     for run in runs:
@@ -147,7 +150,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
     for run in runs:
         header = run.journal.header
         limit = link_limit(header.links, header.hosts)
-        for found in findings([one for one in run.journal.results if one.case.pair is None]):
+        for found in run.findings:
             latency = found.latency.summary
             if latency is None:
                 continue

@@ -12,7 +12,7 @@ _PROBLEM = re.compile(
     r"# (?P<case>.{1,200}) (?P<placement>out-of-place|in-place): wrong"
     r"(?:: (?:(?P<elements>\d{1,18}) elements|rank \d{1,7}, (?P<of_rank>\d{1,18}) in all,|).*)?"
 )
-_UNENDED = "the run did not end by itself"
+_UNENDED = ("the end of the run is missing", "the run did not end by itself")  # older last
 _ENDED = re.compile(r"exit code (?P<code>\d{1,3})(?:: (?P<message>.*))?")
 
 
@@ -56,7 +56,7 @@ def with_problem(row: Row, problem: Problem) -> Row:
 def read_ending(line: str, run: ForeignRun) -> bool:
     """Whether a line says how the run ended; ``run`` then knows it."""
     words = line.strip().removeprefix("# ").removeprefix("error: ")
-    if words == _UNENDED:
+    if words in _UNENDED:
         run.whole = False
         return True
     found = _ENDED.fullmatch(words)

@@ -62,7 +62,7 @@ class Database:
         """
         if self.path is not None and not _is_there(self.path):
             raise MissingError(
-                f"there is no history at {self.name}: cclmark history add JOURNAL begins one"
+                f"there is no history at {self.name}: cclmark history add JOURNAL creates one"
             )
         with self._told(), self._engine(writing=False).connect() as connection:
             if not self.is_file:

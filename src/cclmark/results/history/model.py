@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
@@ -11,6 +12,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.method import LIBRARY_BARRIER
 
 Thing = Case | Transfer
+SeriesKind = Literal["time", "device", "calls"]
 
 
 class UnknownRunError(UsageError):
@@ -92,9 +94,11 @@ class StoredSeries:
     """One thing measured by one machine in one way, by runs from the oldest on.
 
     A figure is the number of a run, a time in seconds and the half-width of its 95 % interval as a
-    share, None where unknown; a run with cycles has a figure for each. ``calls``: the times are the
-    cost of calls that launches set, and another series has the device's times of the case, if
-    they were measured.
+    share, None where unknown; a run with cycles has a figure for each.
+
+    ``kind``: ``time``, or of a case whose calls launches set in one run at least: ``device``, the
+    time of the device, and ``calls``, the cost of a call, each with ``--timing auto``. A run with
+    another timing has a ``time``, whatever sets it. ``of_device``: no time contains a launch.
     """
 
     thing: Thing
@@ -102,7 +106,13 @@ class StoredSeries:
     method: str
     clock: str
     figures: list[Figure]
-    calls: bool = False
+    kind: SeriesKind = "time"
+    of_device: bool = False
+
+    @property
+    def calls(self) -> bool:
+        """Whether the times are the cost of calls that launches set."""
+        return self.kind == "calls"
 
     @property
     def on_host(self) -> bool:
@@ -124,7 +134,8 @@ class StoredSeries:
 class Added:
     """What came of adding a journal: the run, and whether it was there before.
 
-    ``labelled``: the labels that a run got which was there.
+    ``labelled``: the labels that a run got which was there. ``damaged_lines``: lines of the journal
+    that could not be read, whose results are not there.
     """
 
     run_id: str
@@ -132,3 +143,4 @@ class Added:
     replaced: bool = False
     cases: int = 0
     labelled: tuple[str, ...] = ()
+    damaged_lines: int = 0

@@ -13,11 +13,12 @@ from sqlalchemy import Connection, Table, func, or_, select
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
-from cclmark.results.figures import AUTO
+from cclmark.results.figures import AUTO, THROUGHPUT
 from cclmark.results.history.model import (
     Choices,
     Figure,
     RunFilter,
+    SeriesKind,
     StoredRun,
     StoredSeries,
     Thing,
@@ -171,10 +172,12 @@ def series_of(
     figures = _gathered(_rows(connection, which), chosen)
     places = {number: place for place, number in enumerate(chosen)}
     series = []
-    for (number, machine, method, calls), points in figures.items():
+    of_auto = {run.number for run in chosen.values() if _is_auto(run.method)}
+    for (number, machine, method, kind), points in figures.items():
         thing, clock = wanted[number]
         points.sort(key=lambda point: places[point[0]])
-        series.append(StoredSeries(thing, machine, method, clock, points, calls))
+        of_device = kind != "calls" and all(run in of_auto for run, *_ in points)
+        series.append(StoredSeries(thing, machine, method, clock, points, kind, of_device))
     return series, chosen
 
 
@@ -212,10 +215,11 @@ def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]
 
 def _gathered(
     rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun]
-) -> dict[tuple[int, str, str, bool], list[Figure]]:
-    """The figures of each thing by machine, method, and whether they are the cost of calls.
+) -> dict[tuple[int, str, str, SeriesKind], list[Figure]]:
+    """The figures of each thing by machine, method and kind.
 
-    A result has one figure, or two where launches set the cost of a call.
+    A result has one figure, or two where launches set the cost of a call. Where they set it in no
+    run, the figure is the same with the timings auto and throughput, and has the latter's method.
     """
     known = {run.run_id for run in chosen.values()}
     twice = {run.number for run in chosen.values() if run.continues in known}
@@ -224,8 +228,15 @@ def _gathered(
         run.number: contexts.setdefault((run.machine, run.method), len(contexts))
         for run in chosen.values()
     }
-    of_auto = {run.number for run in chosen.values() if run.method.partition(",")[0] == AUTO}
-    found: dict[tuple[int, int, bool], list[Figure]] = {}
+    of_auto = {run.number for run in chosen.values() if _is_auto(run.method)}
+    plain: dict[int, int] = {}
+    for (machine, method), context in list(contexts.items()):
+        usual = THROUGHPUT + method.removeprefix(AUTO)
+        plain[context] = (
+            contexts.setdefault((machine, usual), len(contexts)) if _is_auto(method) else context
+        )
+    found: dict[tuple[int, int, SeriesKind], list[Figure]] = {}
+    of_launches: set[tuple[int, int]] = set()
     for thing, run, carried, time_s, half_width, device_s, device_width in rows:
         if carried and run in twice:
             continue
@@ -233,13 +244,23 @@ def _gathered(
         unknown = device_s is None
         if not unknown or run not in of_auto:
             judged = (run, time_s, half_width) if unknown else (run, device_s, device_width)
-            found.setdefault((thing, context, False), []).append(judged)
+            found.setdefault((thing, context, "time"), []).append(judged)
         if run in of_auto and device_s != time_s:
-            found.setdefault((thing, context, True), []).append((run, time_s, half_width))
+            of_launches.add((thing, context))
+            found.setdefault((thing, context, "calls"), []).append((run, time_s, half_width))
     names = list(contexts)
-    return {
-        (thing, *names[context], calls): points for (thing, context, calls), points in found.items()
-    }
+    series: dict[tuple[int, str, str, SeriesKind], list[Figure]] = {}
+    for (thing, context, kind), points in found.items():
+        named: SeriesKind = kind
+        if kind == "time" and (thing, context) in of_launches:
+            named = "device"
+        of = context if (thing, context) in of_launches else plain[context]
+        series.setdefault((thing, *names[of], named), []).extend(points)
+    return series
+
+
+def _is_auto(method: str) -> bool:
+    return method.partition(",")[0] == AUTO
 
 
 def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, str]]:

@@ -70,19 +70,30 @@ class History:
 
         A run that is there already stays as it is, and gets the labels; ``replace`` puts this
         journal in its place and keeps its labels. ``name`` is where ``content`` comes from. Raises
-        UsageError for what is no journal, and for another journal of a run that is there.
+        UsageError for what is no journal, for one so damaged that no result is left, and for
+        another journal of a run that is there.
         """
-        rows = rows_of(parse_journal(content.splitlines(), name), content, name)
+        journal = parse_journal(content.splitlines(), name)
+        damaged = journal.damaged_lines
+        if damaged and not (journal.results or journal.transfers or journal.checks):
+            raise UsageError(f"{name}: no result can be read: damaged lines: {damaged}")
+        rows = rows_of(journal, content, name)
         run_id = str(rows.run["run_id"])
         with self._writing() as connection:
             query = select(runs.c.number, runs.c.digest).where(runs.c.run_id == run_id)
             known = connection.execute(query).first()
             if known is None:
                 _insert(connection, rows, content, marks)
-                return Added(run_id, known=False, cases=len(rows.results))
+                return Added(run_id, known=False, cases=len(rows.results), damaged_lines=damaged)
             if known.digest == rows.run["digest"]:
                 new = _label(connection, known.number, marks)
-                return Added(run_id, known=True, cases=len(rows.results), labelled=new)
+                return Added(
+                    run_id,
+                    known=True,
+                    cases=len(rows.results),
+                    labelled=new,
+                    damaged_lines=damaged,
+                )
             if not replace:
                 raise UsageError(
                     f"{name}: run {run_id} is in the history with another journal, as of a run "
@@ -92,7 +103,13 @@ class History:
             kept = [*connection.scalars(query), *marks]
             _remove(connection, [known.number])
             _insert(connection, rows, content, kept)
-            return Added(run_id, known=True, replaced=True, cases=len(rows.results))
+            return Added(
+                run_id,
+                known=True,
+                replaced=True,
+                cases=len(rows.results),
+                damaged_lines=damaged,
+            )
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Removes runs by their numbers, with their journals and results."""
@@ -176,7 +193,7 @@ class History:
         refuse_newer(found, self.name)
         if found == 0:
             raise MissingError(
-                f"{self.name} holds no history yet: cclmark history add JOURNAL begins one"
+                f"{self.name} holds no history yet: cclmark history add JOURNAL creates one"
             )
         if found < len(MIGRATIONS) and self._read_only:
             raise MissingError(
