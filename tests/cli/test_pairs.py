@@ -241,7 +241,7 @@ class TestBadInput:
             (("--devices", "host:2", "--max-display", "1"), "--max-display"),
             (
                 ("--devices", "host:2", "-e", "64", "--inject", "corrupt:pair=0-1,index=16"),
-                "of the outputs of this run device 1 has 8 elements at most",
+                "device 1's largest output has 8 elements",
             ),
             (("--devices", "host:2", "--only", "sendrecv", "--pattern", "skew:4"), "alltoallv"),
             (("--devices", "host:2", "--format", "nccl-tests"), "--format"),

@@ -110,7 +110,7 @@ def test_a_journal_that_lacks_nothing(cclmark, tmp_path):
     whole = cclmark(*command)
     written = whole.written()
     again = complete(cclmark, whole.journal_path, *command)
-    assert "lacks nothing" in again.err
+    assert "already complete" in again.err
     assert "1 of 1 cases checked" in again.out
     assert again.written() == written
 

@@ -222,7 +222,7 @@ class TestOnTwoHosts:
         begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
         run = begun.finish(SOON_S)
         assert run.code == on_two.exit_code(2)
-        assert "--ccl bridge between hosts takes ranks that an mpirun or srun started" in run.err
+        assert "--ccl bridge between hosts requires ranks that an mpirun or srun started" in run.err
 
     @across("srun-none", "srun-pmi2")
     def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, background):
@@ -237,7 +237,7 @@ class TestOnTwoHosts:
         begun = background(*SWEEP, "--ccl", ccl, prefix=on_two.prefix, env=on_two.env)
         run = begun.finish(SOON_S)
         assert run.code == 2
-        assert "this srun started tasks of no MPI" in run.err
+        assert "this srun started its tasks without an MPI plug-in" in run.err
         assert "--ccl torch:gloo" in run.err
         assert run.written() == []
 

@@ -61,7 +61,8 @@ _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
 _USUAL_ROOT = Flags.__dataclass_fields__["root"].default
 _PLAIN_SRUN = (
-    "this srun started tasks of no MPI: say srun --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH"
+    "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
+    "--mpi=pmi2 for MPICH"
 )
 _REGISTRATIONS = ("none", "local", "symmetric")
 
@@ -164,16 +165,16 @@ def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
     if placement is None:
         return locate.find_mpirun()
     if placement.launcher == SRUN and not placement.by_mpi:
-        raise UsageError(f"{user} takes ranks of MPI, and {_PLAIN_SRUN}, or take --ccl torch:gloo")
+        raise UsageError(f"{user} requires MPI ranks, but {_PLAIN_SRUN}, or --ccl torch:gloo")
     if not placement.by_mpi:
         raise UsageError(
-            f"{user} takes ranks that an mpirun or srun started, and {placement.launcher} did: "
-            "take --ccl torch:gloo, or the library of the devices"
+            f"{user} requires ranks that an mpirun or srun started, but {placement.launcher} "
+            "started these: use --ccl torch:gloo, or the library of the devices"
         )
     if not _is_one_device_each(crew):
         raise UsageError(
-            f"{user} takes a process for each device: start as many, or say -g 1 for one device of "
-            "each process"
+            f"{user} requires one process for each device: start as many, or use -g 1 for one "
+            "device of each process"
         )
     program = launching_program(os.getpid())
     return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
@@ -207,12 +208,14 @@ def check_faults(
         most = max(case.output_elements(rank) for case in cases)
         if fault.kind == "corrupt" and fault.value >= most:
             whose = f"rank {rank}" if fault.pair is None else f"device {fault.pair[1]}"
-            has = f"{most} elements at most" if most else "none"
-            raise UsageError(f"{text!r}: of the outputs of this run {whose} has {has}")
+            largest = f"has {most} elements" if most else "is empty"
+            raise UsageError(f"{text!r}: {whose}'s largest output {largest}")
         if fault.kind == "hang" and fault.value >= len(cases):
             raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
         if fault.kind == "corrupt" and not settings.check:
-            raise UsageError(f"{text!r}: with -c 0 nobody would notice")
+            raise UsageError(
+                f"{text!r}: with -c 0 no output is checked, and the fault would not show"
+            )
 
 
 def sweep_of(
@@ -352,7 +355,7 @@ def _ccl_between_hosts(crew: Crew) -> str:
         hint = f"; {_PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
         raise MissingError(
             "between hosts these devices are measured with --ccl torch:gloo, and torch is not "
-            "installed (pip install torch), or with --ccl mpi, which takes a process for each "
+            "installed (pip install torch), or with --ccl mpi, which requires one process for each "
             f"device that an mpirun or srun started{hint}"
         )
     return "torch:gloo"

@@ -254,12 +254,12 @@ def record(
 
 
 def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
-    """A journal that lacks nothing is shown as it is, and no other one is written."""
+    """Shows a complete journal as it is; writes no other one."""
     output.write(exporter.begin(resumed.header))
     for result in resumed.in_plan().rest():
         output.write(exporter.add(result))
     output.write(exporter.end(resumed.footer))
-    print(f"cclmark: {resumed.path} lacks nothing: nothing was measured", file=sys.stderr)
+    print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
 
 

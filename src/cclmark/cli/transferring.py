@@ -158,7 +158,9 @@ def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -
         if not struck:
             raise UsageError(f"{text!r}: no transfer of this run goes that way")
         if fault.kind == "corrupt" and not settings.check:
-            raise UsageError(f"{text!r}: with --verify 0 nobody would notice")
+            raise UsageError(
+                f"{text!r}: with --verify 0 no output is checked, and the fault would not show"
+            )
         if fault.kind == "corrupt" and all(
             fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
         ):
