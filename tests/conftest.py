@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from hypothesis import settings
 
 import forked
 import postgres as postgres_room
@@ -52,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Test modules are imported behind this."""
     global _share  # noqa: PLW0603
     _share = 1 if config.getoption("--all") else 4
+    # An example that takes longer than others says something about the machine alone.
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
     if hasattr(config, "workerinput"):
         _own_shared_memory()
     # What a shell runs in the background ignores it, and so would everything that tests start.
