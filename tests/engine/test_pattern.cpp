@@ -143,8 +143,18 @@ void check_dtype(Dtype dtype, Reduction reduction, int ranks) {
 
 }  // namespace
 
+// Sanitizers see nothing with 1024 ranks that they do not see with 300, and take minutes for it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kMostRanks = 300;
+#else
+constexpr int kMostRanks = 1024;
+#endif
+
 TEST_CASE("every reduction of the inputs is exact, in any order, for every type") {
   for (int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33, 300, 1024}) {
+    if (ranks > kMostRanks) {
+      break;
+    }
     for (size_t dtype = 0; dtype < kDtypes.size(); ++dtype) {
       for (size_t reduction = 0; reduction < kReductions.size(); ++reduction) {
         check_dtype(static_cast<Dtype>(dtype), static_cast<Reduction>(reduction), ranks);
