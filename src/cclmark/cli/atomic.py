@@ -38,9 +38,9 @@ def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Replaces the content of ``path`` in one step; ``-`` is standard output.
 
-    Pipes, devices and other special files are written directly. Raises UsageError if ``path`` is not
-    writable, OutputError if the write fails, in which case the old content remains, and UnreadError
-    if the reader of a pipe has exited.
+    Pipes, devices and other special files are written directly. Raises UsageError if ``path`` is
+    not writable, OutputError if the write fails, in which case the old content remains, and
+    UnreadError if the reader of a pipe has exited.
     """
     if path == STANDARD_OUTPUT:
         print_bytes(content)
