@@ -40,9 +40,9 @@ class RankError(CclmarkError):
 
 
 class UnreadError(BaseException):
-    """The reader of the output is gone: a run keeps its results and ends, others end silently.
+    """The output has no reader any more: a run ends and keeps its results, others end silently.
 
-    A BaseException, so that handlers of errors do not catch it, as for an interruption.
+    A BaseException, as for an interruption, so that handlers of errors do not catch it.
     """
 
     def __init__(self) -> None:
