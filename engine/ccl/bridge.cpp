@@ -477,7 +477,7 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
   }
   // Data taken in this step is added to this rank's result, or overwrites data that was read here.
   if (now.apart && step.reduces) {
-    // An earlier step may have enqueued the addend of this one on the main stream.
+    // An earlier step on the main stream may still write the data that this one adds to.
     if (!step.work) join(now.out, now.main);
     device_.record(events_[1 + number % kSlots].get(), step.work ? now.main : now.out);
   }

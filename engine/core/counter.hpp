@@ -7,8 +7,8 @@
 namespace cclmark {
 
 /// How far a rank has come with its communicator, in memory that others read while the rank hangs.
-/// All zeros says that no communicator was made yet. Whoever reads takes `complete` before
-/// `entered`: each is right by itself, and so is their order.
+/// All zeros means that no communicator was created yet. Readers must load `complete` before
+/// `entered`: each is correct by itself, and so is their order.
 ///
 /// An operation is what was asked for: it counts once, whatever it is composed of. It is *entered*
 /// just before the call that hands it to the library. What was captured in a graph is taken back

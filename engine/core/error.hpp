@@ -28,8 +28,7 @@ class MissingError : public Error {
   using Error::Error;
 };
 
-/// The library or device exists but does not support the request: the case is skipped with this
-/// reason.
+/// The library or device does not support the request: the case is skipped with this reason.
 class UnsupportedError : public Error {
  public:
   using Error::Error;
