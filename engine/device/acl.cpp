@@ -375,9 +375,7 @@ class AclDevice final : public Device {
     return static_cast<double>(ms) * 1e-3;
   }
 
-  std::string no_graphs() const override {
-    return "graphs are not captured with the ACL runtime";
-  }
+  std::string no_graphs() const override { return "graphs are not captured with the ACL runtime"; }
   void begin_capture(void*) override {
     throw UnsupportedError(no_graphs() + ": use --timing throughput or blocking");
   }
