@@ -1,4 +1,4 @@
-// The Python face of the engine: conversions and error types, nothing else.
+// The Python bindings of the engine: conversions and error types, nothing else.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -85,7 +85,7 @@ const char* text_of(Composition composition) {
   return "";
 }
 
-/// The kernel then sends this process a signal when its parent dies, however that happens.
+/// Makes the kernel send this process a signal when its parent dies for any reason.
 void die_with_parent(int parent, int signal) {
   prctl(PR_SET_PDEATHSIG, signal);
   if (getppid() != parent) _exit(1);

@@ -11,8 +11,8 @@ namespace nb = nanobind;
 namespace cclmark {
 namespace {
 
-/// Calls into Python with its lock held. What the call raises becomes the engine's error of the
-/// same kind, so that it crosses code that knows nothing of Python.
+/// Calls into Python with its lock held. Python exceptions become engine errors of the same kind,
+/// so that they can pass through code without Python support.
 template <typename Body>
 auto in_python(Body body) {
   nb::gil_scoped_acquire lock;

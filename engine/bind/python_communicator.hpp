@@ -9,12 +9,12 @@
 
 namespace cclmark {
 
-/// A group of ranks whose library has no face but Python's, such as torch.distributed.
+/// A group of ranks whose library has only a Python interface, for example torch.distributed.
 ///
 /// `adapter` has bind(collective, dtype, reduction, root, count, matrix, stream), which returns two
 /// functions of two addresses: one called once before the operation is timed there, one for each
 /// operation; and route(collective). All raise the engine's own error types. Calls come with the
-/// interpreter's lock released and take it.
+/// interpreter's lock released and acquire it.
 class PythonCommunicator final : public Communicator {
  public:
   PythonCommunicator(nanobind::object adapter, Device& device);

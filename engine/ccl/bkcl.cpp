@@ -1,6 +1,6 @@
 // XCCL, Kunlunxin's collective library, whose functions are called bkcl: the communicator comes
-// first, and then each function has an order of its own. Its header is not public: what is not seen
-// in programs that call it is assumed, see src/cclmark/libraries/bkcl.toml.
+// first, and then each function has an order of its own. Its header is not public: everything that
+// does not appear in programs that call it is assumed, see src/cclmark/libraries/bkcl.toml.
 
 #include <array>
 
@@ -111,7 +111,7 @@ class Bkcl : public GroupedFunctions {
     });
   }
 
-  /// No function that puts a code into words is known.
+  /// No function that returns the text of a code is known.
   void require(Result code, const char* call) const {
     if (code == 0) [[likely]]
       return;

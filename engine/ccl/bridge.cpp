@@ -39,19 +39,19 @@
 namespace cclmark {
 namespace {
 
-// For the structure that the kernel takes; what it does is compiled elsewhere.
+// For the kernel's argument structure; the kernel itself is compiled elsewhere.
 #include "kernels/dialect.cu"
 #include "kernels/reduce.cu"
 
-/// Steps that are published ahead of the one that is taken; fewer than there are slots. Between a
-/// device and its host more are under way: on four H200 the third is worth 8 %.
+/// Steps published ahead of the one that is taken, fewer than the slots. Between a device and its
+/// host more are in flight: on four H200 the third gains 8 %.
 constexpr size_t kAhead = 2;
 constexpr size_t kAheadThroughHost = 3;
 static_assert(kAheadThroughHost < kSlots);
 /// Streams that take in turns, so that what flags cost on one is hidden behind copies on the other.
 constexpr size_t kTakers = 2;
-/// Large enough that what every step costs besides is little (on two H200, some 20 us), small
-/// enough that what goes out of a device and what comes in overlap soon: a link between devices is
+/// Large enough that the overhead of a step is small (on two H200, some 20 us), small enough that
+/// outgoing and incoming data of a device overlap soon: a link between devices is
 /// some seven times as fast as one to the host. A library's operations within an island gain from
 /// more (on four H200, 9 % at 4 GiB), so there is room for it where there are enough steps even so.
 constexpr size_t kDirectSlotBytes = size_t{64} << 20;
@@ -65,16 +65,16 @@ constexpr size_t kCachedBytes = size_t{48} << 20;
 constexpr size_t kLeastCachedSlotBytes = size_t{3} << 20;
 constexpr size_t kMostHostSlotBytes = size_t{6} << 20;
 constexpr size_t kLeastHostSlotBytes = size_t{256} << 10;
-/// Pinned for the slots of ranks on other hosts, as long as a slot is not smaller than that.
+/// Pinned for the slots of ranks on other hosts, unless a slot becomes smaller than the minimum.
 constexpr size_t kMirroredBytes = size_t{512} << 20;
-/// From here on operations of several steps have streams of their own for what goes out and what
-/// comes in. For less, streams would wait for each other for longer than they could work at once.
+/// From this size on, operations of several steps have separate streams for outgoing and incoming
+/// data. Below it, streams would wait for each other longer than they could overlap.
 constexpr size_t kApartBytes = size_t{4} << 20;
-/// Up to here a kernel copies, from there on a copy engine.
+/// Up to this size a kernel copies, above it a copy engine.
 constexpr size_t kKernelBytes = size_t{512} << 10;
 constexpr size_t kPageBytes = 4096;
 
-/// Memory for what a rank of another host publishes. Raises OutOfMemoryError.
+/// Memory for the data that a rank of another host publishes. Raises OutOfMemoryError.
 std::byte* new_mirror(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
@@ -100,7 +100,7 @@ struct HostBlock {
   }
 
   std::byte* base = nullptr;
-  std::byte* for_device = nullptr;  ///< where the device finds it
+  std::byte* for_device = nullptr;  ///< the device's address
   size_t bytes = 0;
   Device* pinned_by = nullptr;
 };
@@ -132,7 +132,7 @@ class Bridge final : public Communicator {
     if (island_ != nullptr && island_->blocking()) return true;
     return !device_.synchronous() && (!on_streams_ || host_reduces_ != nullptr);
   }
-  /// The flags count on with every call, and a graph would repeat the same numbers.
+  /// The flags count up with every call, and a graph would repeat the same numbers.
   std::string no_graphs() const override {
     return "calls of this library cannot be captured in a graph";
   }
@@ -161,13 +161,13 @@ class Bridge final : public Communicator {
 
   HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
   SlotLayout layout() const { return {map_.ranks(), slot_bytes_}; }
-  /// How much of a slot the steps of an operation fill.
+  /// The part of a slot that the steps of an operation fill.
   size_t stretch_bytes(const Operation& op) const {
     size_t bytes = op.count * size_bytes(op.dtype);
     return std::min(slot_bytes_, std::max(kOverlappingBytes, bytes / kEnoughSteps));
   }
   size_t place(uint32_t sequence) const { return layout().place(sequence); }
-  /// What is taken in one step, each piece beginning at a whole vector.
+  /// The size of the pieces taken in one step, each beginning at a whole vector.
   size_t landing_bytes() const {
     return (slot_bytes_ + kPageBytes) * static_cast<size_t>(map_.islands() - 1);
   }
@@ -180,7 +180,7 @@ class Bridge final : public Communicator {
   void wait_until_idle(void* stream);
   void join(void* waiting, void* awaited);
 
-  /// An operation under way: its streams are one where it is small, or the host waits.
+  /// An operation under way: it has a single stream if it is small, or if the host waits.
   struct Run {
     const Operation& op;
     const std::byte* send;
@@ -208,13 +208,13 @@ class Bridge final : public Communicator {
   size_t slot_bytes_ = 0;
   std::vector<HostBlock> hosts_;
   PeerBlocks blocks_;
-  Buffer own_slots_, landings_;  ///< where they do not lie in a block of their own
+  Buffer own_slots_, landings_;  ///< unless they are in a block of their own
   std::byte* slots_ = nullptr;
   std::vector<std::byte*> peers_;        ///< direct only: the slots of all ranks
   std::unique_ptr<RemoteSlots> remote_;  ///< nullptr where all ranks are on this host
 
-  // Where streams wait for flags by themselves.
-  std::vector<Stream> streams_;  ///< for what goes out, then for what comes in
+  // For streams that wait for flags themselves.
+  std::vector<Stream> streams_;  ///< for outgoing, then for incoming data
   std::vector<Event> events_;    ///< one to join streams, then one for each step that may be ahead
 
   struct Published {
@@ -223,13 +223,13 @@ class Bridge final : public Communicator {
   };
   std::array<Published, kSlots> in_slots_;
   uint32_t published_ = 0;
-  std::vector<uint32_t> seen_;  ///< what each rank has published, as far as steps were taken
+  std::vector<uint32_t> seen_;  ///< each rank's publications up to the steps taken so far
 
   const Kernel* reduces_ = nullptr;
   const Kernel* copies_ = nullptr;  ///< nullptr where copies of the runtime's own will do
   std::unique_ptr<Device> host_reduces_;
   std::vector<std::byte> own_on_host_, other_on_host_;  ///< what it reduces, as large as was needed
-  // Of any rank: what one does slowly, all wait for.
+  // True if it applies to any rank: all ranks wait for the slowest.
   bool host_waits_ = false, reduced_on_host_ = false;
 };
 
@@ -274,7 +274,8 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
   team_.barrier();
 }
 
-/// Peer copies, where every device reaches those of all other islands and may open their memory.
+/// Selects peer copies if every device reaches those of all other islands and can open their
+/// memory.
 void Bridge::choose_way(bool through_host) {
   const DeviceInfo& device = device_.info();
   std::vector<double> known = team_.gather(
@@ -333,10 +334,10 @@ void Bridge::choose_way(bool through_host) {
 /// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.
 void Bridge::open_blocks(Carrier* carrier) {
   size_t bytes = layout().flag_bytes() + (direct_ ? 0 : kSlots * slot_bytes_);
-  // Released when everybody has it mapped; what is mapped stays.
+  // Released when all ranks have mapped it; mappings remain valid.
   std::unique_ptr<Device> memory = open_host_device(0);
   Buffer own(*memory, bytes);
-  // Touched here first: the pages shall lie near their owner.
+  // Touched here first, so that the pages are near their owner.
   std::memset(own.data(), 0, bytes);
   HostAllocation allocation = find_host_allocation(own.data());
   std::vector<double> all =
@@ -372,12 +373,12 @@ void Bridge::pin(HostBlock& block) {
     block.for_device = static_cast<std::byte*>(device_.pin(block.base, block.bytes));
     block.pinned_by = &device_;
   } catch (const UnsupportedError&) {
-    // Copies work with memory that is not pinned too; flags are the host's then.
+    // Copies also work with memory that is not pinned; the host handles the flags then.
   }
 }
 
-/// Whether streams wait for flags and set them: those of all ranks that have some, so that ranks of
-/// one kind are measured alike.
+/// Determines whether streams wait for flags and set them. All ranks that have streams must agree,
+/// so that ranks of one kind are measured alike.
 void Bridge::prove_streams() {
   bool without = device_.synchronous();
   bool proven = !without && try_streams();
@@ -385,7 +386,7 @@ void Bridge::prove_streams() {
   on_streams_ = proven && std::ranges::count(all, 0.0) == 0;
 }
 
-/// The same of this rank's, tried on a flag that nobody else uses.
+/// Tests this rank's streams on a flag that no other rank uses.
 bool Bridge::try_streams() {
   auto usable = [&](const HostBlock& block) {
     return block.base == nullptr || block.pinned_by != nullptr;
@@ -400,7 +401,7 @@ bool Bridge::try_streams() {
     device_.record(event.get(), stream.get());
     device_.wait_for_event(event.get(), stream.get());
   } catch (const Error&) {
-    return false;  // vendors have many codes for what they do not have
+    return false;  // vendors have many codes for unsupported calls
   }
   wait_until_idle(stream.get());
   return true;
@@ -434,7 +435,7 @@ void Bridge::wait_until_idle(void* stream) {
   cclmark::wait_until_idle(device_, stream, *this, team_);
 }
 
-/// Holds one stream up until the other has done what it has been given so far.
+/// Makes one stream wait until the other has completed the work enqueued so far.
 void Bridge::join(void* waiting, void* awaited) {
   if (waiting == awaited) return;
   device_.record(events_[0].get(), awaited);
@@ -474,9 +475,9 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     }
     tell(rank_, SlotLayout::ready(), sequence, stream);
   }
-  // What is taken in this step is added to what was made here, or written over what was read here.
+  // Data taken in this step is added to this rank's result, or overwrites data that was read here.
   if (now.apart && step.reduces) {
-    // An earlier step may have put on the main stream what this one adds to.
+    // An earlier step on the main stream may still write the data that this one adds to.
     if (!step.work) join(now.out, now.main);
     device_.record(events_[1 + number % kSlots].get(), step.work ? now.main : now.out);
   }
@@ -486,8 +487,8 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
   for (int publisher : step.publishers) ++seen_[static_cast<size_t>(publisher)];
   void* stream = now.in[number % kTakers];
   bool lands = step.reduces && !direct_;
-  // The streams take turns with the landings too: what is reduced from one is done before it is
-  // written to again.
+  // The streams alternate between the landings too: a reduction from one completes before it is
+  // written again.
   std::byte* landing = landings_.data() + number % kTakers * landing_bytes();
   if (now.apart && step.reduces && !step.takes.empty()) {
     device_.wait_for_event(events_[1 + number % kSlots].get(), stream);
@@ -500,7 +501,7 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
                                      : host(piece.source).base + layout().flag_bytes()) +
                             place(sequence) + piece.at;
     if (piece.bytes == 0) {
-      // It was waited for, and that is all.
+      // Only the wait was required.
     } else if (lands) {
       device_.copy_async(landing, from, piece.bytes, stream);
     } else if (step.reduces) {
@@ -514,7 +515,7 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
       landing += (piece.bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
     }
   }
-  // What comes after this on the main stream may write to the slot that was read here.
+  // Later work on the main stream may write to the slot that was read here.
   bool of_slot = std::ranges::any_of(
       step.takes, [](const Take& piece) { return piece.own == Take::Own::slot; });
   if (step.finish || of_slot) join(now.main, stream);
@@ -533,7 +534,7 @@ void Bridge::copy(std::byte* to, const std::byte* from, size_t bytes, void* stre
   device_.launch(*copies_, &arguments, (bytes + kVectorBytes - 1) / kVectorBytes, stream);
 }
 
-/// Adds what another island has to what this one has.
+/// Adds another island's data to this island's.
 void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, void* stream) {
   const std::byte* own = now.receive + piece.to;
   if (piece.own == Take::Own::input) own = now.send + piece.own_at;
@@ -570,7 +571,7 @@ void Bridge::reduce(const Take& piece, const std::byte* other, const Run& now, v
 }
 
 void Bridge::run(const std::vector<Step>& steps, Run now) {
-  // What was there before has to be done before others read it, or it is written over.
+  // Earlier work must complete before other ranks read its output or it is overwritten.
   join(now.out, now.main);
   for (void* stream : now.in) join(stream, now.main);
   size_t ahead = direct_ ? kAhead : kAheadThroughHost;
@@ -611,7 +612,7 @@ class BridgeCall final : public Call {
                            {stream(1), stream(2)},
                            apart_});
     } catch (const UnsupportedError& error) {
-      // Other ranks are under way with it: the case cannot be skipped any more.
+      // Other ranks have started the operation: the case can no longer be skipped.
       throw Error(std::string("in an island: ") + error.what());
     }
   }

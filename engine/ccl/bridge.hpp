@@ -9,19 +9,19 @@
 
 namespace cclmark {
 
-/// How the ranks of a team fall into islands, each with a library of its own.
+/// The partition of a team's ranks into islands, each with a library of its own.
 struct Islands {
-  /// The first rank of each island, ascending from 0: islands are ranks in a row.
+  /// The first rank of each island, ascending from 0: the ranks of an island are consecutive.
   std::vector<int> firsts;
-  /// What lies between islands goes through host memory even where devices reach each other.
+  /// Data between islands goes through host memory even if devices reach each other.
   bool through_host = false;
 };
 
-/// One group of all ranks, made of its islands. A collective call.
+/// Creates one group of all ranks from its islands. A collective call.
 ///
-/// `own`: this rank's island, joined by its ranks in their order; nullptr where it is alone there.
-/// `carrier`: between hosts; nullptr where all ranks are on one. Both have to outlive the result.
-/// Raises Error for islands that are none and for hosts without a carrier, OutOfMemoryError.
+/// `own`: this rank's island, joined by its ranks in their order; nullptr if the rank is alone.
+/// `carrier`: between hosts; nullptr if all ranks are on one. Both must outlive the result.
+/// Raises Error for invalid islands and for hosts without a carrier, OutOfMemoryError.
 std::unique_ptr<Communicator> join_islands(Device& device, Team& team, const Islands& islands,
                                            Communicator* own, Carrier* carrier = nullptr);
 

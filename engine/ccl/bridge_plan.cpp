@@ -12,8 +12,8 @@
 namespace cclmark {
 namespace {
 
-/// Up to here every rank takes whole results of the other islands: the time of a second operation
-/// within the island is more than what is saved by taking less.
+/// Up to this size every rank takes whole results of the other islands: a second operation within
+/// the island costs more time than taking less data saves.
 constexpr size_t kWholeBytes = size_t{256} << 10;
 
 /// A copy within the device, unless it would be onto itself.
@@ -128,7 +128,7 @@ class Planner {
     return island == (mine_ == islands_ - 1 ? islands_ - 2 : islands_ - 1);
   }
   bool is_first(int island) const { return island == (mine_ == 0 ? 1 : 0); }
-  /// What the first other island's part is added to; the next ones' are added to the result.
+  /// The addend for the first other island's part; later parts are added to the result.
   Take::Own own_for(int island) const {
     if (!is_first(island)) return Take::Own::output;
     return alone_ ? Take::Own::input : Take::Own::slot;
@@ -151,7 +151,7 @@ class Planner {
     size_t unit = evenly_ * kVectorBytes / width_;
     return elements / unit * unit;
   }
-  /// How many elements ranks share out, in stretches of at most `most`.
+  /// The number of elements that ranks share out, in stretches of at most `most`.
   size_t shared_elements(size_t most) const {
     if (most == 0 || op_.count * width_ <= kWholeBytes) return 0;
     return op_.count / evenly_ * evenly_;
@@ -203,7 +203,8 @@ class Planner {
     });
   }
 
-  /// Every island reduces all of it, and every rank adds what one rank of each other island has.
+  /// Every island reduces all of it, and every rank adds the result of one rank of each other
+  /// island.
   void add_whole(size_t at, size_t count) {
     Step& step = add();
     size_t offset = at * width_, bytes = count * width_;
@@ -215,8 +216,8 @@ class Planner {
         call->enqueue(s + offset, slot);
       };
     }
-    // Also where nobody reads it, as in an island with more ranks than the others have: the slot is
-    // where this rank adds to.
+    // Also without readers, as in an island with more ranks than the others: this rank adds to the
+    // slot.
     step.publishes = step.reduces = true;
     step.bytes = bytes;
     everybody_publishes(step);
@@ -257,7 +258,7 @@ class Planner {
       step.from = at * width_;
       step.bytes = count * width_;
       everybody_publishes(step);
-      // Not all from the same rank at once.
+      // Ranks start with different peers, so that they do not all read from one at once.
       for (int turn = 1; turn < ranks_; ++turn) {
         int peer = (rank_ + turn) % ranks_;
         if (!abroad(peer)) continue;
@@ -311,7 +312,7 @@ class Planner {
     });
   }
 
-  /// Reduces within the island what belongs to ranks of others, each to the rank that serves it.
+  /// Reduces within the island the parts of other islands' ranks, each to the rank that serves it.
   void add_reductions(Step& step, const std::vector<int>& served, size_t at, size_t count,
                       size_t stretch) {
     if (alone_ && served.size() == 1) {
@@ -333,7 +334,7 @@ class Planner {
     }
     step.work = [parts, alone = alone_, site = site_, copy = copy_, bytes = count * width_](
                     const std::byte* s, std::byte*, std::byte* slot) {
-      std::byte* into = slot != nullptr ? slot : site.scratch;  // of no use where nobody is served
+      std::byte* into = slot != nullptr ? slot : site.scratch;  // unused if no rank is served
       if (alone) {
         for (const Part& part : parts) copy(into + part.to, s + part.from, bytes);
         return;
@@ -386,7 +387,7 @@ class Planner {
     step.finish = [call = of_island(Collective::all_gather, bytes / width_), from = step.from,
                    first = first](std::byte* r) { call->enqueue(r + from + first, r + from); };
   }
-  /// Which bytes of a stretch of the root's a rank takes: where they begin, and how many.
+  /// The bytes of the root's stretch that a rank takes: their offset and number.
   std::pair<size_t, size_t> part_of(int rank, size_t count, bool in_parts) const {
     size_t ranks = in_parts ? static_cast<size_t>(ranks_of(island_of(rank))) : 1;
     size_t bytes = count / ranks * width_;
@@ -538,9 +539,9 @@ class Planner {
   void plan_barrier() {
     add_inner(true, 0, 0, 0, [&] { return of_island(Collective::barrier, 0); });
     Step& step = add();
-    step.work = [](const std::byte*, std::byte*, std::byte*) {};  // after what the island did
+    step.work = [](const std::byte*, std::byte*, std::byte*) {};  // after the island's work
     step.publishes = true;
-    step.reduces = true;  // so is what is waited for
+    step.reduces = true;  // which orders the waits after it, too
     everybody_publishes(step);
     for (int peer = 0; peer < ranks_; ++peer) {
       if (!abroad(peer)) continue;

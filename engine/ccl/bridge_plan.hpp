@@ -10,10 +10,10 @@
 
 namespace cclmark {
 
-/// What kernels move at a time, where both ends begin at a multiple of it.
+/// The bytes that kernels move at a time if both ends are aligned to it.
 inline constexpr size_t kVectorBytes = 16;
 
-/// How the ranks of a group lie in islands: ranks in a row, numbered from 0.
+/// The islands of a group's ranks: consecutive ranks, numbered from 0.
 class IslandMap {
  public:
   /// `firsts`: the first rank of each island. Raises Error unless they ascend from 0 to below
@@ -36,26 +36,26 @@ class IslandMap {
   int ranks_;
 };
 
-/// Something to take out of what a rank published. Offsets and sizes here are in bytes.
+/// A piece to take from a rank's publication. Offsets and sizes are in bytes.
 struct Take {
   int source;
   size_t at;  ///< in the source's slot
   size_t bytes;
   size_t to;  ///< in the output
-  // Reductions only: what it is added to, and where that begins.
+  // Reductions only: the addend, and its offset.
   enum class Own : uint8_t { input, slot, output } own = Own::output;
   size_t own_at = 0;
   bool last = false;  ///< nothing else is added to these elements
 };
 
-/// Who takes something out of what this rank publishes, and the part that they take.
+/// A rank that reads this rank's publication, and the part that it reads.
 struct Reader {
   int rank;
   size_t at = 0;  ///< in this rank's slot
   size_t bytes = 0;
 };
 
-/// What a rank does between two looks at its neighbours.
+/// The work of a rank between two checks of its neighbours.
 struct Step {
   using Action = std::function<void(const std::byte* send, std::byte* receive, std::byte* slot)>;
 
@@ -64,7 +64,7 @@ struct Step {
   bool publishes = false;
   std::vector<Reader> readers;
   size_t bytes = 0;
-  size_t from = 0;  ///< without `work`: what is published is a copy of this part of the input
+  size_t from = 0;  ///< without `work`: the part of the input that is copied and published
 
   std::vector<int> publishers;  ///< all ranks that publish in this step
   std::vector<Take> takes;      ///< one of each source at most
@@ -73,14 +73,14 @@ struct Step {
   std::function<void(std::byte* receive)> finish;
 };
 
-/// Where an operation is planned for.
+/// The rank and the resources that an operation is planned for.
 struct PlanSite {
   Device& device;
   Communicator* island;  ///< nullptr for a rank that is alone in its island
   const IslandMap& map;
   int rank;
-  size_t stretch_bytes;  ///< what a step may put into a slot
-  std::byte* scratch;    ///< for outputs that a library must be given and does not write
+  size_t stretch_bytes;  ///< the bytes of a slot that a step may use
+  std::byte* scratch;    ///< for outputs that a library requires and does not write
   void* stream;
 };
 

@@ -7,7 +7,7 @@
 
 namespace cclmark {
 
-/// A call made of a closure, so that each operation of a library is a few lines.
+/// A call created from a closure, so that each operation of a library is a few lines.
 template <typename Body>
 class CallOf final : public Call {
  public:

@@ -74,7 +74,7 @@ class Cncl : public FunctionsInNcclsOrder<Cncl> {
     const char* text = get_error_string_(code);
     std::string words =
         Error::describe(symbols_.prefix() + call, code, text != nullptr ? text : "");
-    // What it does not reduce differs between releases and devices: all ranks are told the same.
+    // Unsupported reductions differ between releases and devices; all ranks get the same error.
     if (code == kNotSupported) throw UnsupportedError(words);
     throw Error(words);
   }
@@ -82,7 +82,7 @@ class Cncl : public FunctionsInNcclsOrder<Cncl> {
  private:
   /// The library takes an address, a count of 32 bits and a type for each part.
   std::unique_ptr<Call> bind_alltoallv(const Operation& op, int dtype, const Seat& seat) const {
-    // Ranks' counts differ: what one cannot do, none is to begin.
+    // Ranks' counts differ: if one cannot do the operation, none may begin it.
     for (int rank = 0; rank < seat.ranks; ++rank)
       narrow(UnevenParts(op, rank, seat.ranks).send_counts);
     UnevenParts parts(op, seat.rank, seat.ranks);

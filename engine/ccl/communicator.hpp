@@ -17,21 +17,21 @@
 
 namespace cclmark {
 
-/// An operation bound to a library's function and a stream: what the timed loop calls. One indirect
-/// call, nothing looked up, nothing allocated.
+/// An operation bound to a library's function and a stream, for the timed loop: one indirect call,
+/// no lookup and no allocation.
 class Call {
  public:
   virtual ~Call() = default;
-  /// Called once for buffers before the operation is first timed on them: for what must be made.
+  /// Called once for buffers before the operation is first timed on them, to create resources.
   virtual void prepare(const void*, void*) {}
   /// Enqueues the operation. Raises Error with the library's code and text.
   virtual void enqueue(const void* send, void* receive) = 0;
 };
 
-/// How buffers are made known to the library before they are used.
+/// How buffers are registered with the library before use.
 enum class Registration : uint8_t { none, local, symmetric };
 
-/// What a library says of itself.
+/// A library's description of itself.
 struct CclInfo {
   std::string name;
   std::string version;
@@ -39,11 +39,11 @@ struct CclInfo {
   /// Optional abilities that this library has and lacks, by name.
   std::vector<std::string> capabilities;
   std::vector<std::string> missing;
-  /// Of what rank 0 hands to the others; 0 where nothing has to be.
+  /// The size of the id that rank 0 sends to the others; 0 without an id.
   size_t id_bytes = 0;
   /// Element types that it moves, those that it reduces, and its reductions.
   std::vector<std::string> dtypes, reduced_dtypes, reductions;
-  /// How each operation is done, by its name: "native", or what it is composed of.
+  /// The route of each operation, by its name: "native", or its composition.
   std::vector<std::pair<std::string, std::string>> routes;
 };
 
@@ -54,40 +54,40 @@ class Communicator {
 
   /// Binds an operation. Raises UnsupportedError with the reason when the library cannot do it.
   virtual std::unique_ptr<Call> bind(const Operation& operation, void* stream) = 0;
-  /// How the operation is done: "native", or what it is composed of.
+  /// The route of the operation: "native", or its composition.
   virtual std::string route(const Operation& operation) const = 0;
 
-  /// Calls between these two may be launched as one. The first raises UnsupportedError where the
-  /// library has no such thing.
+  /// Calls between these two may be launched as one. The first raises UnsupportedError if the
+  /// library does not support groups.
   virtual void begin_group() {
     throw UnsupportedError("this library has no groups of operations: -m 1");
   }
   virtual void end_group() {}
 
-  /// Memory fit for `registration`. Raises OutOfMemoryError, UnsupportedError.
+  /// Allocates memory suitable for `registration`. Raises OutOfMemoryError, UnsupportedError.
   virtual void* allocate(size_t bytes, Registration registration) = 0;
-  /// Announces that memory to the library. A collective call where the registration is symmetric.
+  /// Registers that memory with the library. A collective call if the registration is symmetric.
   /// Raises UnsupportedError.
   virtual void enroll(void* memory, size_t bytes, Registration registration) = 0;
-  /// Releases memory, enrolled or not.
+  /// Releases memory, registered or not.
   virtual void release(void* memory, Registration registration) noexcept = 0;
 
-  /// Whether a call returns only when its work is done: a device's events around it tell nothing.
+  /// Whether a call returns only when its work is done, so that events around it measure nothing.
   virtual bool blocking() const { return false; }
   /// Why calls cannot be captured in a graph and replayed; empty when they can.
   virtual std::string no_graphs() const {
     return blocking() ? "calls of this library cannot be captured in a graph" : "";
   }
 
-  /// To be called by all ranks when they are done with it.
+  /// Must be called by all ranks after their last use.
   virtual void leave() {}
 
-  /// Raises Error when the library failed behind our back; looked at while waiting.
+  /// Raises Error if the library failed asynchronously; polled while waiting.
   virtual void check() {}
 };
 
-/// Polls until the device has done what `stream` was given. Every so often it looks for failures of
-/// the library and of other ranks, and raises what they raise.
+/// Polls until the work on `stream` is complete. Periodically checks for failures of the library
+/// and of other ranks, and propagates their errors.
 inline void wait_until_idle(Device& device, void* stream, Communicator& library, const Team& team) {
   constexpr size_t kPollsPerCheck = 1024;
   for (size_t polls = 1; !device.idle(stream); ++polls) {
@@ -97,8 +97,8 @@ inline void wait_until_idle(Device& device, void* stream, Communicator& library,
   }
 }
 
-/// Calls `body` between `begin` and `end`. A call that is refused in it ends the group as well:
-/// what comes later would join it, and never be launched.
+/// Calls `body` between `begin` and `end`. An error in `body` ends the group as well: otherwise
+/// later calls would join it and never be launched.
 template <typename Begin, typename Body, typename End>
 void in_group(const Begin& begin, const Body& body, const End& end) {
   begin();
@@ -108,7 +108,7 @@ void in_group(const Begin& begin, const Body& body, const End& end) {
     try {
       end();
     } catch (const Error&) {
-      // What was refused tells more than what became of its group.
+      // The first error is more informative than the error of its group.
     }
     throw;
   }
@@ -120,19 +120,19 @@ inline void require_two_ranks(int ranks) {
   if (ranks != 2) throw UnsupportedError("a ping-pong takes two ranks");
 }
 
-/// A library that was loaded.
+/// A loaded library.
 class Ccl {
  public:
   virtual ~Ccl() = default;
   virtual const CclInfo& info() const = 0;
-  /// Opaque bytes that rank 0 makes and every rank needs to join.
+  /// Opaque bytes that rank 0 creates and every rank requires to join.
   virtual std::vector<uint8_t> make_id(int ranks) = 0;
-  /// Joins the group: a collective call. It blocks as long as the library does; the launcher holds
-  /// the deadline. `team` holds the ranks that are to join.
+  /// Joins the group: a collective call. It blocks as long as the library does; the launcher
+  /// enforces the deadline. `team` consists of the joining ranks.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                              Team& team) = 0;
   /// Messages between the ranks of `team`, in host memory. A collective call. Raises Error,
-  /// MissingError where the library does not know these ranks.
+  /// MissingError if the library does not have these ranks.
   virtual std::unique_ptr<Carrier> carry(Team&) {
     throw UnsupportedError(info().name + " carries no messages");
   }
@@ -140,7 +140,7 @@ class Ccl {
 
 /// Where to look for a library.
 struct CclPlaces {
-  /// The file that the user named; nothing else is tried then.
+  /// The user's file; if set, no other file is tried.
   std::string chosen;
   /// Files that Python packages carry, tried before the system's.
   std::vector<std::string> wheels;
@@ -150,7 +150,7 @@ struct CclPlaces {
 std::vector<std::string_view> known_shapes();
 
 /// Loads a library.
-/// Raises MissingError with what was tried, Error for a shape that is not known.
+/// Raises MissingError with the files that were tried, Error for an unknown shape.
 std::unique_ptr<Ccl> open_ccl(const CclDescription& description, const CclPlaces& places);
 
 }  // namespace cclmark

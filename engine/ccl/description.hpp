@@ -11,8 +11,8 @@ namespace cclmark {
 /// In CclDescription::dtypes and reductions: the library has no such type or reduction.
 inline constexpr int kUnavailable = -1;
 
-/// How a library with NCCL's interface spells its exchanges, without the prefix, and what they
-/// take.
+/// The names of exchanges in a library with NCCL's interface, without the prefix, and their
+/// arguments.
 struct ExchangeNames {
   std::string alltoall = "AlltoAll";
   /// Empty where the library has none.
@@ -23,7 +23,7 @@ struct ExchangeNames {
   bool typed_twice = false;
 };
 
-/// Another library whose functions begin alike, which may be found in the place of this one.
+/// Another library with the same prefix, which may be found in place of this one.
 struct SimilarCcl {
   std::string name;
   std::string full_name;
@@ -31,15 +31,15 @@ struct SimilarCcl {
   std::string identified_by;
 };
 
-/// What is known of a library: what a file of src/cclmark/libraries says (see plan/libraries.py).
-/// Fields that a shape has no use for keep their defaults.
+/// The description of a library from a file of src/cclmark/libraries (see plan/libraries.py).
+/// Fields that a shape does not use keep their defaults.
 struct CclDescription {
   std::string name;
-  /// Which code opens it: a row of ccl/ccl.cpp.
+  /// The code that opens it: a row of ccl/ccl.cpp.
   std::string shape;
   /// As its makers write it ("RCCL"), and the same with their name ("AMD's RCCL").
   std::string title, full_name;
-  /// What its functions' names begin with.
+  /// The prefix of its functions' names.
   std::string prefix;
   /// Paths or sonames, best first.
   std::vector<std::string> files;
@@ -59,7 +59,7 @@ struct CclDescription {
   /// A symbol, of its own or of a library that it needs, by which this vendor's library is told
   /// from others of the same prefix; empty where there is none.
   std::string identified_by;
-  /// Made from another vendor's runtime and library: that one's symbol does not tell them apart.
+  /// Derived from another vendor's runtime and library, whose symbol does not distinguish them.
   bool derived = false;
   ExchangeNames exchanges;
   /// Those of the same prefix.

@@ -29,7 +29,7 @@ struct DeviceHandle {
   Result (*get_vendor)(char*);
 };
 
-/// What releases before 0.13 hand out in place of the device handle alone.
+/// The structure that releases before 0.13 return in place of the device handle alone.
 struct HandlerGroup {
   UniqueId* id;
   Comm comm;
@@ -41,11 +41,11 @@ constexpr Result kInProgress = 7;
 constexpr Result kNotSupported = 9;
 constexpr Result kNotSupportedBefore05 = 8;
 constexpr size_t kVendorBytes = 128;
-/// What its adaptors answer that have nothing to say of their last error.
+/// The texts of adaptors that do not report their last error.
 constexpr std::array<std::string_view, 3> kNoTexts = {"Not implemented.", "Not Implemented",
                                                       "flagcxNotSupported"};
 
-/// Its own words for its results: flagcxGetErrorString has none.
+/// FlagCX's own texts for its results: flagcxGetErrorString has none.
 constexpr std::array<const char*, 10> kResults = {"success",
                                                   "unhandled device error",
                                                   "system error",
@@ -57,7 +57,7 @@ constexpr std::array<const char*, 10> kResults = {"success",
                                                   "unhandled error of the vendor's library",
                                                   "not supported"};
 
-/// What a build for one vendor calls it, and the runtime of that vendor here.
+/// A vendor's name in FlagCX, and that vendor's runtime here.
 constexpr std::array<std::array<std::string_view, 2>, 12> kVendors = {{
     {"NVIDIA", "cuda"},
     {"AMD", "hip"},
@@ -102,7 +102,7 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
   void describe(CclInfo& info) const {
     int version = 0;
     require(get_version_(&version), "GetVersion", nullptr);
-    // A constant in every release so far, and not the release's number: told as it is.
+    // A constant in every release so far, and not the release's number: reported unchanged.
     FunctionsInNcclsOrder::describe(info, std::to_string(version), sizeof(UniqueId));
   }
 
@@ -135,7 +135,7 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
   void check(Comm comm) const {
     Result state = kSuccess;
     Result asked = comm_get_async_error_(comm, &state);
-    // Several of its adaptors do not tell, nor does it of clusters of mixed vendors.
+    // Several adaptors do not report it, nor does FlagCX for clusters of mixed vendors.
     if (asked == not_supported_) return;
     require(asked, "CommGetAsyncError", comm);
     if (state != kInProgress) require(state, "CommGetAsyncError", comm);
@@ -189,7 +189,7 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
     bool tells = last != nullptr && *last != '\0' && std::ranges::count(kNoTexts, last) == 0;
     if (tells) text += ": " + std::string(last);
     std::string message = Error::describe(symbols_.prefix() + call, code, text);
-    // What the adaptor of a vendor does not have.
+    // A function that a vendor's adaptor does not support.
     if (code == not_supported_) throw UnsupportedError(message);
     throw Error(message);
   }
@@ -238,7 +238,7 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
                        const size_t*, int, Comm, void*);
 };
 
-/// Streams as the library takes them, which it may look at until its communicator has ended.
+/// Streams in the library's form, which it may access until its communicator has ended.
 struct WrappedStreams {
   std::map<void*, WrappedStream> streams;  // by what they wrap; each stays where it is
 };

@@ -41,13 +41,14 @@ class Symbols {
     (function != nullptr ? present_ : absent_).emplace_back(name);
   }
 
-  /// An operation of the library. Without its function those are missing that need it, see `lacks`.
+  /// Looks up an operation. Without its function, collectives that require it are missing, see
+  /// `lacks`.
   template <typename R, typename... Arguments>
   void find_operation(R (*&function)(Arguments...), const char* name, Collective collective) {
     if (!find_silently(function, name)) lacking_[static_cast<size_t>(collective)] = name;
   }
 
-  /// A send or a receive, of which exchanges are composed.
+  /// Looks up a send or a receive, of which exchanges are composed.
   template <typename R, typename... Arguments>
   void find_message(R (*&function)(Arguments...), const char* name) {
     if (!find_silently(function, name)) lacking_message_ = name;
@@ -75,7 +76,7 @@ class Symbols {
 
   const std::string& prefix() const { return prefix_; }
   const std::string& path() const { return library_.path(); }
-  /// Raises MissingError where the file brings another copy of the device's runtime.
+  /// Raises MissingError if the file loads another copy of the device's runtime.
   void require_runtime_of(const Device& device) const {
     require_one_runtime(device.info(), library_.path());
   }
@@ -114,7 +115,7 @@ class Symbols {
   const char* lacking_message_ = nullptr;
 };
 
-/// What a function of its own needs besides its buffers.
+/// The arguments of a library's own function besides its buffers.
 struct Seat {
   Device& device;
   int rank;
@@ -123,7 +124,7 @@ struct Seat {
   void* stream;
 };
 
-/// How a library spells the functions that all of this kind have, without the prefix.
+/// A library's names of the functions that all of this kind have, without the prefix.
 struct OperationNames {
   const char* all_reduce = "AllReduce";
   const char* all_gather = "AllGather";
@@ -140,7 +141,7 @@ inline std::string version_text(int version) {
          std::to_string(version % 100);
 }
 
-/// What a library of this kind is besides its functions: its file, its numbers of types and
+/// The parts of a library of this kind besides its functions: its file, its numbers of types and
 /// reductions, the exchanges that it has functions for. The base of every class that
 /// GroupedCommunicator calls.
 class GroupedFunctions {
@@ -274,7 +275,7 @@ class FunctionsInNcclsOrder : public GroupedFunctions {
   void group_start(Comm comm) const { own().require(group_start_(), "GroupStart", comm); }
   void group_end(Comm comm) const { own().require(group_end_(), "GroupEnd", comm); }
 
-  /// What the library is handed as stream.
+  /// The stream argument for the library.
   static void* stream_of(void* stream) { return stream; }
 
  protected:
@@ -305,7 +306,7 @@ class FunctionsInNcclsOrder : public GroupedFunctions {
   Result (*recv_)(void*, size_t, int, int, Comm, void*);
 };
 
-/// How an operation without a function of its own is done. `exchange`: how the library does those.
+/// The route of an operation without a function of its own. `exchange`: the route of exchanges.
 inline const char* composed_of(Composition composition, const char* exchange) {
   switch (composition) {
     case Composition::nothing:
@@ -321,8 +322,8 @@ inline const char* composed_of(Composition composition, const char* exchange) {
   return "";
 }
 
-/// How an operation is done by a library of this kind: natively, or what it is composed of; empty
-/// where a function is missing.
+/// The route of an operation in a library of this kind: native, or its composition; empty if a
+/// function is missing.
 template <typename Functions>
 const char* grouped_route(const Functions& api, Collective collective) {
   if (const char* own = api.own_route(collective)) return own;
@@ -509,12 +510,12 @@ class GroupedCommunicator : public Communicator {
   Buffer barrier_memory_;
 };
 
-/// Besides what GroupedCommunicator wants of them, `Functions` have describe (version, sizes,
-/// types) and make_id. `Member` is a GroupedCommunicator of them, or what is made of one.
+/// Besides the requirements of GroupedCommunicator, `Functions` have describe (version, sizes,
+/// types) and make_id. `Member` is a GroupedCommunicator of them, or derived from one.
 template <typename Functions, typename Member = GroupedCommunicator<Functions>>
 class GroupedLibrary final : public Ccl {
  public:
-  /// Takes what the functions are made of.
+  /// `arguments` construct the functions.
   template <typename... Arguments>
   explicit GroupedLibrary(const Arguments&... arguments) : api_(arguments...) {
     info_.name = api_.name();

@@ -155,7 +155,7 @@ class Api {
     std::string words = text != nullptr ? text : "", recent = recent_acl_error();
     if (!recent.empty()) words += (words.empty() ? "" : ": ") + recent;
     words = Error::describe(description.prefix + call, code, words);
-    // What a product or a release lacks: all ranks are told the same.
+    // Unsupported by a product or a release: all ranks get the same error.
     if (code == kNotSupported) throw UnsupportedError(words);
     throw Error(words);
   }
@@ -163,9 +163,9 @@ class Api {
   std::optional<Library> management_;
 };
 
-/// What an exchange between ranks is made of where the library has no function for it: there are no
-/// groups that sends and receives could go into, and one after the other they would wait for each
-/// other in a circle. Empty where nothing serves.
+/// The composition of an exchange between ranks if the library has no function for it: there are no
+/// groups for sends and receives, and one after the other they would deadlock. Empty if there is no
+/// composition.
 const char* exchange_of(const Api& api) {
   if (api.batch_send_recv != nullptr) return "batch send/recv";
   return api.alltoallv != nullptr ? "alltoallv" : "";
@@ -319,7 +319,7 @@ class HcclCommunicator final : public Communicator {
     return value;
   }
 
-  /// Checked against what the vendor documents: the library need not refuse what it cannot do.
+  /// Checked against the vendor's documentation: the library may not reject unsupported requests.
   int reduction(const Operation& op) const {
     int value = api_.description.reductions[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) throw UnsupportedError("HCCL has no reduction avg");

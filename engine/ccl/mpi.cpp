@@ -178,8 +178,8 @@ std::string another_mpi(const Library& library) {
          "with CCLMARK_MPIRUN; with srun say --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH";
 }
 
-/// MPI knows of no streams: what the device still does on its stream has to be done before MPI
-/// looks at the memory.
+/// MPI has no streams: the device's work on its stream must be complete before MPI accesses the
+/// memory.
 class AfterStream final : public Call {
  public:
   AfterStream(std::unique_ptr<Call> call, Device& device, const Team& team, void* stream)
@@ -197,7 +197,7 @@ class AfterStream final : public Call {
   void* stream_;
 };
 
-/// MPI of this process, which begins and ends once, however many use it.
+/// MPI in this process, which is initialised and finalised once for all users.
 class MpiProcess {
  public:
   static std::shared_ptr<MpiProcess> shared() {
@@ -210,8 +210,8 @@ class MpiProcess {
     if (finalize_ != nullptr) finalize_();
   }
 
-  /// Begins unless that was done, and makes sure that mpirun's ranks are those of `team`.
-  /// Raises MissingError where it knows others, and where another library has begun.
+  /// Initialises MPI once, and checks that mpirun's ranks are the ranks of `team`.
+  /// Raises MissingError if MPI has other ranks, or if another library was initialised.
   template <typename Handle>
   void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
              const Team& team) {
@@ -467,7 +467,7 @@ class MpiCommunicator final : public Communicator {
       for (size_t size : sizes) result.push_back(counted(size));
       return result;
     };
-    // Ranks' counts differ: what one cannot do, none is to begin.
+    // Ranks' counts differ: if one cannot do the operation, none may begin it.
     for (int rank = 0; rank < size_; ++rank) {
       UnevenParts each(op, rank, size_);
       for (const auto* sizes :
@@ -517,7 +517,7 @@ class MpiCcl final : public Ccl {
 
   const CclInfo& info() const override { return info_; }
 
-  /// mpirun has told them who they are.
+  /// Empty: mpirun has assigned the ranks.
   std::vector<uint8_t> make_id(int) override { return {}; }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
@@ -526,7 +526,7 @@ class MpiCcl final : public Ccl {
         speaking<Communicator>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
           return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, team);
         });
-    // Asked only now: MPICH aborts who asks before MPI_Init.
+    // Only now: MPICH aborts a process that queries this before MPI_Init.
     if (!device.synchronous()) require_aware_of(device);
     return joined;
   }
@@ -542,7 +542,7 @@ class MpiCcl final : public Ccl {
   }
 
  private:
-  /// What `make` makes with the constants of this library, once MPI has begun.
+  /// The result of `make` with the constants of this library, after MPI's initialisation.
   template <typename Made, typename Make>
   std::unique_ptr<Made> speaking(const Team& team, Make make) {
     // Each would abort the process, or take it for the only one, under the other's mpirun.
@@ -585,8 +585,8 @@ class MpiCcl final : public Ccl {
     return exports ? Abi::open_mpi : Abi::mpich;
   }
 
-  /// Raises UnsupportedError unless the library says that it takes buffers on such devices: one
-  /// that does not would read them as the host's, and crash.
+  /// Raises UnsupportedError unless the library reports support for buffers on such devices:
+  /// without it the library would read them as host memory, and crash.
   void require_aware_of(const Device& device) const {
     const std::string& runtime = device.info().runtime;
     std::string query = "MPIX_Query_" + runtime + "_support";

@@ -120,7 +120,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     throw Error(Error::describe(symbols_.prefix() + call, code, text));
   }
 
-  /// Memory that the library takes for its own way of registering. Raises OutOfMemoryError,
+  /// Allocates memory that supports the library's registration. Raises OutOfMemoryError,
   /// UnsupportedError.
   void* allocate(size_t bytes, Registration registration, Comm comm) const {
     require_registration(registration);
@@ -133,7 +133,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     return memory;
   }
 
-  /// Returns what it is known by from then on.
+  /// Registers memory and returns its handle.
   void* enroll(void* memory, size_t bytes, Registration registration, Comm comm) const {
     void* handle = nullptr;
     if (registration == Registration::local) {
@@ -248,7 +248,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     refuse(what, known_as);
   }
 
-  /// For a vendor whose library has no function of its own to be known by.
+  /// For a vendor whose library has no identifying function of its own.
   void refuse_identified_ones() const {
     if (description_.derived) return;
     for (const SimilarCcl& other : description_.similar) {
@@ -290,7 +290,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
                              const size_t*, int, Comm, void*) = nullptr;
 };
 
-/// With buffers that the library knows.
+/// Adds registered buffers.
 class NcclCommunicator final : public GroupedCommunicator<Nccl> {
  public:
   using GroupedCommunicator::GroupedCommunicator;

@@ -15,7 +15,7 @@ struct UniqueId {
 };
 
 constexpr int kNotImplemented = 12;
-/// What it takes for a stream where buffers lie in memory of the host.
+/// The stream argument for buffers in host memory.
 constexpr void* kNoStream = nullptr;
 
 class OneCcl : public FunctionsInNcclsOrder<OneCcl> {

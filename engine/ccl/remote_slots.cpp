@@ -9,7 +9,7 @@
 namespace cclmark {
 namespace {
 
-/// What is still under way when nobody waits for it any more is that of a run that failed.
+/// Limit for transfers still in flight at destruction, which only occur in a failed run.
 constexpr double kLastSeconds = 5;
 constexpr std::chrono::milliseconds kRest{1};
 
@@ -102,7 +102,7 @@ void RemoteSlots::move_on() {
       std::scoped_lock lock(mutex_);
       failure_ = std::current_exception();
     }
-    // Nothing more will come to those who wait, here or elsewhere; who is asked why calls check().
+    // No further data will arrive, here or on other hosts; check() reports the reason.
     team_.abort();
   }
 }

@@ -68,7 +68,7 @@ struct Buffers {
   Location receive;
 };
 
-/// What a rank tells for one operation: its buffers, or the input itself.
+/// A rank's announcement for one operation: its buffers, or the input itself.
 struct alignas(64) Announcement {
   std::atomic<uint64_t> sequence;  // the operation that this is for; written last
   union {
@@ -84,7 +84,7 @@ struct Slot {
   alignas(64) Announcement ring[kDepth];
 };
 
-/// What rank 0 hands out: where the common memory is to be found.
+/// The id that rank 0 distributes: the location of the common memory.
 struct Id {
   char magic[8] = {'c', 'c', 'l', 'm', '-', 's', 'h', 'm'};
   int pid = 0;
@@ -113,7 +113,7 @@ class Mapping {
   size_t bytes_;
 };
 
-/// The buffers of a peer that were needed so far.
+/// The buffers of a peer that were mapped so far.
 class PeerMemory {
  public:
   std::byte* resolve(int pid, const Location& at) {
@@ -483,7 +483,7 @@ class ShmLibrary final : public Ccl {
     }
     std::memcpy(&id, bytes.data(), sizeof(id));
     auto communicator = std::make_unique<ShmCommunicator>(device, id, team);
-    // It waits for all ranks to be there, so nobody needs the file any more.
+    // The constructor waits for all ranks, so no rank requires the file any more.
     if (team.rank() == 0 && std::erase(made_, id.fd) > 0) close(id.fd);
     return communicator;
   }

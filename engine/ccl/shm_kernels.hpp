@@ -16,7 +16,7 @@ struct ShmKernels {
   void (*copy)(std::byte* to, const std::byte* from, size_t bytes, bool stream);
 };
 
-/// Those for the best instruction set that this processor has.
+/// The kernels for the best instruction set of this processor.
 const ShmKernels& shm_kernels();
 
 }  // namespace cclmark

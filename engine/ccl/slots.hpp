@@ -34,7 +34,7 @@ struct SlotLayout {
 inline std::atomic_ref<uint32_t> flag_at(std::byte* block, size_t offset) {
   return std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(block + offset));
 }
-/// Whether a flag has come so far.
+/// Whether a flag has reached a value.
 inline bool reached(std::byte* block, size_t offset, uint32_t value) {
   return static_cast<int32_t>(flag_at(block, offset).load(std::memory_order_acquire) - value) >= 0;
 }

@@ -44,7 +44,7 @@ struct Place {
 
 // Integers are computed modulo 2^bits, so sums and products are exact in any order.
 
-/// The average that the slot shall have; all partial results stay in range for it.
+/// The intended average of the slot, for which all partial results stay in range.
 template <typename T>
 int64_t average_of_slot(const Place& at) {
   uint64_t limit =
@@ -124,7 +124,8 @@ bool reciprocal_is_coarse(const DtypeInfo& type, int ranks) {
   return 1.0 / ranks < limit;
 }
 
-/// Libraries multiply by 1/ranks before they add, or divide afterwards: the values must not tell.
+/// Libraries multiply by 1/ranks before they add, or divide afterwards: both must give equal
+/// values.
 double averaged_input(const DtypeInfo& type, const Place& at, int rank) {
   uint64_t random = at.random(rank);
   double magnitude = static_cast<double>(1 << (at.random(-1) % 4));

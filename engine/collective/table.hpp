@@ -18,9 +18,9 @@ struct Segment {
   size_t source_element;
 };
 
-/// What an operation is composed of by a library that has no function for it.
+/// The composition of an operation in a library that has no function for it.
 enum class Composition : uint8_t {
-  nothing,     ///< it takes a function of its own
+  nothing,     ///< it requires a function of its own
   exchange,    ///< a group of sends and receives, each rank with its peers
   ring,        ///< the same, with a neighbour to either side
   turns,       ///< a send and a receive, one after the other
@@ -33,7 +33,7 @@ struct CollectiveInfo {
   bool reduces;
   /// One rank has a part of its own, Operation::root.
   bool rooted;
-  /// Parts differ: Operation::matrix says their sizes.
+  /// Parts differ in size: Operation::matrix contains their sizes.
   bool uneven;
   /// In place, input and output overlap in a way that libraries leave undefined: the input is first
   /// copied aside, and that copy is part of the time.
@@ -44,14 +44,14 @@ struct CollectiveInfo {
   /// In place: where in the shared buffer the input and the output begin.
   size_t (*send_offset)(const Operation&, int rank, int n);
   size_t (*receive_offset)(const Operation&, int rank, int n);
-  /// What the output of `rank` must hold.
+  /// The expected content of `rank`'s output.
   std::vector<Segment> (*expected)(const Operation&, int rank, int n);
 };
 
 const CollectiveInfo& info(Collective collective);
 
-/// What each rank sends to each other in an operation that only moves data, as Operation::matrix of
-/// an alltoallv has it: elements from rank i to rank j at [i * ranks + j].
+/// The elements that each rank sends to each other in an operation that only moves data, in the
+/// form of an alltoallv's Operation::matrix: from rank i to rank j at [i * ranks + j].
 std::vector<size_t> matrix_of(const Operation& operation, int ranks);
 
 }  // namespace cclmark

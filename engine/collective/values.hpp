@@ -5,7 +5,7 @@
 
 namespace cclmark {
 
-/// The value that the bits of one element stand for, as a person reads it.
+/// Formats the value of the bits of one element for a user.
 /// Raises Error for an unknown dtype.
 std::string format_value(const std::string& dtype, uint64_t bits);
 

@@ -11,7 +11,7 @@ inline double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-/// A moment after which a wait gives up.
+/// The time at which a wait times out.
 class Deadline {
  public:
   explicit Deadline(double seconds)

@@ -7,8 +7,8 @@
 namespace cclmark {
 
 /// How far a rank has come with its communicator, in memory that others read while the rank hangs.
-/// All zeros says that no communicator was made yet. Whoever reads takes `complete` before
-/// `entered`: each is right by itself, and so is their order.
+/// All zeros means that no communicator was created yet. Readers must load `complete` before
+/// `entered`: each is correct by itself, and so is their order.
 ///
 /// An operation is what was asked for: it counts once, whatever it is composed of. It is *entered*
 /// just before the call that hands it to the library. What was captured in a graph is taken back
@@ -25,7 +25,7 @@ class OperationCounter {
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-  /// Counts where nobody looks.
+  /// Counts in private memory.
   OperationCounter() : words_(&own_) {}
   /// Counts in the file, which must reach so far. The descriptor stays the caller's.
   /// `offset` is a multiple of the size of `Words`. Raises Error.
@@ -34,12 +34,12 @@ class OperationCounter {
   OperationCounter(const OperationCounter&) = delete;
   OperationCounter& operator=(const OperationCounter&) = delete;
 
-  /// There is a new communicator: counts are of it from now on.
+  /// Restarts the counts for a new communicator.
   void restart();
   void begin_batch() { put(words_->before_batch, get(words_->entered)); }
   void enter(uint64_t operations = 1) { put(words_->entered, get(words_->entered) + operations); }
   uint64_t entered() const { return get(words_->entered); }
-  /// Takes back what was entered since there were so many, because none of it will run.
+  /// Resets `entered` to `operations`, because the later ones will not run.
   void take_back_to(uint64_t operations);
   /// All operations entered are complete.
   void complete() { put(words_->complete, get(words_->entered)); }

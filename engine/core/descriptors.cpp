@@ -110,7 +110,7 @@ std::vector<Descriptor> exchange_descriptors(Team& team, int own) {
   if (setsockopt(mailbox.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0) fail("setsockopt");
   auto [address, length] = address_of(getpid());
   if (bind(mailbox.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) fail("bind");
-  // Once all have said who they are, all mailboxes are there.
+  // Once all ranks have sent their process ids, all mailboxes exist.
   std::vector<pid_t> pids;
   for (double pid : team.gather(std::array<double, 1>{static_cast<double>(getpid())})) {
     pids.push_back(static_cast<pid_t>(pid));

@@ -22,19 +22,19 @@ class Error : public std::runtime_error {
   }
 };
 
-/// A library, a symbol or a device is not on this machine.
+/// A library, a symbol or a device is missing on this machine.
 class MissingError : public Error {
  public:
   using Error::Error;
 };
 
-/// The library or device exists and cannot do what was asked: the case is skipped with this reason.
+/// The library or device does not support the request: the case is skipped with this reason.
 class UnsupportedError : public Error {
  public:
   using Error::Error;
 };
 
-/// There is not enough device memory for the buffers asked for.
+/// There is not enough device memory for the requested buffers.
 class OutOfMemoryError : public Error {
  public:
   using Error::Error;

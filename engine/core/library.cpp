@@ -16,7 +16,7 @@
 namespace cclmark {
 namespace {
 
-/// What the loader says of a file that is not there; of one that lacks another, it names that one.
+/// The loader's message for a missing file; if a dependency is missing, it names the dependency.
 constexpr std::string_view kNoFile = "cannot open shared object file: No such file or directory";
 
 std::string mapped_path(void* handle, const std::string& requested) {

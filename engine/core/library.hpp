@@ -7,20 +7,20 @@
 
 namespace cclmark {
 
-/// What an environment variable says; nullptr where it is not set, or empty.
+/// The value of an environment variable; nullptr if it is not set, or empty.
 const char* setting(const char* variable);
 
 /// A vendor's shared library, loaded once and never unloaded: vendors keep threads and exit
 /// handlers inside, and unmapping their code under them crashes at exit.
 class Library {
  public:
-  /// Who sees a library's symbols: some load parts of their own that look for them everywhere.
+  /// The visibility of a library's symbols: some libraries load parts that require them globally.
   enum class Symbols { for_us, for_all };
 
   /// Loads the first of `candidates` (paths or sonames) that loads.
   /// `variable` names the environment variable that the user may set to choose another file; empty
   /// where that would change nothing.
-  /// Raises MissingError that lists what was tried and why each failed.
+  /// Raises MissingError that lists the candidates and why each failed.
   static Library open(const std::string& what, const std::vector<std::string>& candidates,
                       const std::string& variable, Symbols symbols = Symbols::for_us);
 

@@ -41,7 +41,7 @@ inline Collective parse_collective(std::string_view text) {
   throw Error("unknown collective " + std::string(text));
 }
 
-/// A collective with everything but its buffers: what a library is asked to do.
+/// A collective with all its parameters but the buffers.
 struct Operation {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;

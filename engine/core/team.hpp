@@ -13,12 +13,12 @@
 
 namespace cclmark {
 
-/// The ranks of a run, meeting in a piece of shared memory, and between hosts by a courier.
+/// The ranks of a run, which synchronise in shared memory, and between hosts through a courier.
 ///
-/// Each host's supervisor makes the memory (an anonymous memfd, so nothing can leak) and every rank
-/// there maps it. All zeros is the valid first state: no rank has to come first. A rank writes its
-/// own slot; the first of a host also those of the ranks elsewhere, once the courier is back: so
-/// all others wait for near and far ranks alike.
+/// Each host's supervisor creates the memory (an anonymous memfd, so nothing can leak) and every
+/// rank there maps it. All zeros is the valid first state: no rank has to come first. A rank writes
+/// its own slot; the first of a host also those of the ranks elsewhere, once the courier is back:
+/// so all others wait for near and far ranks alike.
 ///
 /// The first byte of the memory is the abort flag. Whoever sets it, a rank or the launcher with a
 /// plain write to the file, ends every wait of every rank with AbortedError.
@@ -32,7 +32,7 @@ class Team {
   static constexpr int kDevice = -1;
   static constexpr int kElsewhere = -2;
 
-  /// Maps `fd`, growing it to the size needed. The descriptor stays the caller's.
+  /// Maps `fd` and grows it to the required size. The caller keeps the descriptor.
   /// `oversubscribed`: ranks outnumber processors, so waits yield at once instead of spinning.
   /// `hosts`: a number for the host of each rank, and how to reach them; none where all are here.
   Team(int fd, int rank, int size, bool oversubscribed, std::vector<int> hosts = {},
@@ -54,22 +54,22 @@ class Team {
   bool oversubscribed() const { return oversubscribed_; }
   /// Whether a rank of this team is on the same host as this one.
   bool here(int rank) const { return here_[static_cast<size_t>(rank)]; }
-  /// Whether all are.
+  /// Whether all ranks are on one host.
   bool on_one_host() const;
 
   /// Whether this rank has nothing to do while others measure: its waits then sleep, so that they
   /// take nothing from those who work.
   void rest(bool resting) { resting_ = resting; }
 
-  /// How long the waits from now on may last. `doing` names the phase in messages.
+  /// Sets the limit of subsequent waits. `doing` names the phase in messages.
   void expect_within(double seconds, std::string doing);
-  /// To be called now and then by whoever waits for `peer`, or kDevice. Raises AbortedError
-  /// when a rank gave up, TimeoutError when the time granted is over.
+  /// Must be called periodically while waiting for `peer`, or kDevice. Raises AbortedError if a
+  /// rank has aborted, TimeoutError when the limit has passed.
   void check(int peer) const;
 
   /// Returns on every rank once every rank has called it.
   void barrier();
-  /// Gives every rank's `values` to every rank: result[rank * values.size() + i]. A barrier too.
+  /// Sends every rank's `values` to every rank: result[rank * values.size() + i]. A barrier too.
   std::vector<double> gather(std::span<const double> values);
 
   bool aborted() const;

@@ -204,14 +204,14 @@ const Functions& runtime() {
   static const Functions& ready = [&]() -> const Functions& {
     const Functions& acl = functions();
     aclError code = acl.init(nullptr);
-    // torch may have been before us.
+    // torch may have initialised it before.
     if (code != 0 && code != kRepeatedInitialization) miss_driver(acl, "aclInit", code);
     return acl;
   }();
   return ready;
 }
 
-/// What the runtime allocated for this process: a copy has to say what it goes between.
+/// The runtime's allocations in this process: a copy must specify its direction.
 class Allocations {
  public:
   enum class Kind : uint8_t { device, pinned, foreign };
@@ -375,9 +375,7 @@ class AclDevice final : public Device {
     return static_cast<double>(ms) * 1e-3;
   }
 
-  std::string no_graphs() const override {
-    return "graphs are not captured with the ACL runtime";
-  }
+  std::string no_graphs() const override { return "graphs are not captured with the ACL runtime"; }
   void begin_capture(void*) override {
     throw UnsupportedError(no_graphs() + ": use --timing throughput or blocking");
   }
@@ -421,7 +419,7 @@ class AclDevice final : public Device {
     return {free, total};
   }
 
-  /// Zero where the runtime does not tell.
+  /// Zero if the runtime does not report it.
   size_t attribute(Attribute which, OlderAttribute older) const {
     auto index = static_cast<uint32_t>(info_.index);
     int64_t value = 0;

@@ -100,7 +100,7 @@ struct Driver {
 
 #define CCLMARK_CUDA(name, symbol, ...) \
   CUresult (*name)(__VA_ARGS__) = library.require<CUresult(__VA_ARGS__)>(symbol)
-// What only transfers between devices need: drivers that lack it still serve for all else.
+// Functions that only transfers between devices require: drivers without them support all else.
 #define CCLMARK_CUDA_OPTIONAL(name, symbol, ...)            \
   Optional<__VA_ARGS__> name {                              \
     symbol, library.optional<CUresult(__VA_ARGS__)>(symbol) \

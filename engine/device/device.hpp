@@ -12,7 +12,7 @@
 
 namespace cclmark {
 
-/// What a runtime says of one device.
+/// A runtime's description of one device.
 struct DeviceInfo {
   std::string runtime;
   int index = 0;
@@ -37,22 +37,22 @@ struct Grid {
   unsigned shared_bytes = 0;
 };
 
-/// What another process needs to open memory of this one: opaque, and of one size for all runtimes.
+/// An opaque handle for another process to open this one's memory, of one size for all runtimes.
 struct MemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
 
-/// Memory as it is offered to other processes. With a descriptor, that one has to be handed over;
-/// it is the taker's to close.
+/// Memory as it is shared with other processes. A descriptor must be sent along; the receiver
+/// closes it.
 struct SharedMemory {
   MemoryHandle handle;
   int descriptor = -1;
 };
 
 /// One accelerator, or the host as one. One instance per process; calls come from the thread that
-/// made it, or from one that called activate().
+/// created it, or from one that called activate().
 ///
-/// Streams, events and graphs are the runtime's own handles, so that a CCL can be handed them.
+/// Streams, events and graphs are the runtime's own handles, so that they can be passed to a CCL.
 /// Work on a stream runs in order. The host runs it inside the call.
 ///
 /// Calls raise Error with the vendor's code and text, allocate raises OutOfMemoryError, and what a
@@ -96,8 +96,8 @@ class Device {
   virtual void copy_between(void* to, Device& to_device, const void* from, Device& from_device,
                             size_t bytes, void* stream) = 0;
 
-  /// Memory that another process can open; release() takes it back.
-  /// Raises UnsupportedError when nothing of the kind is permitted here, with what would help.
+  /// Allocates memory that another process can open; release() frees it. Raises UnsupportedError,
+  /// with a remedy, if no kind of sharing is permitted here.
   virtual void* allocate_shareable(size_t bytes) = 0;
   virtual SharedMemory share(void* memory) = 0;
   /// Opens what another process's device shared, with a descriptor of this process where there is
@@ -105,7 +105,7 @@ class Device {
   virtual void* open_shared(const SharedMemory& shared) = 0;
   virtual void close_shared(void* memory) noexcept = 0;
 
-  /// Whether work is done inside the call that asks for it, as on the host.
+  /// Whether work is done inside the call that requests it, as on the host.
   virtual bool synchronous() const = 0;
   virtual void* create_stream() = 0;
   virtual void destroy_stream(void* stream) noexcept = 0;
@@ -115,7 +115,7 @@ class Device {
   virtual void* create_event() = 0;
   virtual void destroy_event(void* event) noexcept = 0;
   virtual void record(void* event, void* stream) = 0;
-  /// Holds the stream up until what was recorded so far is reached.
+  /// Makes the stream wait until the event recorded so far has completed.
   virtual void wait_for_event(void*, void*) {
     throw UnsupportedError("this runtime's streams cannot wait for events");
   }
@@ -142,7 +142,7 @@ class Device {
   /// Holds the stream up until `*flag` (pinned memory, where the device finds it) has come to
   /// `value`, counters that wrap included: a gate for what comes after.
   virtual void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) = 0;
-  /// Sets such a flag once all work before it is done and to be seen by everybody.
+  /// Sets such a flag once all earlier work is complete and visible to all ranks.
   virtual void write_flag(uint32_t*, uint32_t, void*) {
     throw UnsupportedError("this runtime's streams cannot set flags");
   }

@@ -32,7 +32,7 @@ namespace {
 
 constexpr unsigned kLooksPerYield = 256;
 
-/// What the kernels expect of a host.
+/// The functions that the kernels require of a host.
 unsigned long long cclmark_now_ns() {
   return static_cast<unsigned long long>(
       std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
@@ -89,7 +89,7 @@ size_t read_kib(const char* path, const std::string& key) {
   return 0;
 }
 
-/// What the control group of a container leaves, the largest number where it sets no limit.
+/// The memory that a container's control group leaves, the largest number without a limit.
 size_t free_in_container() {
   size_t limit = 0, used = 0;
   std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
@@ -264,7 +264,7 @@ class HostDevice final : public Device {
   }
 
  private:
-  /// What a handle holds.
+  /// The content of a handle.
   struct SharedPlace {
     pid_t pid;
     int fd;

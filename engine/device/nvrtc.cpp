@@ -41,7 +41,7 @@ struct Nvrtc {
   static std::vector<std::string> candidates() {
     if (const char* chosen = setting(kVariable)) return {chosen};
     std::vector<std::string> found;
-    // Where the Python side saw wheels that carry it, then the loader's path, then the toolkit.
+    // First the wheels that the Python side has found, then the loader's path, then the toolkit.
     if (const char* wheels = setting("CCLMARK_NVRTC_WHEELS")) {
       std::string list = wheels;
       for (size_t start = 0; start < list.size();) {

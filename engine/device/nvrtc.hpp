@@ -8,7 +8,7 @@ namespace cclmark {
 /// The path of NVRTC. Raises MissingError that says where it was looked for.
 std::string nvrtc_path();
 
-/// Whether what was compiled before will do.
+/// Whether kernels compiled earlier may be used.
 enum class KernelCache { use, renew };
 
 /// The kernels of engine/kernels/`source`.cu ("pattern", "transfer") as a cubin for `architecture`

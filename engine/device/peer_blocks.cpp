@@ -9,7 +9,7 @@
 namespace cclmark {
 namespace {
 
-// What a rank can say of its memory.
+// The states of a rank's memory.
 constexpr double kFine = 0, kShort = 1, kRefused = 2;
 
 }  // namespace
@@ -65,7 +65,7 @@ void PeerBlocks::reserve(size_t bytes) {
   if (team_.size() > 1) announce();
 }
 
-/// Tells every process how to open every other's memory. What one cannot share, none opens.
+/// Exchanges the handles of all processes' memory. If one cannot share its memory, none opens any.
 void PeerBlocks::announce() {
   constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
   constexpr double kByHandle = 0, kByDescriptor = 1, kRefused = 2;
@@ -81,7 +81,7 @@ void PeerBlocks::announce() {
       failure = std::current_exception();
     }
     offered.emplace_back(shared.descriptor);
-    // Handles travel as numbers whose bits nobody looks at.
+    // Handles are sent as numbers whose bits are not interpreted.
     auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
     own.insert(own.end(), words.begin(), words.end());
     double by = shared.descriptor < 0 ? kByHandle : kByDescriptor;

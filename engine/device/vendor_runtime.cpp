@@ -34,7 +34,7 @@ constexpr unsigned kWholeWord = 0xffffffff;
 constexpr int kCaptureThreadLocal = 1;
 constexpr int kUnknown = -1;
 
-/// What the last argument of a copy says.
+/// The values of a copy's direction argument.
 struct Directions {
   int to_device = 1;
   int to_host = 2;
@@ -522,7 +522,7 @@ class VendorDevice final : public Device {
     throw UnsupportedError(info_.runtime + " devices run no kernels here");
   }
 
-  /// Raises UnsupportedError for what the runtime does not do, or not with such memory.
+  /// Raises UnsupportedError if the runtime does not support the call, or not for such memory.
   void allowed(Status code, const char* call) const {
     if (code == kNotSupported || code == kInvalidValue) {
       api_.forget_error();

@@ -10,7 +10,7 @@
 
 namespace cclmark {
 
-/// What the check of one rank's output found.
+/// The result of the check of one rank's output.
 struct Finding {
   uint64_t wrong = 0;
   uint64_t first_element = 0;

@@ -154,14 +154,14 @@ Session::Region Session::output() const {
   return {receive_ + offset, row_->receive_count(operation_, rank, n) * width};
 }
 
-/// What the library is handed for a slot of the buffers.
+/// The addresses passed to the library for a slot of the buffers.
 Session::Ends Session::ends(size_t slot) const {
   std::byte* to = output_.data + slot * receive_stride_;
   if (in_place_ && row_->staged_in_place) return {send_ + slot * send_stride_, to};
   return {input_.data + slot * (in_place_ ? receive_stride_ : send_stride_), to};
 }
 
-/// Has the library make what it needs for the slots that so many operations use.
+/// Lets the library prepare its resources for the slots that so many operations use.
 void Session::ready(size_t operations) {
   for (size_t most = std::min(operations, places_); readied_ < most; ++readied_) {
     Ends at = ends(readied_);
@@ -439,7 +439,7 @@ void Session::flip(const Region& output, size_t index) {
   device_.copy_from_host(output.data + index * width, element.data(), width);
 }
 
-/// What the first wrong element should be and what it is.
+/// Describes the first wrong element: the expected and the actual value.
 Finding Session::describe(const Checker::Count& count, const Region& output,
                           const std::vector<Segment>& segments) {
   if (count.wrong == 0) return {};

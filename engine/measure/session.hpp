@@ -23,7 +23,7 @@ enum class Timing : uint8_t {
   per_op,      ///< back to back, a pair of events round each
 };
 
-/// What to time at once.
+/// The operations to time as one batch.
 struct Batch {
   Timing timing = Timing::throughput;
   size_t iterations = 1;         ///< samples with blocking and per_op, else operations per sample
@@ -65,7 +65,7 @@ Room room_for(const Operation& operation, bool in_place, int ranks);
 /// the time granted with Team::expect_within.
 class Session {
  public:
-  /// `counter`: where to note how far this rank is, if anybody wants to know; begins anew here.
+  /// `counter`: records the progress of this rank, optional; restarted here.
   Session(Device& device, Team& team, Communicator& communicator,
           OperationCounter* counter = nullptr);
   ~Session();
@@ -76,8 +76,8 @@ class Session {
   /// where that keeps small messages from staying in the cache. Raises OutOfMemoryError.
   void reserve(size_t send_bytes, size_t receive_bytes, Registration registration);
 
-  /// Binds the operation that the next calls are about and fills its inputs.
-  /// Raises UnsupportedError when the library cannot do it, Error when it does not fit.
+  /// Binds the operation for the next calls and fills its inputs. Raises UnsupportedError if the
+  /// library does not support it, Error if it does not fit.
   void prepare(const Operation& operation, bool in_place, uint32_t seed);
 
   Samples run(const Batch& batch);
@@ -91,7 +91,7 @@ class Session {
   Verdict verify(std::optional<size_t> corrupt);
 
   int ranks() const { return team_.size(); }
-  /// How the library does the prepared operation: "native", or what it is composed of.
+  /// The library's route for the prepared operation: "native", or its composition.
   std::string route() const;
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
   /// can.

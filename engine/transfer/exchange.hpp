@@ -9,7 +9,7 @@
 
 namespace cclmark {
 
-/// The memory that transfers go between: on every device a source, places to land, and scratch.
+/// The memory of transfers: on every device a source, landing places, and scratch.
 /// Devices are numbered as PeerBlocks does it.
 class Exchange {
  public:

@@ -1,6 +1,6 @@
 #pragma once
 
-// The structures that the kernels of engine/kernels/transfer.cu take. What the kernels do is
+// The argument structures of the kernels of engine/kernels/transfer.cu. The kernels themselves are
 // compiled elsewhere: by the devices' compilers, and in device/host.cpp for the host.
 
 namespace cclmark {

@@ -215,7 +215,7 @@ void Transfers::open_way(const Flow& flow) {
   }
 }
 
-/// What the timed loop needs to know of a flow whose runner is a device of this process.
+/// Looks up the timed loop's data for a flow whose runner is a device of this process.
 void Transfers::look_up(const Flow& flow, Move& move) {
   Station& runner = station(flow.runner);
   Device& device = runner.device;
@@ -279,7 +279,7 @@ void Transfers::prepare(const Transfer& transfer) {
   }
 }
 
-/// Overwrites what earlier copies left, so that the check sees what the next ones do.
+/// Overwrites the data of earlier copies, so that the check covers the next ones.
 void Transfers::poison() {
   for (const Flow& flow : transfer_.flows) {
     if (flow.to_host) {
@@ -325,7 +325,7 @@ void Transfers::begin(const Flow& flow, const Move& move) {
   }
 }
 
-/// Puts copies of a flow on its lane and returns how long the host was in the calls.
+/// Enqueues copies of a flow on its lane and returns the host's time in the calls.
 double Transfers::enqueue(const Flow& flow, const Move& move, size_t iterations) {
   move.runner->device.activate();
   auto begin = Clock::now();

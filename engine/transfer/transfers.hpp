@@ -14,7 +14,7 @@
 
 namespace cclmark {
 
-/// What moves the data.
+/// The engine that moves the data.
 enum class Engine : uint8_t {
   copy_engine,  ///< the runtime's copy
   cache_copy,   ///< kernels, see engine/kernels/transfer.cu
@@ -22,7 +22,7 @@ enum class Engine : uint8_t {
   bulk_copy,
 };
 
-/// What is at the other end of a flow.
+/// The other end of a flow.
 enum class FarEnd : uint8_t {
   device,
   pinned,    ///< host memory that the device reaches by itself
@@ -57,15 +57,15 @@ struct Transfer {
 struct FlowTimes {
   std::vector<double>
       device_s;                ///< per copy, by the runner's events from the gate to the last copy
-  std::vector<double> call_s;  ///< what the host spent in the call for one copy
+  std::vector<double> call_s;  ///< the host's time in the call for one copy
   std::vector<bool> timed_out;
 };
 
 /// Measures transfers between devices.
 ///
 /// All calls are collective: every process makes the same ones with the same arguments, and gets
-/// the same answers. Copies are put behind a gate on each device's stream which opens when all are
-/// enqueued, so that what it costs to launch them is not part of their time.
+/// the same results. Copies are enqueued behind a gate on each device's stream, which opens when
+/// all are enqueued, so that their launch cost is not part of their time.
 class Transfers {
  public:
   Transfers(std::vector<Device*> devices, Team& team, uint32_t seed);
@@ -86,8 +86,8 @@ class Transfers {
   /// done on one.
   void prepare(const Transfer& transfer);
 
-  /// Poisons where the transfer lands, then copies every flow `iterations` times. Flows that have
-  /// not ended after `limit_s` are given up.
+  /// Poisons the destinations, then copies every flow `iterations` times. Flows that have not ended
+  /// after `limit_s` time out.
   FlowTimes run(size_t iterations, double limit_s);
 
   /// What the last run left where it landed, one finding per flow. `corrupt`: flip the bits of this
@@ -106,14 +106,14 @@ class Transfers {
   const std::string& checked_on_host() const { return stations_[0]->checker.no_kernels(); }
 
  private:
-  /// What one of the flows works with that go on at once on a device.
+  /// The resources of one of a device's concurrent flows.
   struct Lane {
     explicit Lane(Device& device) : stream(device), begin(device), end(device) {}
     Stream stream;
     Event begin, end;
   };
 
-  /// What a device of this process works with.
+  /// The resources of a device of this process.
   struct Station {
     Station(Device& owner, int number, int count);
     ~Station();
@@ -160,10 +160,10 @@ class Transfers {
   void finish(Station& station);
   Finding look(const Flow& flow, std::optional<size_t> corrupt);
   double elapsed_of(Station& runner, const Deadline& deadline);
-  /// Does `body`, and raises on every rank what it raises on one: UnsupportedError or
+  /// Calls `body`, and raises on every rank an error of any rank: UnsupportedError or
   /// OutOfMemoryError.
   void together(const std::function<void()>& body);
-  /// One value per flow or so: NaN on all ranks but the one that knows.
+  /// Shares values, for example one per flow: NaN on all ranks but the one that has the value.
   std::vector<double> share(const std::vector<double>& values);
 
   Team& team_;

@@ -1,4 +1,4 @@
-"""Errors that end a run, each with the exit code that it means."""
+"""Errors that end a run, each with its exit code."""
 
 EXIT_OK = 0
 EXIT_WRONG = 1
@@ -6,29 +6,29 @@ EXIT_USAGE = 2
 EXIT_MISSING = 3
 EXIT_DIED = 4
 EXIT_INTERRUPTED = 130
-EXIT_UNREAD = 141  # as the shell says it of a program that SIGPIPE ended
+EXIT_UNREAD = 141  # the shell's status for a program ended by SIGPIPE
 
 
 class CclmarkError(Exception):
-    """A failure whose message tells the user what to do about it."""
+    """A failure with a message that includes a remedy for the user."""
 
     exit_code = EXIT_DIED
 
 
 class UsageError(CclmarkError):
-    """What was asked for makes no sense or is not supported."""
+    """The request is invalid or not supported."""
 
     exit_code = EXIT_USAGE
 
 
 class MissingError(CclmarkError):
-    """Something that is needed is not on this machine."""
+    """A requirement is missing on this machine."""
 
     exit_code = EXIT_MISSING
 
 
 class OutputError(CclmarkError):
-    """Results cannot be written any more."""
+    """Results can no longer be written."""
 
     exit_code = EXIT_MISSING
 
@@ -40,17 +40,17 @@ class RankError(CclmarkError):
 
 
 class UnreadError(BaseException):
-    """Nobody reads the output any more: a run ends with everything kept, anything else silently.
+    """The output has no reader any more: a run ends and keeps its results, others end silently.
 
-    Like an interruption it is nothing that a handler of errors should hold up.
+    A BaseException, as for an interruption, so that handlers of errors do not catch it.
     """
 
     def __init__(self) -> None:
         super().__init__("nobody reads the output any more")
 
 
-class Followed(Exception):  # noqa: N818 - no error: this process has done its part
-    """This process was not the first of a run: all is done, and this is how it ended."""
+class Followed(Exception):  # noqa: N818 - not an error: the work of this process is complete
+    """A process other than the first one has completed a run with this exit code."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)

@@ -1,4 +1,4 @@
-"""Reads a file that a user or a journal names: of bounded size, and without blocking."""
+"""Reading of files named by a user or a journal, with a bounded size and without blocking."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 def read_regular(path: Path, most_bytes: int) -> bytes:
     """The content of a regular file of at most ``most_bytes``.
 
-    Raises OSError with ``strerror`` set: for a file that cannot be read, for a FIFO, a socket, a
-    device or a directory, and for a larger file. The size is checked while reading, because files
-    of /proc and /sys report 0.
+    Raises OSError with ``strerror`` set for a file that cannot be read, for a FIFO, socket, device
+    or directory, and for a larger file. The size is checked during the read, because files in /proc
+    and /sys report a size of 0.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor

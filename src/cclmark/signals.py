@@ -1,8 +1,8 @@
-"""The signals that ask a run to end, and the one that asks a rank for its stack.
+"""The signals that end a run, and the signal that requests the stack of a rank.
 
-A handler that raises is not enough while messages are received: pyzmq runs pending handlers in
-``Frame.__dealloc__``, where Python reports an exception as ignored and goes on. So the handler
-notes the signal first, and raises only where no loop looks at what was noted.
+A handler that raises is not sufficient while messages are received: pyzmq runs pending handlers in
+``Frame.__dealloc__``, where Python reports an exception as ignored and continues. The handler
+therefore records the signal first, and raises only where no loop polls the recorded signals.
 """
 
 import os
@@ -14,9 +14,9 @@ from cclmark.errors import EXIT_INTERRUPTED
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a scheduler, a closed terminal
 
-# Unused by others: PyTorch prints its stacks on SIGUSR2, NCCL's proxy can be configured to dump on
-# either SIGUSR, and schedulers and mpiruns send both to programs. Of the real-time signals glibc
-# keeps the first two, profilers take their timers' from SIGRTMIN upwards, Valgrind takes the last.
+# Not used by others: PyTorch prints its stacks on SIGUSR2, NCCL's proxy can be configured to dump
+# on SIGUSR1 or SIGUSR2, and schedulers and mpiruns send both to programs. Of the real-time signals
+# glibc reserves the first two, profilers use timers from SIGRTMIN upwards, Valgrind uses the last.
 STACK_SIGNAL = signal.SIGRTMAX - 9
 
 _noted: list[int] = []
@@ -24,14 +24,14 @@ _deferrals: list[None] = []
 
 
 def on_ending_signals(handler: Callable[[int, object], object] | signal.Handlers) -> None:
-    """Sets the handler of all of them. One that is ignored, as nohup asks for, stays ignored."""
+    """Sets the handler of all ending signals. An ignored one, as under nohup, stays ignored."""
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 def leave_at_once(number: int, frame: object) -> None:
-    """A handler for as long as nothing has been started that would have to be ended well."""
+    """A handler for the time before anything is started that requires an orderly end."""
     try:
         os.write(2, b"cclmark: interrupted\n")
     finally:
@@ -39,33 +39,34 @@ def leave_at_once(number: int, frame: object) -> None:
 
 
 def note(number: int, frame: object) -> None:
-    """A handler for who looks at ``noted`` all the time."""
+    """A handler for programs that poll ``noted``: only records the signal."""
     _noted.append(number)
 
 
 def interrupt(number: int, frame: object) -> None:
-    """The handler of a command: notes the signal; unless ``deferred``, raises KeyboardInterrupt."""
+    """The handler of a command: records the signal and raises KeyboardInterrupt unless deferred."""
     note(number, frame)
     if not _deferrals:
         raise _interruption(number)
 
 
 def noted() -> list[int]:
-    """The ending signals that have arrived so far, in their order."""
+    """The ending signals received so far, in order."""
     return [*_noted]
 
 
 def raise_if_noted() -> None:
-    """Raises KeyboardInterrupt where an ending signal has arrived, whether or not it was raised."""
+    """Raises KeyboardInterrupt if an ending signal has arrived, even if it was raised before."""
     if _noted:
         raise _interruption(_noted[0])
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Signals are only noted in this context: every wait in it has to look at ``noted``.
+    """A context in which signals are only recorded: every wait inside must poll ``noted``.
 
-    They stay so behind it once one has arrived: further ones must not keep the end from going well.
+    Once a signal has arrived, this remains in effect after the context, so that further signals do
+    not disturb an orderly end.
     """
     _deferrals.append(None)
     try:

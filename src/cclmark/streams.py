@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or have a reader that stands still."""
+"""Standard streams that may be closed, full, or have a reader that does not read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-# A pipe that poll reports as writable takes this many bytes without blocking (PIPE_BUF of Linux).
+# A pipe that poll reports as writable accepts this many bytes without blocking (Linux PIPE_BUF).
 _CHUNK_BYTES = 4096
 _LOOK_MS = 50
-_READER_S = 1.0  # for a slow reader to take the rest once a signal has arrived
+_READER_S = 1.0  # the time for a slow reader to read the rest after a signal
 
 
 class PatientFile(io.FileIO):
-    """A descriptor whose reader may stand still: no write to it outlasts an ending signal."""
+    """A file whose reader may stop reading: no write outlasts an ending signal for long."""
 
     def __init__(self, descriptor: int, *, closes: bool) -> None:
         super().__init__(descriptor, "w", closefd=closes)
@@ -34,9 +34,9 @@ class PatientFile(io.FileIO):
         self._terminal = _without_blocking(descriptor) if self.isatty() else None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes a part of ``data`` and returns how many bytes.
+        """Writes a part of ``data`` and returns the number of bytes.
 
-        Raises OSError, also where an ending signal has arrived and the reader takes nothing more.
+        Raises OSError, also if an ending signal has arrived and the reader does not read.
         """
         if not self._waits:
             return super().write(data)
@@ -50,7 +50,7 @@ class PatientFile(io.FileIO):
             time.sleep(_LOOK_MS / 1000)  # poll reports room for less than the smallest write
 
     def close(self) -> None:
-        """Closes what this file owns."""
+        """Closes the descriptors that this file owns."""
         terminal, self._terminal = getattr(self, "_terminal", None), None
         if terminal is not None:
             os.close(terminal)
@@ -71,10 +71,11 @@ class PatientFile(io.FileIO):
 
 
 def _without_blocking(descriptor: int) -> int | None:
-    """The same terminal, opened again so that writing never blocks; None where that is refused.
+    """The same terminal, reopened for non-blocking writes; None if that is not permitted.
 
-    poll reports a terminal as writable that has room for a few bytes, and the kernel then blocks in
-    a longer write. Setting O_NONBLOCK on ``descriptor`` would affect every process that shares it.
+    poll reports a terminal as writable if it has room for a few bytes, and the kernel then blocks
+    in a longer write. O_NONBLOCK on ``descriptor`` itself would affect every process that shares
+    it.
     """
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
@@ -84,12 +85,12 @@ def _without_blocking(descriptor: int) -> int | None:
 
 
 class OptionalFile(PatientFile):
-    """The same for messages: where they cannot be written the command goes on without them."""
+    """A PatientFile for messages: if they cannot be written, the command continues without them."""
 
     _reader_stands_still = False
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes a part of ``data``, or discards all of it. Returns how many bytes are done."""
+        """Writes a part of ``data``, or discards all of it. Returns the number of bytes handled."""
         try:
             if not self._reader_stands_still:
                 return super().write(data)
@@ -106,10 +107,10 @@ def patient_text(descriptor: int) -> TextIO:
 
 
 def open_missing_descriptors() -> None:
-    """Opens those of 0, 1 and 2 that are closed on the null device.
+    """Opens the null device for each of the descriptors 0, 1 and 2 that is closed.
 
-    The next files to be opened would get their numbers, and would be taken for standard streams by
-    every process that is started from here.
+    Otherwise the next files opened would get these numbers, and every child process would use them
+    as standard streams.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -122,9 +123,9 @@ def open_missing_descriptors() -> None:
 
 
 def prepare_streams() -> None:
-    """Replaces standard output and standard error by files that a signal can always interrupt.
+    """Replaces standard output and standard error with files that a signal can always interrupt.
 
-    Neither fails for a character that a terminal lacks; standard error never fails at all.
+    Neither fails for a character that the encoding lacks. Standard error never fails at all.
     """
     out, err = sys.stdout, sys.stderr
     for stream in (out, err):
@@ -135,6 +136,6 @@ def prepare_streams() -> None:
 
 
 def _text(file: io.FileIO, encoding: str, *, lines: bool = False) -> TextIO:
-    """``lines``: every line is written at once, as on a terminal."""
+    """A text file around ``file``. ``lines``: flushes every line, as on a terminal."""
     lines = lines or file.isatty()
     return io.TextIOWrapper(io.BufferedWriter(file), encoding, "replace", line_buffering=lines)

@@ -347,3 +347,95 @@ def test_without_plotly_it_is_said_what_to_install(monkeypatch):
     with pytest.raises(MissingError, match="pip install 'plotly"):
         page_module.plotly_script()
     page_module.plotly_script.cache_clear()
+
+
+class TestDeviceTimes:
+    """Where launches set the cost of a call, the page has the time that devices need too."""
+
+    AUTO = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+
+    def test_are_in_the_summary_and_in_the_table_of_peaks(self):
+        page = page_of([Run("", self.AUTO)])
+        texts = [one.text for _, found in page.insights for one in found]
+        launches = (
+            "Launches determine the time up to 512 KiB: at 8 B a call costs 8.66 µs, the device "
+            "needs 5.77 µs."
+        )
+        assert launches in texts
+        cells = dict(zip(page.peaks.head, page.peaks.rows[0], strict=True))
+        assert (cells["smallest message µs"], cells["device µs"]) == ("8.66", "5.77")
+        assert "device µs" not in page_of([Run("", SAMPLE)]).peaks.head
+
+    def test_are_curves_of_their_own_in_the_chart_of_times(self):
+        page = page_of([Run("", self.AUTO)])
+        (chart,) = [
+            one for section in page.sections for one in section.charts if one.key.endswith("-time")
+        ]
+        devices = [one for one in chart.series if one.name.endswith("device")]
+        assert [one.name for one in devices] == ["out-of-place: device", "in-place: device"]
+        assert all(one.dashed for one in devices)
+        assert devices[0].x[-1] == 512 << 10
+        assert devices[0].y[0] == pytest.approx(5.77, abs=0.005)
+        looks = [(one.colour, one.dashed) for one in chart.series]
+        assert len(set(looks)) == len(looks)
+
+
+def method_words(journal):
+    page = page_of([Run("", journal)])
+    (method,) = [section for section in page.sections if section.key == "method"]
+    return " ".join([*method.words, *(" ".join(row) for one in method.facts for row in one.rows)])
+
+
+def test_the_method_is_that_of_the_run():
+    """Copies have no bus bandwidth, and those between host devices no gate."""
+    copies = method_words(COPIES)
+    assert "device events behind a gate" in copies
+    assert "Bus bandwidth" not in copies
+    host = [replace(one, runtime="host") for one in COPIES.header.devices]
+    on_host = method_words(
+        Journal(replace(COPIES.header, devices=host), transfers=COPIES.transfers)
+    )
+    assert "host clock after a barrier" in on_host
+    assert "gate" not in on_host.replace("measured gated", "")
+    assert "Bus bandwidth" in method_words(SAMPLE)
+
+
+def test_ranks_on_processors_have_no_clock_of_a_device():
+    auto = TestDeviceTimes.AUTO
+    host = [replace(one, runtime="host") for one in auto.header.devices]
+    on_host = Journal(replace(auto.header, devices=host), auto.results)
+    notes = [
+        note
+        for journal in (on_host, auto)
+        for section in page_of([Run("", journal)]).sections
+        for chart in section.charts
+        if chart.key.endswith("-ranks")
+        for note in chart.notes
+        if "a rank that comes late" in note
+    ]
+    assert [note.partition(":")[0] for note in notes] == [
+        "of each rank's own work",
+        "by the device's clock",
+    ]
+
+
+def test_commands_in_advice_are_code_and_nothing_else_is_html():
+    assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
+        "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
+    )
+    assert "`cclmark" not in render(page_of([Run("", TestDeviceTimes.AUTO)])).split("<script")[0]
+
+
+def test_wide_intervals_have_no_exponent():
+    results = [
+        replace(one, summary=replace(one.summary, cv=0.5, half_width=1.93))
+        for one in SAMPLE.results
+        if one.summary is not None
+    ]
+    texts = [
+        one.text
+        for _, found in page_of([Run("", Journal(SAMPLE.header, results))]).insights
+        for one in found
+    ]
+    assert any("±190 % or better" in text for text in texts)
+    assert not any("e+0" in text for text in texts)

@@ -36,7 +36,14 @@ def lonely_rank(monkeypatch):
         os.truncate(file, 1 << 20)
     settings = SimpleNamespace(timeout_s=30.0)
     job = SimpleNamespace(
-        rank=0, ranks=2, hosts=[0, 1], oversubscribed=True, things=[], settings=settings, **files
+        rank=0,
+        ranks=2,
+        hosts=[0, 1],
+        oversubscribed=True,
+        kind="collective",
+        planned=list,
+        settings=settings,
+        **files,
     )
     rank = Rank(job)
     yield rank

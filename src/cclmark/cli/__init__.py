@@ -1,1 +1,1 @@
-"""The command line: one file per command; it only wires the other rooms."""
+"""The command line: one file per command, which only connects the other packages."""

@@ -1,4 +1,4 @@
-"""Files that others may read at any time: the new content is there whole, or the old one is."""
+"""Atomic file replacement: a concurrent reader finds the new content or the old one, complete."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cclmark.errors import OutputError, UnreadError, UsageError
 from cclmark.report.text import plain
 
 STANDARD_OUTPUT = Path("-")  # as users write it
-_READER_S = 10.0  # how long the reader of a named pipe is waited for
+_READER_S = 10.0  # limit of the wait for the reader of a named pipe
 _LOOK_S = 0.02
 
 
 def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
     """Raises UsageError where writing to ``output`` would destroy one of ``inputs``.
 
-    Links of either kind are followed. What is no regular file, and ``-``, holds nothing to lose.
+    Links of either kind are followed. ``-`` and files that are not regular have no content to lose.
     """
     if output is None or output == STANDARD_OUTPUT:
         return
@@ -36,11 +36,11 @@ def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Puts ``content`` in the place of what ``path`` holds, in one step; ``-`` is standard output.
+    """Replaces the content of ``path`` in one step; ``-`` is standard output.
 
-    What is no regular file, as a pipe or a device, is written to as it is. Raises UsageError where
-    nothing can be written, OutputError when it fails on the way; then the old content stays.
-    UnreadError when the reader of a pipe has gone.
+    Pipes, devices and other special files are written directly. Raises UsageError if ``path`` is
+    not writable, OutputError if the write fails, in which case the old content remains, and
+    UnreadError if the reader of a pipe has exited.
     """
     if path == STANDARD_OUTPUT:
         print_bytes(content)
@@ -72,7 +72,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def tell_written(path: Path | None) -> None:
-    """Says on standard error which file was written, where it is one."""
+    """Reports the written file on standard error if ``path`` is a regular file."""
     if path is not None and path != STANDARD_OUTPUT and path.is_file():
         print(f"cclmark: written {plain(str(path))}", file=sys.stderr)
 
@@ -80,16 +80,16 @@ def tell_written(path: Path | None) -> None:
 def print_bytes(content: bytes) -> None:
     """Writes to standard output.
 
-    Raises UnreadError when the reader of a pipe has gone, OutputError for other faults.
+    Raises UnreadError if the reader of a pipe has exited, OutputError for other faults.
     """
     try:
         sys.stdout.flush()
         rest = memoryview(content)
-        while rest:  # without a buffer (PYTHONUNBUFFERED) a pipe may take less than all of it
+        while rest:  # unbuffered (PYTHONUNBUFFERED), a write to a pipe may be partial
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except OSError as error:
-        # Python flushes standard output once more at exit: let it succeed.
+        # Python flushes standard output again at exit; this lets that flush succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise UnreadError from None
@@ -97,14 +97,14 @@ def print_bytes(content: bytes) -> None:
 
 
 def fault_of(error: OSError | RuntimeError) -> str:
-    """What is wrong with a place; a RuntimeError is of links in a circle, in older Pythons."""
+    """Returns a path error's reason; older Pythons raise RuntimeError for a loop of links."""
     return getattr(error, "strerror", None) or os.strerror(errno.ELOOP)
 
 
 def is_special(path: Path) -> bool:
-    """Whether there is something that is neither a regular file nor a directory, as a pipe.
+    """Whether ``path`` exists and is neither a regular file nor a directory, for example a pipe.
 
-    Raises UsageError where that cannot be found out.
+    Raises UsageError if this cannot be determined.
     """
     try:
         return path.exists() and not path.is_file() and not path.is_dir()
@@ -113,11 +113,11 @@ def is_special(path: Path) -> bool:
 
 
 def open_special(path: Path) -> int:
-    """Opens what is no regular file and returns the descriptor. Do it once: a pipe's reader leaves
-    with the last writer.
+    """Opens a file that is not regular and returns the descriptor.
 
-    A reader of a named pipe is waited for, and signals end that. Raises UsageError where there is
-    none in time, and for what cannot be written.
+    Must be called once only: a pipe's reader exits with the last writer. Waits for a reader of a
+    named pipe; signals interrupt the wait. Raises UsageError if no reader opens the pipe in time or
+    the file is not writable.
     """
     deadline_s = time.monotonic() + _READER_S
     try:
@@ -152,7 +152,7 @@ def _write_through(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """It can only be read by setting it."""
+    """Returns the process's umask, which can only be read by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Runs commands of cclmark as processes of their own, one after the other."""
+"""Runs cclmark commands as child processes, one after the other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cclmark.errors import MissingError, OutputError
 from cclmark.signals import note, noted, on_ending_signals
 
 _LOOK_S = 0.1
-_GRACE_S = 30.0  # for a command to end its ranks and to keep its results
-# Becomes the command and ends with this process: kept over exec.
+_GRACE_S = 30.0  # for a command to end its ranks and to store its results
+# Replaced by the command through exec; the parent-death signal set here survives exec.
 _STARTER = (
     "import os, signal, sys; from cclmark import _engine; "
     "_engine.die_with_parent(int(sys.argv[1]), signal.SIGTERM); "
@@ -36,14 +36,14 @@ class Ended:
 
 
 class Children:
-    """Runs one command at a time. Signals that ask this process to end are passed on to it."""
+    """Runs one command at a time and forwards termination signals to it."""
 
     def __init__(self) -> None:
         on_ending_signals(note)
 
     @property
     def interrupted(self) -> bool:
-        """Whether this process was asked to end: nothing more is to be begun."""
+        """Whether this process received a termination signal: no further command is started."""
         return bool(noted())
 
     def run(
@@ -56,12 +56,12 @@ class Children:
         watch: Callable[[], None],
         step: int,
     ) -> Ended:
-        """Runs ``cclmark`` with ``arguments`` to its end, and calls ``watch`` now and then.
+        """Runs ``cclmark`` with ``arguments`` to completion and calls ``watch`` periodically.
 
-        What it prints goes to the file ``printed``, or to standard error where that is None; what
-        it says on its standard error to ``said``, as far as there is room. Under a launcher,
-        children of the same ``step`` find each other. Raises OutputError where they cannot be made,
-        MissingError where no process can be started.
+        Standard output goes to the file ``printed``, or to standard error if that is None;
+        standard error goes to ``said`` as far as disk space permits. Under a launcher, children
+        with the same ``step`` connect to each other. Raises OutputError if the files cannot be
+        created, MissingError if no process can be started.
         """
         began_s = time.monotonic()
         command = [sys.executable, "-c", _STARTER, str(os.getpid()), "-m", "cclmark", *arguments]
@@ -75,7 +75,7 @@ class Children:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=spoken.descriptor,
-                    # Ctrl-C at a terminal would reach it twice: from there, and from here.
+                    # Otherwise Ctrl-C would reach the child twice: from the terminal and from here.
                     start_new_session=True,
                     env={**os.environ, "CCLMARK_STEP": str(step)},
                 )
@@ -94,7 +94,7 @@ class Children:
     def _wait(
         self, process: subprocess.Popen[bytes], deadline_s: float, watch: Callable[[], None]
     ) -> bool:
-        """Waits until it is gone. True where that took too long, and it was ended for that."""
+        """Waits until the process has exited; True if it timed out and was terminated."""
         timed_out, passed_on, last_s = False, 0, float("inf")
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -110,7 +110,7 @@ class Children:
                 timed_out, last_s = True, now_s + _GRACE_S
                 process.terminate()
             if now_s > last_s + _GRACE_S:
-                return timed_out  # in the kernel's hands: not even that ends it
+                return timed_out  # blocked in the kernel, where even SIGKILL has no effect
             if now_s > last_s:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -118,16 +118,16 @@ class Children:
 
 
 class _Spoken:
-    """What a command says: in memory, so that it can say that a disk is full, and in a file."""
+    """A command's standard error: in memory, so that a full disk can be reported, and in a file."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OutputError where the file cannot be made."""
+        """Raises OutputError if the file cannot be created."""
         self._file = _created(path)
         self.descriptor = os.memfd_create("cclmark-said")
         self._kept = 0
 
     def keep(self) -> str:
-        """All of it. What is new goes to the file, too, if that takes it."""
+        """Returns the complete text, and appends the new part to the file if it can be written."""
         words = os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0)
         with contextlib.suppress(OSError):
             self._file.write(words[self._kept :])
@@ -135,13 +135,13 @@ class _Spoken:
         return words.decode(errors="replace")
 
     def close(self) -> None:
-        """Closes both."""
+        """Closes the file and the memory."""
         self._file.close()
         os.close(self.descriptor)
 
 
 def _created(path: Path) -> IO[bytes]:
-    """Raises OutputError where there is such a file, or none can be made."""
+    """Creates ``path``. Raises OutputError if it exists or cannot be created."""
     try:
         return path.open("xb", buffering=0)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The collectives: ``cclmark all_reduce`` and its kin."""
+"""The commands of the collectives, for example ``cclmark all_reduce``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 
 def commands() -> Iterator[click.Command]:
-    """One command per operation, and the one that measures all."""
+    """Yields one command per operation, and the one that measures all."""
     for operation in COLLECTIVES:
         yield _command_for(operation)
     yield command(

@@ -1,4 +1,4 @@
-"""``cclmark compare``: journals beside each other."""
+"""``cclmark compare``: compares journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the journals of two configurations, compares them and says what came of it."""
+"""Reads the journals of two configurations, compares them and reports the outcome."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def compare_journals(
     fail_if_slower: str | None,
     allow_inconclusive: bool,
 ) -> int:
-    """Prints each of ``after`` against ``before`` and returns the exit code.
+    """Prints the comparison of each of ``after`` with ``before`` and returns the exit code.
 
-    Raises UsageError for journals that cannot be read or share nothing, and where
+    Raises UsageError if journals cannot be read or have no case in common, or if
     ``fail_if_slower`` cannot be decided; OutputError.
     """
     if allow_inconclusive and fail_if_slower is None:
@@ -58,19 +58,19 @@ def compare_journals(
 
 
 def _against(first: Side, names: Sequence[str], text: str, margin: float) -> Comparison:
-    """The journals that ``text`` names against ``first``, whose files are ``names``."""
+    """Compares the journals that ``text`` names with ``first``, whose files are ``names``."""
     second = _side(text)
     _refuse_shared(first, names, second, _names(text))
     return comparison_of(first, second, margin)
 
 
 def _names(text: str) -> list[str]:
-    """The files that a side names: one whose name has commas is one."""
+    """Returns the files of a side; an existing file whose name contains commas is one file."""
     return [text] if Path(text).exists() else [name for name in text.split(",") if name]
 
 
 def _side(text: str) -> Side:
-    """The journals that ``text`` names. Raises UsageError."""
+    """Reads the journals that ``text`` names. Raises UsageError."""
     names = _names(text)
     if len(set(names)) < len(names):
         raise UsageError(f"{text} names a journal twice: it would count as two runs")
@@ -97,7 +97,7 @@ def _side(text: str) -> Side:
 
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
-    """Raises UsageError where two journals are of one run: it would count twice."""
+    """Raises UsageError if two journals are of one run, which would count twice."""
     both = list(zip(names, runs, strict=True))
     for place, (name, run) in enumerate(both):
         for known, other in both[:place]:
@@ -110,8 +110,9 @@ def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
 def _refuse_shared(
     before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
 ) -> None:
-    """Raises UsageError where a run is on both sides: it differs from itself in nothing, which a
-    check would take for a pass.
+    """Raises UsageError if a run is on both sides.
+
+    It does not differ from itself, which a check would report as a pass.
     """
     for known, other in zip(names_before, before.runs, strict=True):
         for name, run in zip(names_after, after.runs, strict=True):
@@ -123,7 +124,7 @@ def _refuse_shared(
 
 
 def _of_one_run(one: Journal, other: Journal) -> bool:
-    """By the id; by all that they hold where a journal, as one of an early version, has none."""
+    """Compares the run ids, or the whole content if a journal of an early version has no id."""
     if one.header.run_id and other.header.run_id:
         return one.header.run_id == other.header.run_id
     return one == other

@@ -1,4 +1,4 @@
-"""The gate of ``cclmark compare``: the exit code that a comparison earns, and its reasons."""
+"""The gate of ``cclmark compare``: the exit code of a comparison, and the reasons for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cclmark.plan.cases import Case
 from cclmark.report.comparison import Comparison
 from cclmark.report.text import plain
 
-_MANY_RUNS = 20  # more than a user will make: another way of timing needs fewer
+_MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 
 
 def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive: bool) -> int:
-    """Reports on standard error what is slower by ``margin`` or lost; returns the exit code.
+    """Reports cases slower by ``margin`` and lost cases on standard error; returns the exit code.
 
-    Raises UsageError where that cannot be decided: it must not be taken for a pass.
+    Raises UsageError if this cannot be decided, because the check must not pass then.
     """
     sides = [side for each in comparisons for side in (each.before, each.after)]
     for text in dict.fromkeys(text for side in sides for text in side.incomplete):
@@ -41,7 +41,7 @@ def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive
 
 
 def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
-    """Whether there are any."""
+    """Reports the failures of a comparison; returns whether there are any."""
     at = f"{margin * 100:.3g} %"
     if outcome.slower:
         worst = max(outcome.slower, key=lambda one: one.ratio or 0.0)
@@ -64,7 +64,7 @@ def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
 
 
 def _unlike(each: Comparison, outcome: Outcome) -> str:
-    """Which cases no number of runs decides, and why; empty without any."""
+    """Describes the cases that no number of runs decides, and why; empty without any."""
     if not outcome.unlike:
         return ""
     first = outcome.unlike[0]
@@ -75,7 +75,7 @@ def _unlike(each: Comparison, outcome: Outcome) -> str:
 
 
 def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
-    """Which cases are inconclusive, and what decides them; empty without any."""
+    """Describes the inconclusive cases and how to decide them; empty without any."""
     if not outcome.undecided:
         return ""
     runs = outcome.runs_needed
@@ -93,7 +93,7 @@ def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
 
 
 def _auto_would_help(each: Comparison, outcome: Outcome) -> bool:
-    """Whether launches are what varies in a case of a run that --timing auto did not time.
+    """Whether the variation comes from launches, in a case of a run without --timing auto.
 
     Copies and pairs of ranks do not have that option.
     """

@@ -1,4 +1,4 @@
-"""Reads journals and writes them in another format: whole, or not at all."""
+"""Reads journals and writes them in another format, completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from cclmark.results.journal import Journal, read_journal
 def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:
     """Writes ``journals`` and returns the exit code.
 
-    Raises UsageError for journals that cannot be read or have no place in the format, MissingError
-    without what writes it, OutputError where it cannot be written.
+    Raises UsageError for journals that cannot be read or that the format cannot represent,
+    MissingError if the package that writes the format is not installed, OutputError if the output
+    cannot be written.
     """
     if table != "cases" and format not in TABULAR:
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
@@ -36,7 +37,7 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
 
 
 def _read(path: Path) -> Journal:
-    """The journal. Raises UsageError for one without results, or with checks of no device."""
+    """Reads a journal. Raises UsageError for one without results, or with checks of no device."""
     journal = read_journal(path)
     if lacks := lacking(journal):
         print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``cclmark import``: results of other tools become journals."""
+"""``cclmark import``: converts results of other tools into journals."""
 
 from __future__ import annotations
 

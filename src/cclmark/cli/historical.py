@@ -1,4 +1,4 @@
-"""Adds runs to a history, lists them, prints them again, writes them out and removes them."""
+"""Adds runs to a history; lists, prints, exports and removes them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from cclmark.results.history.store import History
 
 
 def history_at(db: str | None) -> History:
-    """The history that ``--db`` or the environment names. Raises UsageError, MissingError."""
+    """Opens the history that ``--db`` or the environment names. Raises UsageError, MissingError."""
     return History(db or str(default_path()))
 
 
 def write_all(
     path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
 ) -> None:
-    """Prints to ``path``, or to standard output for none and for ``-``; not into ``history``.
+    """Prints to ``path``, or to standard output for None and ``-``.
 
-    Raises UsageError, OutputError.
+    Refuses to overwrite ``history``. Raises UsageError, OutputError.
     """
     refuse_to_lose(path, [history.path] if history is not None and history.path else [])
     print_out(path, text_for)
 
 
 def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
-    """Adds journals and says of each what came of it; returns the exit code.
+    """Adds journals and reports the outcome of each; returns the exit code.
 
-    One that cannot be added does not keep the others from it. Raises UsageError, MissingError and
-    OutputError where the history itself cannot be written.
+    Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
+    history itself cannot be written.
     """
     if any(not label.strip() for label in labels):
         raise UsageError("--label is empty: give a word")
@@ -85,7 +85,7 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
 
 
 def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
-    """Prints the runs that the filters choose; returns the exit code."""
+    """Prints the runs that the filters select; returns the exit code."""
     history = history_at(db)
     found, total = history.runs(filter_of(**filters), limit or None)
 
@@ -118,9 +118,9 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
 
 
 def export_runs(run: str, output: Path | None, db: str | None) -> int:
-    """Writes a run's journal out; returns the exit code.
+    """Exports a run's journal; returns the exit code.
 
-    Raises UsageError where there is a file already: journals are never written over.
+    Raises UsageError if the file exists: journals are never overwritten.
     """
     content = history_at(db).content(run)
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
@@ -131,7 +131,7 @@ def export_runs(run: str, output: Path | None, db: str | None) -> int:
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether it is a file, and no pipe or device."""
+    """Whether ``path`` is a regular file, not a pipe or a device."""
     try:
         return path.is_file()
     except OSError as error:
@@ -141,7 +141,7 @@ def _holds_something(path: Path) -> bool:
 def prune_runs(
     before: str, keep: int | None, named: Sequence[str], yes: bool, db: str | None, **filters: str
 ) -> int:
-    """Removes runs, after saying which; returns the exit code. Raises UsageError."""
+    """Lists the runs, then removes them; returns the exit code. Raises UsageError."""
     if sum((bool(before), keep is not None, bool(named))) != 1:
         raise UsageError("say which runs to remove: --before TIME, --keep N or --run RUN")
     if named and any(filters.values()):
@@ -171,7 +171,7 @@ def _doomed(
 
 
 def _ask(doomed: Sequence[StoredRun]) -> None:
-    """Raises UsageError where nobody can answer, and click.Abort when the answer is no."""
+    """Asks the user. Raises UsageError without a terminal, click.Abort if the answer is no."""
     number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
     print(f"This removes {number} with all results:", file=sys.stderr)
     print(runs_table(doomed, len(doomed)), file=sys.stderr)
@@ -181,7 +181,7 @@ def _ask(doomed: Sequence[StoredRun]) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """Raises UsageError."""
+    """Reads a file. Raises UsageError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -189,7 +189,7 @@ def _content(path: Path) -> bytes:
 
 
 def _make_directory(path: Path) -> None:
-    """The user's own, which nobody has to make by hand. Raises OutputError."""
+    """Creates the user's own directory, which only they can read. Raises OutputError."""
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -19,7 +19,7 @@ class _History(SaysHelp, click.Group):
     """The commands about runs over time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """As they were added, not by the alphabet."""
+        """Lists the commands in the order in which they were added, not alphabetically."""
         return list(self.commands)
 
 
@@ -40,14 +40,14 @@ def history_commands() -> click.Group:
 def _command(
     name: str, help: str, parameters: Sequence[click.Parameter], module: str = "historical"
 ) -> click.Command:
-    """A command that imports the function of its name only when it is called."""
+    """Creates a command that imports the function of its name only when it is called."""
 
     def call(**options: Any) -> None:
         from importlib import import_module
 
         if name != "add":
-            # Nothing of a hundred thousand rows is garbage before the end: looking for some takes
-            # a tenth of the time.
+            # None of a hundred thousand rows becomes garbage before the end; collection takes a
+            # tenth of the time.
             gc.disable()
         function: Callable[..., int] = getattr(
             import_module(f"cclmark.cli.{module}"), f"{name}_runs"

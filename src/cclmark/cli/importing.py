@@ -1,4 +1,4 @@
-"""Reads files of other tools, says what they were taken for, and writes journals."""
+"""Reads files of other tools, reports the detected formats, and writes journals."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def import_files(
     hosts: int | None,
     ccl: str | None,
 ) -> int:
-    """Imports ``files`` and returns the exit code. Nothing is written unless all can be read.
+    """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
 
-    Raises UsageError for what cannot be read and OutputError for what cannot be written.
+    Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
         raise UsageError(f"--ccl: {ccl!r} is no name of a library")
@@ -92,7 +92,7 @@ def _read(name: str, format: str | None, given: Given) -> _Read:
 
 
 def _tell(read: _Read) -> None:
-    """What a file was taken for, and what there is to know about it."""
+    """Reports the detected format of a file, and its notices."""
     run = read.journal
     if run.header.imported is None:
         _say(f"{read.name}: a journal of cclmark as JSON, {_results(run)} results")
@@ -120,7 +120,7 @@ def _results(run: Journal) -> int:
 
 
 def _free_name(read: _Read) -> Path:
-    """A new file in the usual place, called after the run's date and the file."""
+    """Returns a new path in the default directory, named after the run's date and the file."""
     header = read.journal.header
     date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
     stem = re.sub(r"[^\w.-]+", "_", Path(read.name).stem, flags=re.ASCII) or "text"

@@ -1,4 +1,4 @@
-"""``cclmark info``: what this machine has."""
+"""``cclmark info``: the devices and libraries of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
 
 @dataclass
 class InfoFlags(LibraryFlags):
-    """What ``cclmark info`` can be told."""
+    """The options of ``cclmark info``."""
 
     ccl_path: str = changed(
         LibraryFlags.__dataclass_fields__["ccl_path"],
@@ -40,11 +40,11 @@ def info_command() -> click.Command:
 
 
 def _leave_it_to_the_first() -> None:
-    """Of processes that a launcher started one tells of its host: Followed for the others."""
+    """Raises Followed in all processes of a host but the first, which reports for the host."""
     try:
         placement = find_placement(os.environ)
     except UsageError as error:
-        print(f"cclmark: {error}", file=sys.stderr)  # no reason not to tell of the host
+        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
         return
     if placement is None:
         return
@@ -95,6 +95,6 @@ def _info(flags: InfoFlags) -> None:
 
 
 def _require_given_file(ccl_path: str, reasons: Mapping[str, str]) -> None:
-    """Raises MissingError where ``--ccl-path`` names a file that cannot be used."""
+    """Raises MissingError if ``--ccl-path`` names a file that cannot be used."""
     if ccl_path and reasons.get("nccl"):
         raise MissingError(f"--ccl-path: {reasons['nccl']}")

@@ -1,4 +1,4 @@
-"""Finds out with whom a command runs: alone, or as one of the processes that a launcher started."""
+"""Determines whether a command runs alone or as one of the processes that a launcher started."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from cclmark.launch.placement import Placement, find_placement, notices_alone
 def joined(
     choice: Callable[[], str], count: int | None, timeout_s: float, *, mixed: bool = False
 ) -> Iterator[Crew]:
-    """The processes that take part in this run, with the devices that each chose by ``--devices``,
-    which ``choice`` returns, and ``-g``; sent home at the end with the exit code that is in the
-    crew by then. A failure of ``choice`` in any of them ends the run, as other failures there do.
+    """Yields the processes of this run, with the devices that each selected.
+
+    The devices come from ``--devices``, which ``choice`` returns, and ``-g``. On exit, the
+    processes are released with the exit code that the crew then holds. A failure of ``choice`` in
+    any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
     first, for any of them. ``mixed``: devices may be of several runtimes.
@@ -46,10 +48,10 @@ def joined(
 
 
 def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
-    """What ``--devices`` and ``-g`` ask for, see choose_devices.
+    """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
 
-    Says at once what is odd about it: the header will as well, but not every format shows that.
-    ``mixed``: they may be of several runtimes.
+    Prints its notices at once: the header contains them too, but not every format shows it.
+    ``mixed``: devices may be of several runtimes.
     """
     devices = choose_devices(text, count, devices_here)
     if devices.mixed and not mixed:
@@ -62,9 +64,9 @@ def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> Device
 
 
 def first_of(command: str) -> Placement | None:
-    """For a command that one process does for all of this host: where it is, None without others.
+    """Returns the placement if one process runs the command for this host, None without a launcher.
 
-    Raises Followed in all processes but the first, and UsageError where some are on other hosts.
+    Raises Followed in all processes but the first, and UsageError if some are on other hosts.
     """
     placement = find_placement(os.environ)
     if placement is None:
@@ -100,7 +102,7 @@ def _no_mixture() -> UsageError:
 
 
 def devices_here(runtime: str) -> int:
-    """How many devices of ``runtime`` this host has. Raises MissingError."""
+    """Counts the devices of ``runtime`` on this host. Raises MissingError."""
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick

@@ -41,20 +41,20 @@ from cclmark.launch.placement import speaks
 from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 
-# What the kernel says when this user may have no more files, processes, threads or memory.
+# The kernel's errors when a limit on files, processes, threads or memory is reached.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FIRST_WORD_S = 1.0
 _WHOLE = 300  # characters of a help text
 
 
 class _InOrder(SaysHelp, click.Group):
-    """Lists the commands as they were added, not by the alphabet."""
+    """Lists the commands in the order in which they were added, not alphabetically."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists each command with its whole first sentence, which click would cut off."""
+        """Lists each command with its complete first sentence, which click would truncate."""
         rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
@@ -62,7 +62,7 @@ class _InOrder(SaysHelp, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command; for one that there is not, says which was probably meant."""
+        """Finds the command; for an unknown one, suggests the most similar name."""
         name = args[0]
         if name in self.commands or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -71,7 +71,7 @@ class _InOrder(SaysHelp, click.Group):
         raise click.UsageError(f"No such command {name!r}{question}", ctx)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs the command. Where nobody hears what it says click would end with 1: wrong data."""
+        """Runs the command. On a broken pipe click would exit with 1, which means wrong data."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -79,7 +79,7 @@ class _InOrder(SaysHelp, click.Group):
 
 
 def _meant(name: str, commands: list[str]) -> str:
-    """The command that ``name`` is another spelling of, as by the peers' programs, or empty."""
+    """Returns the command that ``name`` spells, also as the peers' programs do, or empty."""
     import difflib
 
     bare = {_bare(command): command for command in commands}
@@ -88,7 +88,7 @@ def _meant(name: str, commands: list[str]) -> str:
 
 
 def _bare(name: str) -> str:
-    """The letters that count: of ``all-reduce``, ``AllReduce``, ``all_reduce_perf``, ``test_…``."""
+    """Reduces ``all-reduce``, ``AllReduce``, ``all_reduce_perf`` and ``test_…`` to one spelling."""
     words = name.lower().replace("-", "_").split("_")
     return "".join(word for word in words if word not in ("perf", "test")).replace("2", "to")
 
@@ -142,9 +142,9 @@ def main() -> None:
     try:
         _run()
     except BrokenPipeError:
-        # Of standard output, while an error was handled: only the exit code is left.
+        # Standard output broke while an error was handled: only the exit code remains.
         os._exit(EXIT_UNREAD)
-    except Exception as error:  # of Python, or of ZeroMQ, which has its own
+    except Exception as error:  # from Python, or from ZeroMQ, which has its own class
         if getattr(error, "errno", None) not in _SHORTAGES:
             raise
         print(
@@ -155,15 +155,17 @@ def main() -> None:
 
 
 def _let_the_first_speak(exit_code: int) -> None:
-    """Waits a moment before this process ends: an mpirun ends all with the first that fails, and
-    the one that says why may not have come so far.
+    """Delays the exit so that the first process can print its message.
+
+    An mpirun ends all processes as soon as one fails, possibly before the reporting process has
+    printed the reason.
     """
     on_ending_signals(lambda number, frame: os._exit(exit_code))
     time.sleep(_FIRST_WORD_S)
 
 
 def _check_arguments() -> None:
-    """Raises UsageError for one that could be written neither to a journal nor to a rank."""
+    """Raises UsageError for an argument that cannot be sent to a journal or a rank."""
     for text in sys.argv[1:]:
         try:
             text.encode()
@@ -178,7 +180,7 @@ def _run() -> None:
             _check_arguments()
             app(prog_name="cclmark", standalone_mode=False)
         finally:
-            on_ending_signals(note)  # the exit code stands, and the message may have to wait
+            on_ending_signals(note)  # the exit code is final, and the message may be delayed
     except Followed as followed:
         sys.exit(followed.exit_code)
     except click.ClickException as error:
@@ -190,14 +192,14 @@ def _run() -> None:
     except CclmarkError as error:
         from cclmark.report.text import plain_lines
 
-        # What is wrong with the command all processes find out, and one says.
+        # All processes detect an error of the command line, and one reports it.
         if isinstance(error, RankError) or speaks(os.environ):
             print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
         else:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except UnreadError:
-        os._exit(EXIT_UNREAD)  # what is left to be flushed nobody reads either
+        os._exit(EXIT_UNREAD)  # the remaining output has no reader either
     except (KeyboardInterrupt, click.Abort):
         if speaks(os.environ):
             print("cclmark: interrupted", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Wires a measuring command: flags to a plan, the plan to ranks, results to journal and screen."""
+"""Runs a measuring command: flags to a plan, the plan to ranks, results to journal and screen."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ _REGISTRATIONS = ("none", "local", "symmetric")
 
 
 def measure(operations: list[str], flags: Flags) -> int:
-    """Measures ``operations`` as ``flags`` say and returns the exit code.
+    """Measures ``operations`` with ``flags`` and returns the exit code.
 
-    Raises CclmarkError before anything is started or written when the flags make no sense.
+    Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
@@ -82,10 +82,10 @@ def measure(operations: list[str], flags: Flags) -> int:
 
 
 def devices_text(flags: Flags) -> str:
-    """``--devices``, or where it says nothing the devices that the named libraries need:
-    accelerators before the host. Reads ``--ccl-file`` first, which may describe one of those.
+    """Returns ``--devices``, or by default the devices that the named libraries require.
 
-    Raises UsageError.
+    Accelerators come before the host. Reads ``--ccl-file`` first, which may describe one of those
+    libraries. Raises UsageError.
     """
     flags.add_ccl_files()
     if flags.devices or not flags.ccl:
@@ -157,7 +157,7 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
 
 
 def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
-    """What starts the ranks where MPI is used, or has started this process.
+    """Returns the mpirun that starts the ranks, or that has started this process.
 
     Raises MissingError, UsageError.
     """
@@ -181,7 +181,7 @@ def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
 
 
 def device_count(flags: Flags) -> int | None:
-    """How many devices ``-g`` asks for, or hccl_test's ``-p``, which counts those of a host."""
+    """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
             raise UsageError("-g and -p ask for different numbers of devices")
@@ -202,7 +202,7 @@ def device_count(flags: Flags) -> int | None:
 def check_faults(
     faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
 ) -> None:
-    """Raises UsageError for a fault that could not show. ``faults``: by what was typed."""
+    """Raises UsageError for a fault that cannot be observed. ``faults``: by the typed text."""
     for text, fault in faults.items():
         rank = fault.rank if fault.pair is None else sorted(fault.pair).index(fault.pair[1])
         most = max(case.output_elements(rank) for case in cases)
@@ -226,7 +226,7 @@ def sweep_of(
     ranks: int,
     roots: list[int],
 ) -> Sweep:
-    """The sweep that the flags ask for, with the libraries ``ccls``. Raises UsageError."""
+    """Creates the sweep that the flags request, with the libraries ``ccls``. Raises UsageError."""
     uneven = UnevenPattern.parse(_pattern_text(flags))
     if any(OPERATIONS[name].uneven for name in operations):
         uneven.check(ranks)
@@ -251,7 +251,7 @@ def sweep_of(
 
 
 def _pattern_text(flags: Flags) -> str:
-    """``--pattern``; with ``--resume``, the weights that the journal holds for the same file."""
+    """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
     if flags.resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
     then = read_journal(flags.resume).header.settings
@@ -263,7 +263,7 @@ def _pattern_text(flags: Flags) -> str:
 
 
 def libraries_of(flags: Flags, crew: Crew) -> list[str]:
-    """What ``--ccl`` asks for, else what goes with the devices. Raises UsageError, MissingError."""
+    """Returns the libraries of ``--ccl``, else the default. Raises UsageError, MissingError."""
     names = _named_ccls(flags, crew)
     if "shm" in names and len(crew.hosts) > 1:
         raise UsageError(
@@ -298,7 +298,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
             require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
             if not flags.devices:
-                count_devices(needed[0])  # where nobody chose, what is missing is the answer
+                count_devices(needed[0])  # with the default, the missing device is the reason
             raise UsageError(
                 f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
             )
@@ -310,7 +310,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
 
 
 def _check_files(flags: Flags, names: Sequence[str]) -> None:
-    """Raises UsageError for files and modules that none of these libraries takes."""
+    """Raises UsageError for files and modules that none of these libraries loads."""
     built_in = ("shm", BRIDGE)
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
     if flags.ccl_path and not loaded and BRIDGE not in names:
@@ -321,7 +321,7 @@ def _check_files(flags: Flags, names: Sequence[str]) -> None:
 
 
 def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
-    """Raises UsageError where ``--ccl-path`` would be the file of several libraries."""
+    """Raises UsageError if ``--ccl-path`` would apply to several libraries."""
     if flags.ccl_path and len(ccls) > 1:
         variables = [all_libraries()[ccl].variable for ccl in ccls]
         raise UsageError(
@@ -331,7 +331,7 @@ def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
 
 
 def _unknown(name: str, runtime: str) -> UsageError:
-    """What to say of a name that is no library's on such devices."""
+    """Returns the error for a name that is not a library of such devices."""
     if owners := owners_of(name):
         meant = " and ".join(f"{one} on {kind}" for kind, one in owners.items())
         return UsageError(f"{name} is {meant} devices, not on {runtime}: see --devices")
@@ -346,7 +346,7 @@ def _unknown(name: str, runtime: str) -> UsageError:
 
 
 def _ccl_between_hosts(crew: Crew) -> str:
-    """What goes with host devices of several hosts. Raises MissingError."""
+    """Returns the library for host devices of several hosts. Raises MissingError."""
     placement = crew.placement
     assert placement is not None
     if placement.by_mpi and _is_one_device_each(crew):
@@ -366,7 +366,7 @@ def _is_one_device_each(crew: Crew) -> bool:
 
 
 def _native_ccl(flags: Flags, runtime: str) -> str:
-    """The library that goes with the devices. Raises UsageError, MissingError."""
+    """Returns the default library of the devices. Raises UsageError, MissingError."""
     native = native_library(runtime)
     if native is None:
         fitting = ", ".join(names_for(runtime)) or "none that is known here"
@@ -376,9 +376,10 @@ def _native_ccl(flags: Flags, runtime: str) -> str:
 
 
 def _require_allowed(name: str, flags: Flags) -> None:
-    """Raises MissingError for a library that is not used without being asked for by a flag.
+    """Raises MissingError for a library that requires a flag which is not set.
 
-    Says at once what is assumed of it: the header will as well, but not every format shows that.
+    Prints the assumptions about it at once: the header contains them too, but not every format
+    shows it.
     """
     assumed = assumption_of(name)
     if assumed and not flags.allow_unverified:
@@ -391,7 +392,7 @@ def _require_allowed(name: str, flags: Flags) -> None:
 
 
 def warnings_of(ccls: Sequence[str]) -> list[str]:
-    """What users of these libraries should know of them."""
+    """Returns the warnings about these libraries."""
     added = {library.name for library in added_libraries()}
     said = [
         f"{name} is unverified: assumed is {assumption_of(name)}"
@@ -412,7 +413,7 @@ def require_added_to_be_used(ccls: Sequence[str]) -> None:
 
 
 def rounding_of(plan: Sweep) -> list[str]:
-    """What to know of sizes that are no whole number of elements: one notice, with an example."""
+    """Returns one notice, with an example, if sizes are not a whole number of elements."""
     if not any(moves_data(name) for name in plan.operations):
         return []
     for dtype in plan.dtypes:
@@ -427,7 +428,7 @@ def rounding_of(plan: Sweep) -> list[str]:
 
 
 def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
-    """The islands that bridge is measured between, none without it. Raises UsageError."""
+    """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
     devices = crew.devices
     if BRIDGE not in ccls:
         for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
@@ -456,12 +457,12 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
 
 
 def _inner_libraries(islands: Sequence[Island]) -> list[str]:
-    """What islands load: a rank that is alone in its own needs nothing."""
+    """Returns the libraries that islands load; a rank alone in its island requires none."""
     return list(dict.fromkeys(island.ccl for island in islands if island.ccl))
 
 
 def _libraries_of(runtime: str) -> list[str]:
-    """What an island of such devices may use, the natural library first."""
+    """Returns the libraries that an island of such devices may use, the native one first."""
     native = native_library(runtime)
     return sorted(
         (name for name in names_for(runtime) if name != "mpi"), key=lambda name: name != native
@@ -477,7 +478,7 @@ def _roots(text: str, ranks: int) -> list[int]:
 
 
 def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) -> None:
-    """Raises UsageError for a precision or a time that makes no sense."""
+    """Raises UsageError for an invalid precision or time."""
     for name, value in (
         ("--precision", precision_percent),
         ("--max-time", max_time_s),
@@ -490,7 +491,7 @@ def check_limits(precision_percent: float, max_time_s: float, timeout_s: float) 
 def settings_of(
     flags: Flags, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
 ) -> Settings:
-    """The method that the flags ask for. Raises UsageError."""
+    """Creates the settings that the flags request. Raises UsageError."""
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     registration = flags.register or _REGISTRATIONS[0]
     if flags.register_number is not None:
@@ -541,7 +542,7 @@ def settings_of(
 
 
 def _duration(flag: str, text: str) -> float:
-    """Seconds, 0 where none is given. Raises UsageError, which names the flag."""
+    """Parses a duration in seconds, 0 if empty. Raises UsageError, which names the flag."""
     try:
         return parse_duration(text) if text else 0.0
     except UsageError as error:
@@ -549,7 +550,7 @@ def _duration(flag: str, text: str) -> float:
 
 
 def size_of(flag: str, text: str) -> int:
-    """The size that was given with ``flag``. Raises UsageError, which names the flag."""
+    """Parses the size given with ``flag``. Raises UsageError, which names the flag."""
     try:
         return parse_size(text)
     except UsageError as error:
@@ -557,7 +558,7 @@ def size_of(flag: str, text: str) -> int:
 
 
 def _timing(flags: Flags, usual: str, runtime: str) -> str:
-    """The timing that ``--timing``, ``-z`` and ``-G`` ask for together.
+    """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
 
     ``auto`` is ``throughput`` on the host, which has no graphs.
     """
@@ -574,7 +575,7 @@ def _timing(flags: Flags, usual: str, runtime: str) -> str:
 
 
 def _reference_notes(flags: Flags) -> ReferenceNotes:
-    """What figures are held against. Raises UsageError."""
+    """Returns the references that figures are compared with. Raises UsageError."""
     if not flags.references:
         return ReferenceNotes(usual_references)
     if flags.format not in ("table", "markdown"):

@@ -1,7 +1,7 @@
 """The options of all measuring commands, spelt as the peers' users type them.
 
-One dataclass says it all: a field is an option, its default the option's, its name where the value
-goes. ``command`` makes a click command of such a class.
+A dataclass defines the options of a command: each field is an option with the field's default, and
+its value is stored under the field's name. ``command`` creates a click command from such a class.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any
 
 
 def argument(metavar: str, default: str = "") -> Any:
-    """A dataclass field that becomes a click argument, which need not be given."""
+    """A dataclass field that becomes an optional click argument."""
     return field(
         default=default, metadata={"argument": {"metavar": f"[{metavar}]", "required": False}}
     )
@@ -84,9 +84,9 @@ def changed(
     shown: str = "",
     **settings: Any,
 ) -> Any:
-    """An option of another command's, with another default, other letters or other words.
+    """An option of another command with another default, other names or another help text.
 
-    ``shown``: what the help says of the default.
+    ``shown``: the default as the help shows it.
     """
     names = (*add, *(word for word in original.metadata["names"] if word not in drop))
     settings = {**original.metadata["settings"], **settings}
@@ -105,7 +105,7 @@ def changed(
 
 @dataclass
 class LibraryFlags:
-    """Which library file, for every command that loads one."""
+    """The options that select library files, for every command that loads a library."""
 
     ccl_path: str = option(
         WHERE, "--ccl-path", default="", metavar="FILE", help="The library's file."
@@ -119,16 +119,16 @@ class LibraryFlags:
     )
 
     def add_ccl_files(self) -> None:
-        """Makes the libraries of ``--ccl-file`` known to this process. Raises UsageError."""
+        """Registers the libraries of ``--ccl-file`` in this process. Raises UsageError."""
         add_library_files([Path(file) for file in self.ccl_files])
 
 
 @dataclass
 class Flags(LibraryFlags):
-    """What all measuring commands can be told.
+    """The options of all measuring commands.
 
-    ``elsewhere`` says what to use instead of flags that only other tools have. A command that makes
-    no use of some of these options names them in ``without``: there they keep their defaults.
+    ``elsewhere`` holds the replacements for flags that only other tools have. A command that does
+    not support some of these options lists them in ``without``: they keep their defaults there.
     """
 
     without: ClassVar[frozenset[str]] = frozenset()
@@ -474,7 +474,7 @@ class Flags(LibraryFlags):
 
 @dataclass
 class CollectivesFlags(Flags):
-    """The same, and which operations."""
+    """The same options, and the selection of operations."""
 
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
@@ -482,10 +482,10 @@ class CollectivesFlags(Flags):
 
 
 class SaysHelp(click.Command):
-    """Prints its help like any other answer: a disk that is full is told of in one line."""
+    """Prints its help like any other output, so that a full disk is reported in one line."""
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Click's own option, with another way to print."""
+        """Returns click's own option with this class's output function."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.callback = _say_help
@@ -499,14 +499,14 @@ def _say_help(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> N
 
 
 class GroupedCommand(SaysHelp):
-    """A command whose help lists its options in groups, and that knows some flags of the peers."""
+    """A command whose help lists its options in groups, and that recognises flags of the peers."""
 
     def __init__(self, *args: Any, elsewhere: Mapping[str, str], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._elsewhere = elsewhere
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the flags; one that only another tool has is refused with what to use instead."""
+        """Parses the flags; rejects a flag of another tool and names the replacement."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -529,14 +529,14 @@ class GroupedCommand(SaysHelp):
 
 
 class GroupedOption(click.Option):
-    """An option that knows its group. An empty value, as of an unset variable, is refused."""
+    """An option with its group. An empty value, for example of an unset variable, is rejected."""
 
     def __init__(self, *args: Any, group: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.group = group
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """Converts and checks what was typed; a default may be empty."""
+        """Converts and checks the typed value; a default may be empty."""
         empty = "" in value if isinstance(value, (list, tuple)) else value == ""
         if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
             raise click.BadParameter("the value is empty", ctx, self)
@@ -571,7 +571,7 @@ def command(
         try:
             run(flags_type(**values))
         except BrokenPipeError:
-            # Of standard error; click would end with 1, which says that data was wrong.
+            # Standard error is broken; click would exit with 1, which means wrong data.
             raise click.Abort from None
 
     return GroupedCommand(

@@ -23,13 +23,13 @@ from cclmark.streams import patient_text
 
 
 class Output:
-    """Standard output or a file. A file is first touched when there is something to write."""
+    """Standard output or a file; a file is not modified before the first write."""
 
     def __init__(self, path: Path | None) -> None:
-        """Checks that ``path`` can be written, leaving what it holds; opens what is no file, as a
-        pipe, for good. Raises UsageError.
+        """Checks that ``path`` can be written, without changing its content. Raises UsageError.
 
-        None and ``-`` are standard output.
+        A file that is not regular, for example a pipe, is opened here and stays open. None and
+        ``-`` are standard output.
         """
         if path == STANDARD_OUTPUT:
             path = None
@@ -45,30 +45,30 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at it.
+        """Whether the output is a user's terminal.
 
-        Under Open MPI's mpirun that is unknown: its processes write to a terminal of their own,
-        wherever it writes what they say.
+        Under Open MPI's mpirun this is unknown: its processes write to a pseudo-terminal, wherever
+        mpirun writes their output.
         """
         by_mpirun = "OMPI_COMM_WORLD_RANK" in os.environ
         return self._path is None and sys.stdout.isatty() and not by_mpirun
 
     @property
     def takes_colours(self) -> bool:
-        """Whether to paint: on a terminal, unless NO_COLOR is set (no-color.org)."""
+        """Whether to use colours: on a terminal, unless NO_COLOR is set (no-color.org)."""
         return self.is_terminal and not os.environ.get("NO_COLOR")
 
     @property
     def terminal_columns(self) -> int | None:
-        """How wide the terminal is; None where there is none, or none that says so."""
+        """The width of the terminal; None without a terminal, or if its width is unknown."""
         if not self.is_terminal:
             return None
         return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
     def write(self, text: str) -> None:
-        """Writes and flushes. Raises UnreadError when the reader of a pipe has gone.
+        """Writes and flushes. Raises UnreadError if the reader of a pipe has exited.
 
-        Any other failure is kept in ``failure``: what is measured still goes to the journal.
+        Any other failure is stored in ``failure``, and results are still written to the journal.
         """
         if self.failure or not text:
             return
@@ -85,14 +85,14 @@ class Output:
         except OSError as error:
             self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
         except KeyboardInterrupt:
-            if self._is_stuck():  # what is left to say would wait for ever
+            if self._is_stuck():  # the remaining output would block for ever
                 self._give_up("what reads the output stands still")
             raise
 
     def write_whole(self, text: str) -> None:
-        """Writes all that there will be: a file then holds it, or what it held before.
+        """Writes the complete output: a file then holds all of it, or its old content.
 
-        Raises and keeps failures as ``write``.
+        Raises and stores failures as ``write`` does.
         """
         if self._file is not None:
             self.write(text)
@@ -113,7 +113,7 @@ class Output:
     def _give_up(self, failure: str) -> None:
         self.failure = failure
         if self._file is not None:
-            # What is left of it is flushed once more, at exit at the latest: let that succeed.
+            # The remaining buffer is flushed again, at exit at the latest; this lets that succeed.
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, self._file.fileno())
             os.close(nothing)
@@ -129,7 +129,7 @@ class Output:
 
 
 def _check(path: Path) -> None:
-    """Raises UsageError where no file could be written; leaves none that was not there."""
+    """Raises UsageError if the file cannot be written; leaves no new file behind."""
     try:
         target = path.resolve()
         made = not target.exists()
@@ -141,10 +141,10 @@ def _check(path: Path) -> None:
 
 
 def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) -> None:
-    """Prints what ``text_for`` gives to ``path``; to standard output for none and ``-``.
+    """Prints the texts of ``text_for`` to ``path``; to standard output for None and ``-``.
 
-    A file then holds all of it, or what it held before. Says on standard error which was written.
-    Raises UsageError, OutputError; UnreadError when the reader of a pipe has gone.
+    A file then holds all of it, or its old content. Reports the written file on standard error.
+    Raises UsageError, OutputError; UnreadError if the reader of a pipe has exited.
     """
     output = Output(path)
     try:
@@ -161,7 +161,7 @@ def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) ->
 
 
 def say(text: str) -> None:
-    """Prints an answer that is no run's. Raises OutputError when standard output cannot take it."""
+    """Prints text of no run. Raises OutputError if standard output cannot be written."""
     output = Output(None)
     output.write(f"{text}\n")
     if output.failure:

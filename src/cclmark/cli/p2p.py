@@ -1,4 +1,4 @@
-"""``cclmark p2p``: every pair of devices, and the same as PCCL's users type it."""
+"""``cclmark p2p``: every pair of devices, and the same command with PCCL's options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cclmark.cli.transfer_options import PcclFlags, TransferFlags
 
 
 def transfer_commands() -> Iterator[click.Command]:
-    """The two commands."""
+    """Yields the two commands."""
     yield command(
         "p2p",
         "Bandwidth and latency between every pair of devices.",

@@ -14,7 +14,7 @@ _SHARED = Flags.__dataclass_fields__
 
 @dataclass
 class PairFlags(Flags):
-    """What ``cclmark pairs`` can be told: both roots are measured, and everything once."""
+    """The options of ``cclmark pairs``, which measures both roots, and every case once."""
 
     without: ClassVar[frozenset[str]] = frozenset(
         {

@@ -1,4 +1,4 @@
-"""Wires ``cclmark pairs``: flags to a plan, the plan to ranks, results to journal and screen."""
+"""Runs ``cclmark pairs``: flags to a plan, the plan to ranks, results to journal and screen."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
 
 
 def measure_pairs(flags: PairFlags) -> int:
-    """Measures what ``flags`` say and returns the exit code.
+    """Measures the cases of ``flags`` and returns the exit code.
 
-    Raises CclmarkError before anything is started or written when the flags make no sense.
+    Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
@@ -104,7 +104,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
 
 
 def _chosen(only: str, group: int) -> list[str]:
-    """The operations named in ``only``, whatever their letters' case and the signs between."""
+    """Returns the operations named in ``only``, regardless of case and separators."""
     bare = {name.replace("_", ""): name for name in PAIR_OPERATIONS}
     names = [name.strip() for name in only.split(",") if name.strip()]
     chosen: dict[str, None] = {}

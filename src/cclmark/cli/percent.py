@@ -1,4 +1,4 @@
-"""Shares as users write them."""
+"""Parses percentages as users write them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from cclmark.errors import UsageError
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)", re.ASCII)
-_MOST_PERCENT = 1000.0  # more is a slip, and a check that cannot fail
+_MOST_PERCENT = 1000.0  # more is a typing error, and a check that cannot fail
 
 
 def percent_of(option: str, text: str, example: str = "5%") -> float:
-    """The percent that ``option`` says as ``text``: 5% or 5; ``example`` is for messages.
+    """Returns the percentage in ``text`` of ``option``: 5% or 5; ``example`` is for messages.
 
-    Raises UsageError, also without a sign where 0.05 may stand for 5 % or for 0.05 %, and where
-    more than 100 may stand for bytes or microseconds.
+    Raises UsageError, also for ambiguous values without a percent sign: 0.05 may mean 5 % or
+    0.05 %, and more than 100 may mean bytes or microseconds.
     """
     read = _SHARE.fullmatch(text.strip())
     if read is None:

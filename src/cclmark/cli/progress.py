@@ -1,4 +1,4 @@
-"""A line at the bottom of a terminal that says what is being measured right now."""
+"""A line at the bottom of a terminal that shows the case under way."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cclmark.report.text import clock_text, plain
 if TYPE_CHECKING:
     from rich.status import Status as Spinner
 
-_PATIENCE_S = 0.5  # what takes less needs no explanation
+_PATIENCE_S = 0.5  # a shorter pause needs no explanation
 
 
 class Progress:
-    """Shows a spinner when nothing was printed for a while, and nothing where nobody looks."""
+    """Shows a spinner when nothing was printed for a while; shows nothing without a terminal."""
 
     def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
@@ -33,7 +33,7 @@ class Progress:
         self._spinner: Spinner | None = None
 
     def show(self, look: Look) -> None:
-        """Shows where rank 0 is."""
+        """Shows the progress of rank 0."""
         if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
         text = self.describe(look)
@@ -47,20 +47,20 @@ class Progress:
         self._spinner.update(Text(plain(text)))  # not a string, in which rich looks for markup
 
     def advance(self) -> None:
-        """Counts a case that is done."""
+        """Counts a completed case."""
         self._done += 1
 
     def describe(self, look: Look) -> str:
-        """The time since the run began, the case of how many, and what is done to it.
+        """Returns the time since the run began, the number of the case, and its phase.
 
-        What matters comes first: a terminal may be too narrow for all of it.
+        The most important part comes first: a terminal may be too narrow for the whole line.
         """
         words = [clock_text(time.monotonic() - self._began_s)]
         text = look.phase
         if 0 <= look.case_index < len(self._cases):
             number = self._done + 1
             if self._planned:
-                # The last result may come before rank 0 says that it has gone on.
+                # The last result may arrive before rank 0 reports its next phase.
                 words.append(f"case {min(number, self._planned)} of {self._planned}")
             else:
                 words.append(f"case {number}")
@@ -70,7 +70,7 @@ class Progress:
         return "  ".join([*words, text])
 
     def clear(self) -> None:
-        """Takes the line away before something else is printed."""
+        """Removes the line before other output is printed."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None

@@ -1,4 +1,4 @@
-"""Libraries that are loaded by the command itself, and what they print."""
+"""Redirects the output of libraries that the command itself loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def libraries_on_standard_error() -> Iterator[None]:
-    """What libraries write meanwhile does not mix with what this command prints."""
+    """Sends the output of libraries to standard error, so that it does not mix with results."""
     kept = os.dup(1)
     _flush()
     os.dup2(2, 1)
@@ -24,6 +24,6 @@ def libraries_on_standard_error() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Python's buffer and that of C."""
+    """Flushes the buffers of Python and of C."""
     sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)

@@ -1,4 +1,4 @@
-"""Takes results as they come: each goes to the journal first, then to the screen."""
+"""Records results as they arrive: each is written to the journal first, then to the screen."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from cclmark.signals import deferred
 
 
 class Recorder:
-    """Listens to a run."""
+    """Receives the events of a run."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Recorder:
         self._progress = Progress(request.items, cycles, began_s, sys.stderr)
 
     def started(self, surroundings: Surroundings) -> None:
-        """Writes the header, and what another run measured before."""
+        """Writes the header, and the results that another run has measured before."""
         request = self._request
         placement = request.crew.placement if request.crew is not None else None
         header = Header(
@@ -129,7 +129,7 @@ class Recorder:
                 self._show(result)
 
     def result(self, result: Result) -> None:
-        """Writes one result, and shows it behind those that the plan has before it."""
+        """Writes one result, and shows it after the carried results that precede it in the plan."""
         self._keep(result)
         for one in [*self._carried.before(result), result]:
             self._show(one)
@@ -149,13 +149,13 @@ class Recorder:
         self._print(self._exporter.add(result))
 
     def condition(self, condition: Condition) -> None:
-        """Writes what was seen of a device."""
+        """Writes the state of a device."""
         self._journal.write(condition)
         if isinstance(self._exporter, Observer):
             self._exporter.observe(condition)
 
     def notice(self, text: str) -> None:
-        """Keeps it for the header, or says it at once when that is out."""
+        """Keeps the notice for the header, or prints it at once after the header."""
         if self._introduced:
             self._progress.clear()
             print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
@@ -163,11 +163,11 @@ class Recorder:
             self._notices.append(text)
 
     def progress(self, look: Look) -> None:
-        """Shows where the run is, on a terminal."""
+        """Shows the progress of the run on a terminal."""
         self._progress.show(look)
 
     def finish(self, outcome: Outcome) -> int:
-        """Writes the footer, says where the journal is and returns the exit code."""
+        """Writes the footer, prints the path of the journal and returns the exit code."""
         code = outcome.exit_code
         if code == EXIT_OK and self._hung:
             code = EXIT_DIED
@@ -190,7 +190,7 @@ class Recorder:
                     self._show(result)
                 self._print(self._exporter.end(footer))
             except UnreadError:
-                code = EXIT_INTERRUPTED  # the output says why, and the journal has it all
+                code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
         messages = [outcome.message, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self._measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
@@ -202,7 +202,7 @@ class Recorder:
         return code
 
     def close(self) -> None:
-        """Closes the journal; one that no rank got to is taken away."""
+        """Closes the journal; removes it if it has no header."""
         self._progress.clear()
         self._journal.close(keep=self._introduced)
 
@@ -228,9 +228,9 @@ def record(
 ) -> int:
     """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
 
-    ``output`` and ``journal`` are what ``-O`` and ``--journal`` say; without a journal's name it
-    gets a new one with ``stem`` in it. Of what the journal ``resume`` has nothing is measured
-    again. Raises UsageError when one of them cannot be used.
+    ``output`` and ``journal`` are the values of ``-O`` and ``--journal``; by default the journal
+    gets a new name that contains ``stem``. Results in the journal ``resume`` are not measured
+    again. Raises UsageError if one of these files cannot be used.
     """
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
@@ -254,7 +254,7 @@ def record(
 
 
 def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
-    """Shows a complete journal as it is; writes no other one."""
+    """Shows a complete journal; writes no new one."""
     output.write(exporter.begin(resumed.header))
     for result in resumed.in_plan().rest():
         output.write(exporter.add(result))
@@ -264,7 +264,7 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
 
 
 def _new_journal(name: str) -> Path:
-    """A name that no other run has, even one started in the same second. Raises UsageError."""
+    """Returns an unused name, even among runs started in the same second. Raises UsageError."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{name}"
     directory = Path("cclmark-runs")

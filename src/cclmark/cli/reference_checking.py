@@ -1,4 +1,4 @@
-"""Holds a journal against references and says whether it is as it should be."""
+"""Compares a journal with references and reports whether its figures reach them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from cclmark.results.references import load_references
 def check_journal(
     journal: str, fail_below: str | None, begin: str, format: str, output: Path | None
 ) -> int:
-    """Prints every figure of ``journal`` beside its reference and returns the exit code.
+    """Prints every figure of ``journal`` with its reference and returns the exit code.
 
-    Raises UsageError for a journal without figures and, with ``fail_below``, for one of which
-    nothing can be judged; OutputError.
+    Raises UsageError for a journal without figures and, with ``fail_below``, if no figure has a
+    verdict; OutputError.
     """
     least_share = None if fail_below is None else _share(fail_below)
     least_bytes = _size(begin)
@@ -90,7 +90,7 @@ def _devices(run: Journal) -> str:
 
 
 def _share(text: str) -> float:
-    """A share of 1. Raises UsageError."""
+    """Parses a percentage as a share of 1. Raises UsageError."""
     percent = percent_of("--fail-below", text, "90%")
     if percent == 0:
         raise UsageError(f"--fail-below {text}: nothing is below: write a share such as 90%")

@@ -1,4 +1,4 @@
-"""``cclmark references``: what others measured, and how a journal compares with it."""
+"""``cclmark references``: published figures, and their comparison with a journal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMATS = ("table", "json", "csv", "markdown")
 
 
 class _References(SaysHelp, click.Group):
-    """Lists references by itself; its commands judge a journal, or add one."""
+    """Lists references without a command; its commands check a journal, or add one."""
 
 
 def references_command() -> click.Group:

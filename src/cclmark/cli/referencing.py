@@ -47,9 +47,9 @@ def list_references(
     format: str,
     output: Path | None,
 ) -> int:
-    """Prints the references that are asked for and returns the exit code.
+    """Prints the selected references and returns the exit code.
 
-    Raises UsageError for a device, an operation or a source that there is not, OutputError.
+    Raises UsageError for an unknown device, operation or source, OutputError.
     """
     found = load_references()
     asked = any(choice is not None for choice in (device, operation, source))
@@ -69,10 +69,10 @@ def list_references(
 
 
 def add_references(journal: str, name: str, references_dir: Path | None) -> int:
-    """Writes a file of references with what ``journal`` measured and returns the exit code.
+    """Writes a file of references from the results of ``journal`` and returns the exit code.
 
-    Raises UsageError for a journal that is none, or whose figures are no reference, and where the
-    file is there already or cannot be written.
+    Raises UsageError if ``journal`` is not a journal, if its figures cannot be references, and if
+    the file exists or cannot be written.
     """
     title = name.strip()
     if not title:
@@ -115,7 +115,7 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
 
 
 def _doubts(run: Journal) -> list[str]:
-    """Why a reference made of the run may hold less than its user thinks. Safe to print."""
+    """Returns the limitations of references created from the run, safe to print."""
     found = lacking(run)
     if found:
         found = [f"{'; '.join(found)}: only these are a reference now"]
@@ -135,7 +135,7 @@ def _is_used(directory: Path) -> bool:
 
 
 def _stem(title: str, run_id: str) -> str:
-    """A file's name for what people call it."""
+    """Returns a file name for a title."""
     stem = _ODD.sub("-", title.lower()).strip("-.")[:_LONGEST_STEM]
     return stem or f"references-{run_id[:8] or 'journal'}"
 

@@ -1,4 +1,4 @@
-"""``cclmark report``: journals as a page, and as pictures."""
+"""``cclmark report``: renders journals as a page and as pictures."""
 
 from __future__ import annotations
 

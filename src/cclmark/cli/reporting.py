@@ -1,4 +1,4 @@
-"""Reads journals and writes what people look at."""
+"""Reads journals and writes pages and pictures."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def report_journals(
     png: Path | None,
     svg: Path | None,
 ) -> int:
-    """Writes the page, or pictures, or both, says where, and returns the exit code.
+    """Writes the page, pictures, or both, prints their paths, and returns the exit code.
 
-    Raises UsageError for journals that cannot be read or hold nothing, and for places that cannot
-    be written; MissingError where what draws is not installed.
+    Raises UsageError for journals that cannot be read or are empty, and for paths that cannot be
+    written; MissingError if the package that draws is not installed.
     """
-    # Millions of small lists are made and all are kept: looking for circles among them would take a
-    # fifth of the time of this short command.
+    # Millions of small lists are created and all are kept: the search for reference cycles among
+    # them would take a fifth of the time of this short command.
     gc.disable()
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
@@ -65,7 +65,7 @@ def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
 
 
 def _runs(journals: Sequence[str]) -> list[Run]:
-    """Raises UsageError."""
+    """Reads the journals. Raises UsageError."""
     paths = [_path_of(text) for text in journals]
     if len(set(paths)) < len(paths):
         raise UsageError("a journal is named twice")
@@ -84,13 +84,13 @@ def _runs(journals: Sequence[str]) -> list[Run]:
 
 
 def _path_of(text: str) -> str:
-    """Of NAME=JOURNAL or JOURNAL."""
+    """Returns the path of NAME=JOURNAL or JOURNAL."""
     name, sign, path = text.partition("=")
     return path if sign and name and not Path(text).exists() else text
 
 
 def _names(journals: Sequence[str]) -> list[str]:
-    """What to call each run: as asked for, else its file, with its directory where that helps."""
+    """Returns a name for each run: as requested, else its file, with its directory if ambiguous."""
     given = ["" if _path_of(text) == text else text.partition("=")[0] for text in journals]
     files = [Path(_path_of(text)) for text in journals]
     stems = [file.stem for file in files]

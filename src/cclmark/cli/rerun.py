@@ -1,4 +1,4 @@
-"""``cclmark rerun``: what a journal's run measured, once more."""
+"""``cclmark rerun``: repeats the measurement of a journal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rerun_command() -> click.Command:
 
 
 class _Rerun(SaysHelp):
-    """Says where options of the command that is run again go."""
+    """Reports where to put options of the command that is run again."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

@@ -1,7 +1,7 @@
-"""Runs a journal's command again: only its options are taken from it, and read as typed ones are.
+"""Runs a journal's command again: only its options are used, and parsed like typed ones.
 
-A journal may come from anywhere. So a command that does not measure is refused, what code to load
-is not taken from it, nor where to write, and of its environment only plain settings.
+A journal may come from an untrusted source. So a command that does not measure is rejected, code to
+load and files to write are not read from the journal, and of its environment only plain settings.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header, Predecessor
 from cclmark.results.secrets import HIDDEN
 
-_PLACES = ("journal", "output", "resume")  # where to write, and what to go on from
+_PLACES = ("journal", "output", "resume")  # files to write, and the journal to resume
 _CODE = ("ccl_path", "ccl_files", "modules")
-_DEVICES = ("devices", "count", "npus")  # by which a user chooses what is measured
+_DEVICES = ("devices", "count", "npus")  # options that select the devices to measure
 _SETTING = re.compile(r"[\w.,:;^=+@ -]*", re.ASCII)
-# Words of variables that name files and programs, or what of them is loaded.
+# Words of variables that name files, programs or modules to load.
 _NAMING = {
     *("LIBRARY", "LIBRARIES", "LIB", "PLUGIN", "PLUGINS", "MODULE", "MODULES", "PRELOAD", "LOAD"),
     *("PATH", "PATHS", "FILE", "FILES", "FILENAME", "DIR", "HOME", "ROOT", "CONF", "CONFIG"),
@@ -47,7 +47,7 @@ _NAMING = {
 
 @dataclass
 class Repetition:
-    """What a run that repeats another one knows of it. ``journal`` is its own, once it has one."""
+    """The run that the current one repeats. ``journal`` is the current run's, once it exists."""
 
     header: Header
     path: Path
@@ -57,21 +57,21 @@ class Repetition:
 
     @classmethod
     def at_hand(cls) -> Repetition | None:
-        """That of the command that is being run, None where it repeats nothing."""
+        """Returns the repetition of the current command, None if it repeats nothing."""
         context = click.get_current_context(silent=True)
         return None if context is None else context.find_object(cls)
 
     @property
     def predecessor(self) -> Predecessor:
-        """For the header."""
+        """The predecessor for the header."""
         return Predecessor(self.header.run_id, str(self.path.absolute()))
 
 
 def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhere: bool) -> int:
-    """Runs the command of the journal at ``path`` with ``options`` instead of those it had.
+    """Runs the command of the journal at ``path``, with ``options`` in place of its own.
 
-    Returns its exit code. Raises UsageError for a journal without such a command and, unless
-    ``elsewhere`` or ``options`` choose others, MissingError where its devices are not present.
+    Returns the exit code. Raises UsageError for a journal without such a command and, unless
+    ``elsewhere`` or ``options`` select others, MissingError if its devices are not present.
     """
     then = read_journal(path)
     names, command, words = _command_of(then.header, path)
@@ -102,7 +102,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
         with command.make_context(names[-1], arguments, parent=context, obj=repetition) as inner:
             command.invoke(inner)
             code = 0
-    except click.UsageError as error:  # click itself would print it as it came from the journal
+    except click.UsageError as error:  # click would print the journal's text unfiltered
         raise UsageError(error.format_message()) from None
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else EXIT_DIED
@@ -113,7 +113,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
 
 
 def _alone(header: Header, path: Path) -> str:
-    """What to do for a run like that of a launcher, said to who has started this one without."""
+    """Describes how to repeat a launcher's run, for a user who has started this one without."""
     number = header.launched
     processes = f"{number} processes" if number else "as many processes as then"
     return (
@@ -123,9 +123,9 @@ def _alone(header: Header, path: Path) -> str:
 
 
 def _require_devices(header: Header, path: Path) -> None:
-    """Raises MissingError where this host lacks the accelerators that the journal's run had.
+    """Raises MissingError if this host lacks the accelerators of the journal's run.
 
-    Without them the host would be measured, and no case of the two runs would be the same.
+    Otherwise the host would be measured, and the two runs would have no case in common.
     """
     alone = find_placement(os.environ) is None and len(header.hosts) <= 1
     for runtime in dict.fromkeys(device.runtime for device in header.devices):
@@ -154,7 +154,7 @@ def _say(text: str) -> None:
 
 
 def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, list[str]]:
-    """The names of the journal's command, the command, and the words after them."""
+    """Returns the names of the journal's command, the command, and the words after them."""
     words = header.command[1:]
     names: list[str] = []
     command: click.Command | None = click.get_current_context().find_root().command
@@ -169,7 +169,7 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
 
 
 def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
-    """The options in ``words`` by their parameters' names, as text. Raises UsageError."""
+    """Parses the options in ``words``, as text by parameter name. Raises UsageError."""
     context = click.Context(command, info_name=command.name)
     try:
         values, rest, _ = command.make_parser(context).parse_args(list(words))
@@ -181,7 +181,7 @@ def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
-    """The command line that gives these options."""
+    """Returns the command line with these options."""
     words = []
     for parameter in command.params:
         if not isinstance(parameter, click.Option) or parameter.name not in given:
@@ -192,7 +192,7 @@ def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
             words.append(option)
             continue
         for one in value if isinstance(value, list) else [value]:
-            # Of an option whose value may be left out, click has a sign of its own.
+            # For an option with an optional value, click has a sentinel of its own.
             text = one if isinstance(one, str) else str(parameter.flag_value)
             words += [f"{option}={text}"] if option.startswith("--") else [option, text]
     return words
@@ -201,7 +201,7 @@ def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
 def _refuse_code(
     command: click.Command, given: Mapping[str, Any], replaced: Mapping[str, Any], path: Path
 ) -> None:
-    """Raises UsageError where the journal names code to load that the user did not name too."""
+    """Raises UsageError if the journal names code to load that the user has not named too."""
     named = {name: given[name] for name in _CODE if name in given and name not in replaced}
     if named:
         options = shlex.join(_spelt(command, named))
@@ -212,10 +212,10 @@ def _refuse_code(
 
 
 def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
-    """Replaces a matrix file by the weights that were read from it then.
+    """Replaces a matrix file by the weights that the journal's run read from it.
 
-    The file may have changed or be missing, and a journal from elsewhere must not choose which
-    files are read. Raises UsageError for a journal without the weights.
+    The file may have changed or be missing, and a foreign journal must not select files to read.
+    Raises UsageError for a journal without the weights.
     """
     if not str(given.get("pattern", "")).startswith("matrix:"):
         return
@@ -229,7 +229,7 @@ def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
 
 
 def _keep_binding(given: dict[str, Any], header: Header, path: Path) -> None:
-    """The processors of the ranks as they were, for the same reason.
+    """Restores the processors of the ranks from the journal, for the same reason.
 
     Raises UsageError for a journal that names a file instead.
     """
@@ -245,7 +245,7 @@ def _keep_binding(given: dict[str, Any], header: Header, path: Path) -> None:
 
 
 def _set_variables(there: Mapping[str, str]) -> list[str]:
-    """Sets what was set then and is not now; says what was set, and what was not and why."""
+    """Sets variables that were set then and are not now; returns notices on both kinds."""
     said = []
     kept = kept_environment(there)
     for name in [name for name in kept if name not in os.environ]:

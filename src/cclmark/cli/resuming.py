@@ -1,4 +1,4 @@
-"""Going on where another run ended: what its journal has is not measured again."""
+"""Resumes a run: results in its journal are not measured again."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from cclmark.results.schema import CheckResult, Footer, Header, Predecessor, Res
 
 
 class InPlan:
-    """Results of another run, to be shown in their places of the plan among those measured now."""
+    """Results of another run, shown in plan order among those measured now."""
 
     def __init__(self, results: Sequence[Result], number: int) -> None:
-        """``number``: how many things the plan has."""
+        """``number``: the number of items in the plan."""
         self._number = number
         self._waiting = deque(sorted(results, key=self._place))
 
     def before(self, result: Result) -> list[Result]:
-        """Those that are to be shown before ``result``."""
+        """Returns the results to show before ``result``."""
         return self.before_place(self._place(result))
 
     def before_place(self, place: int) -> list[Result]:
-        """As ``before``, of the result of that place."""
+        """As ``before``, for the result at ``place``."""
         shown = []
         while self._waiting and self._place(self._waiting[0]) < place:
             shown.append(self._waiting.popleft())
         return shown
 
     def rest(self) -> list[Result]:
-        """Those that were not shown yet."""
+        """Returns the results that were not shown yet."""
         shown = [*self._waiting]
         self._waiting.clear()
         return shown
@@ -57,7 +57,7 @@ class Resumed:
 
     @classmethod
     def read(cls, path: Path, request: Request) -> Resumed:
-        """Reads the journal. Raises UsageError when it is none, or not of what is requested."""
+        """Reads the journal. Raises UsageError if it is not a journal of this request."""
         journal = read_journal(path)
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
@@ -65,21 +65,21 @@ class Resumed:
         return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder, planned)
 
     def in_plan(self) -> InPlan:
-        """Its results that stand, to be shown."""
+        """The carried results, to be shown."""
         return InPlan(self.remainder.carried, self.planned)
 
     def left_of(self, request: Request) -> Request:
-        """The same request without what was measured already."""
+        """Returns the request without the items that were measured already."""
         return replace(request, pending=self.remainder.pending)
 
     @property
     def predecessor(self) -> Predecessor:
-        """For the header of the run that goes on."""
+        """The predecessor for the header of the resuming run."""
         number = len(self.remainder.carried)
         return Predecessor(self.header.run_id, str(self.path.absolute()), number)
 
     def notices(self) -> list[str]:
-        """What the user should know of rows that this run did not measure."""
+        """Returns notices about rows that this run did not measure."""
         carried = len(self.remainder.carried)
         unfit = self.remainder.misplaced + self.damaged_lines
         words = "result" if carried == 1 else "results"
@@ -93,7 +93,7 @@ class Resumed:
         return found
 
     def exit_code(self) -> int:
-        """Of the results that stand, where there is nothing left to measure."""
+        """Returns the exit code of the carried results, if nothing is left to measure."""
         results = self.remainder.carried
         if any(result.status in ("wrong", "failed") for result in results):
             return EXIT_WRONG

@@ -1,4 +1,4 @@
-"""``cclmark serve``: the history in a browser."""
+"""``cclmark serve``: serves the history to a browser."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 TOKEN_VARIABLE = "CCLMARK_SERVE_TOKEN"
-_LEAST_TOKEN = 16  # characters, as of a run's secret
+_LEAST_TOKEN = 16  # characters, as in a run's secret
 _MOST_TOKEN = 4096
-_GRACE_S = 10  # for answers that are under way when the server is ended
+_GRACE_S = 10  # for responses under way when the server is stopped
 
 
 def serve_history(
@@ -40,8 +40,8 @@ def serve_history(
 ) -> NoReturn:
     """Serves the history until a signal ends it.
 
-    Raises KeyboardInterrupt then; MissingError without the packages or without a history;
-    UsageError for a history, a token, an address or a port that cannot be used.
+    Raises KeyboardInterrupt then; MissingError if the packages or the history are missing;
+    UsageError for an unusable history, token, address or port.
     """
     try:
         import uvicorn  # noqa: F401 - before anything is opened
@@ -68,13 +68,13 @@ def serve_history(
 
 
 def _run(app: ASGIApp, listener: socket.socket) -> None:
-    """Returns when a signal has come and what was under way is answered."""
+    """Serves until a signal has arrived and the requests under way are answered."""
     import uvicorn
 
     from cclmark.serve.deadline import DeadlineProtocol
 
     class Server(uvicorn.Server):
-        """Ended by the signals that end all commands, SIGHUP among them."""
+        """A server that stops on the signals that end all commands, SIGHUP included."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -88,7 +88,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # of bad requests it would say every one
+            log_level="critical",  # it would log every bad request
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -99,7 +99,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that takes connections already. Raises UsageError."""
+    """Yields a socket that already accepts connections. Raises UsageError."""
     try:
         [(family, kind, protocol, _, place), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -123,13 +123,13 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _address(host: str, bound: str, port: int) -> str:
-    """Where a browser finds it. For all addresses of a machine its name is as good as any."""
+    """Returns the URL of the server, with the host's name if it listens on all addresses."""
     name = socket.gethostname() if ipaddress.ip_address(bound).is_unspecified else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
 
 def _token(file: Path | None) -> str:
-    """What the file or the variable says, empty for neither. Raises UsageError."""
+    """Returns the token from the file or the variable, empty for neither. Raises UsageError."""
     if file is None:
         token, where = os.environ.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE
         if not token:
@@ -145,7 +145,7 @@ def _token(file: Path | None) -> str:
 
 
 def _read_token(file: Path) -> str:
-    """Raises UsageError for a file that others can read, or that cannot be read."""
+    """Reads the token. Raises UsageError for a file that others can read, or that is unreadable."""
     try:
         with file.open("rb") as opened:
             if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o077:
@@ -163,7 +163,7 @@ def _of_kinds(kinds: frozenset[str]) -> Sequence[Reference]:
 
 
 def _references(kinds: Collection[str]) -> Sequence[Reference]:
-    """The usual ones, read when a report first asks for them: what is wrong is said then, once."""
+    """Returns the default references, read on first use, when errors are reported once."""
     return _of_kinds(frozenset(kinds))
 
 

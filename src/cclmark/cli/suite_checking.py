@@ -1,4 +1,4 @@
-"""What can be known of a suite before it measures: what it needs, and tests that cannot fail."""
+"""Checks a suite before it measures: its required devices, and tests that cannot fail."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _USUAL_FACTORS = {"collective": 2.0, "pairs": pairing.USUAL_FACTOR}
 
 
 def require_devices(suite: Suite) -> None:
-    """Raises MissingError where this machine lacks the devices that the suite needs, and UsageError
-    where there are none of that name.
+    """Raises MissingError if this machine lacks the devices that the suite requires.
+
+    Raises UsageError for an unknown device name.
     """
     if not suite.needs:
         return
@@ -45,9 +46,9 @@ def require_devices(suite: Suite) -> None:
 
 
 def check_sizes(suite: Suite, group: click.Group) -> None:
-    """Raises UsageError for a threshold of sizes that its command, one of ``group``, cannot have.
+    """Raises UsageError for a threshold of sizes that its command in ``group`` does not measure.
 
-    What the command's options do not say is left to be judged when it has run.
+    If the command's options do not determine the sizes, the check is left to the verdict.
     """
     for command in suite.commands:
         wanted = [one for one in command.thresholds if one.sizes is not None]
@@ -62,7 +63,7 @@ def check_sizes(suite: Suite, group: click.Group) -> None:
 
 
 def _sizes_of(command: SuiteCommand, group: click.Group) -> Sequence[int]:
-    """The sizes that the command's options ask for; none where they leave that open."""
+    """Returns the sizes that the command's options request; none if they leave that open."""
     name, *words = command.arguments
     if command.kind not in _USUAL_FACTORS or {"-h", "--help"} & set(words):
         return []
@@ -74,11 +75,11 @@ def _sizes_of(command: SuiteCommand, group: click.Group) -> Sequence[int]:
         begin, end = size_of("-b", values["begin"]), size_of("-e", values["end"])
         return sweep(begin, end, step, values["factor"] or _USUAL_FACTORS[command.kind])
     except (click.ClickException, UsageError):
-        return []  # the command itself says it best
+        return []  # the command itself reports the error
 
 
 def _may_be_in(size_bytes: int, sizes: SizeRange) -> bool:
-    """Whether a size may be one of these as an operation rounds it and them: by less than half."""
+    """Whether a size may be in the range after an operation's rounding, by less than half."""
     least, most = sizes.least_bytes, sizes.most_bytes
     return (least is None or least < 2 * size_bytes) and (most is None or size_bytes < 2 * most)
 

@@ -1,4 +1,4 @@
-"""Where suites are found, and where what they measure is kept."""
+"""Finds suites and manages the directories of their results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_STEM = 60
 
 
 def shipped_suites() -> dict[str, Suite]:
-    """The suites that come with cclmark, by name."""
+    """Returns the suites shipped with cclmark, by name."""
     directory = resources.files("cclmark") / "suites"
     found = {}
     for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
@@ -28,7 +28,7 @@ def shipped_suites() -> dict[str, Suite]:
 
 
 def read_suite(name: str) -> Suite:
-    """The shipped suite of that name, else the file. Raises UsageError where there is neither."""
+    """Reads the shipped suite of that name, else the file. Raises UsageError if neither exists."""
     shipped = shipped_suites()
     if name in shipped:
         return shipped[name]
@@ -49,7 +49,7 @@ class SuiteDirectory:
     """The directory with a journal of every run of every command of a suite."""
 
     def __init__(self, suite: Suite, path: Path | None) -> None:
-        """``path`` None: a new one. Raises UsageError where it cannot be made, or is in use."""
+        """``path`` None: a new one. Raises UsageError if it cannot be created, or is in use."""
         if path is None:
             stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
             path = Path("cclmark-runs") / f"{stamp}-{_slug(suite.name)}-{os.getpid()}"
@@ -71,7 +71,7 @@ class SuiteDirectory:
                         )
 
     def files_of(self, command: SuiteCommand, run: int) -> tuple[Path, Path, Path]:
-        """The journal, what is printed, and what is said on standard error, of a run from 0 on."""
+        """Returns the files of the journal, standard output and standard error of a run, from 0."""
         stem = f"{self._numbers[command.name]:02}-{_slug(command.name)}"
         if command.repeats > 1:
             stem += f".{run + 1}"

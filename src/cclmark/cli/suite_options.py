@@ -12,7 +12,7 @@ from cclmark.cli.options import OPERATION, OUTPUT, argument, option
 
 @dataclass
 class SuiteFlags:
-    """What ``cclmark run`` can be told."""
+    """The options of ``cclmark run``."""
 
     suite: str = argument("SUITE")
     tags: list[str] = option(

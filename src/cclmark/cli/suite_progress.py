@@ -1,4 +1,4 @@
-"""A line at the bottom of a terminal that says which command of a suite is running."""
+"""A line at the bottom of a terminal that shows which command of a suite is running."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class SuiteProgress:
-    """Shows a spinner while a command runs, and nothing where nobody looks."""
+    """Shows a spinner while a command runs; shows nothing without a terminal."""
 
     def __init__(self, stream: TextIO, *, hidden: bool) -> None:
-        """``hidden``: something else is shown there."""
+        """``hidden``: the terminal shows other output."""
         self._stream = stream
         self._watched = stream.isatty() and not hidden and not _read_by_a_pager()
         self._began_s = time.monotonic()
@@ -31,12 +31,12 @@ class SuiteProgress:
         self._read_bytes = 0
 
     def begin(self, words: str, journal: Path) -> None:
-        """``words`` say what runs now; ``journal`` is where its results appear."""
+        """``words`` describe the running command; its results appear in ``journal``."""
         self._words, self._journal = words, journal
         self._lines = self._read_bytes = 0
 
     def show(self) -> None:
-        """Shows how far it is."""
+        """Shows the progress."""
         if not self._watched:
             return
         from rich.text import Text
@@ -50,7 +50,7 @@ class SuiteProgress:
         self._spinner.update(text)
 
     def describe(self) -> str:
-        """The time since the suite began, what runs, and how many results it has."""
+        """Returns the time since the suite began, the command, and its number of results."""
         with contextlib.suppress(OSError), self._journal.open("rb") as file:
             file.seek(self._read_bytes)
             new = file.read()
@@ -61,14 +61,14 @@ class SuiteProgress:
         return f"{clock_text(time.monotonic() - self._began_s)}  {self._words}: {results} {noun}"
 
     def clear(self) -> None:
-        """Takes the line away before something else is printed."""
+        """Removes the line before other output is printed."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
 
 
 def _read_by_a_pager() -> bool:
-    """Whether standard output is a pipe: what reads it may own the screen."""
+    """Whether standard output is a pipe, whose reader may own the screen."""
     with contextlib.suppress(OSError):
         return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
     return False

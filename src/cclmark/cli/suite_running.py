@@ -1,4 +1,4 @@
-"""Wires ``cclmark run``: a suite to processes, their journals to verdicts, those to the screen."""
+"""Runs ``cclmark run``: a suite to processes, journals to verdicts, verdicts to the screen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PREFIXES = ("cclmark: ", "Error: ")
 def run_suite(flags: SuiteFlags) -> int:
     """Runs the suite that the flags name and returns the exit code of its verdicts.
 
-    Raises CclmarkError before anything is run when the suite or the flags make no sense.
+    Raises CclmarkError before anything is run if the suite or the flags are invalid.
     """
     if not flags.suite:
         if not flags.listed:
@@ -99,16 +99,16 @@ def run_suite(flags: SuiteFlags) -> int:
 
 
 def _commands() -> click.Group:
-    """Those of cclmark."""
+    """Returns the commands of cclmark."""
     root = click.get_current_context().find_root().command
     assert isinstance(root, click.Group)
     return root
 
 
 def _follow_suite(suite: Suite) -> int:
-    """The part of a process that is not the first of those that a launcher started: to take part.
+    """Runs the suite in a process that a launcher started and that is not the first.
 
-    Returns EXIT_OK, whatever is measured: the first process judges it.
+    Returns EXIT_OK, whatever is measured: the first process decides the verdicts.
     """
     children = Children()
     with tempfile.TemporaryDirectory(prefix="cclmark-suite-") as directory:
@@ -131,12 +131,12 @@ def _follow_suite(suite: Suite) -> int:
 
 
 class SuiteRun:
-    """Runs the commands of a suite one after the other and judges each as soon as it is done."""
+    """Runs the commands of a suite one after the other and checks each as soon as it has ended."""
 
     def __init__(
         self, suite: Suite, baselines: dict[str, Journal], flags: SuiteFlags, output: Output
     ) -> None:
-        """Raises UsageError where the journals cannot be kept."""
+        """Raises UsageError if the directory of the journals cannot be created."""
         self._suite = suite
         self._baselines = baselines
         self._verbose = flags.verbose
@@ -149,11 +149,11 @@ class SuiteRun:
 
     @property
     def directory(self) -> Path:
-        """Where the journals are."""
+        """The directory of the journals."""
         return self._files.path
 
     def run(self) -> SuiteVerdict:
-        """All of it, or as much as was done before it was interrupted."""
+        """Runs the suite to its end, or until it is interrupted, and returns the verdict."""
         began_s = time.monotonic()
         started_at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         table = self._format == "table"
@@ -193,7 +193,7 @@ class SuiteRun:
                 attempts.append(self._attempt(command, run))
                 if attempts[-1].journal is not None:
                     journals.append(str(self._files.files_of(command, run)[0]))
-                # What makes no sense or is not there will be so the next time.
+                # Invalid options and missing devices do not change with another attempt.
                 if attempts[-1].exit_code in (EXIT_USAGE, EXIT_MISSING):
                     break
         finally:
@@ -225,7 +225,7 @@ class SuiteRun:
                 step=self._suite.step_of(command, run),
             )
         except CclmarkError as error:
-            # What was judged before is still to be told.
+            # The verdicts so far are still reported.
             return Attempt(error.exit_code, None, str(error))
         if self._verbose:
             print(ended.said, end="", file=sys.stderr)
@@ -240,7 +240,7 @@ class SuiteRun:
 
 
 def _journal(path: Path) -> Journal | None:
-    """What a run left; None where it did not get so far."""
+    """Reads the journal of a run; None if it was not created or has no header."""
     if not path.exists():
         return None
     try:
@@ -250,17 +250,17 @@ def _journal(path: Path) -> Journal | None:
 
 
 def _message(ended: Ended, journal: Journal | None) -> str:
-    """Why a run ended as it did, in its own words; empty for one that has none."""
+    """Returns the run's own message about its end; empty if there is none."""
     if journal is not None and journal.footer is not None and journal.footer.message:
         return journal.footer.message.splitlines()[0]
     lines = [line.strip() for line in ended.said.splitlines()]
     told = [line for line in lines if line and not line.startswith("cclmark: journal ")]
-    # The last message, which may have several lines: those before it are remarks.
+    # The last message, which may have several lines: messages before it are remarks.
     begins = [number for number, line in enumerate(told) if line.startswith(_PREFIXES)]
     words = " ".join(told[begins[-1] :] if begins else told[-1:])
     for prefix in _PREFIXES:
         words = words.removeprefix(prefix)
-    return words.replace("--journal FILE", "--journal-dir DIR")  # what a suite has for it
+    return words.replace("--journal FILE", "--journal-dir DIR")  # the suite's counterpart
 
 
 def _named_baseline(text: str) -> tuple[str, Path]:

@@ -1,4 +1,4 @@
-"""Wires ``cclmark torch check``: flags to checks, checks to ranks, verdicts to screen and file."""
+"""Runs ``cclmark torch check``: flags to checks, checks to ranks, verdicts to screen and file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _USUAL_RANKS = 4
 
 
 def check_torch(flags: TorchFlags) -> int:
-    """Checks what ``flags`` say and returns the exit code.
+    """Runs the checks of ``flags`` and returns the exit code.
 
-    Raises CclmarkError before anything is started or written when the flags make no sense.
+    Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
     check_limits(1.0, 1.0, flags.timeout_s)

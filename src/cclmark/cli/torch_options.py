@@ -14,7 +14,7 @@ _SHARED = Flags.__dataclass_fields__
 
 @dataclass
 class TorchFlags:
-    """What ``cclmark torch check`` can be told."""
+    """The options of ``cclmark torch check``."""
 
     backend: str = option(
         OPERATION,

@@ -1,4 +1,4 @@
-"""The options of ``cclmark p2p``, and PCCL's letters for them."""
+"""The options of ``cclmark p2p``, and their short forms in PCCL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHARED = Flags.__dataclass_fields__
 
 @dataclass
 class TransferFlags:
-    """What ``cclmark p2p`` can be told."""
+    """The options of ``cclmark p2p``."""
 
     perf: str = option(
         OPERATION,
@@ -330,7 +330,7 @@ _OF_P2P = TransferFlags.__dataclass_fields__
 
 @dataclass
 class PcclFlags(TransferFlags):
-    """The same as PCCL's p2pBandwidthLatencyTest has them: three letters and defaults differ."""
+    """The options of PCCL's p2pBandwidthLatencyTest: three short forms and defaults differ."""
 
     perf: str = changed(_OF_P2P["perf"], "uniBw", shown="uniBw")
     engine: str = changed(_OF_P2P["engine"], "SM", shown="SM")
@@ -346,5 +346,5 @@ class PcclFlags(TransferFlags):
     verify: int = changed(_OF_P2P["verify"], 0, shown="0")
     max_time_s: float = changed(
         _OF_P2P["max_time_s"], 1e-9, shown="one sample"
-    )  # one sample, as that tool takes
+    )  # one sample, as in that tool
     format: str = changed(_OF_P2P["format"], "pccl", shown="pccl")

@@ -1,4 +1,4 @@
-"""Wires ``cclmark p2p``: flags to a plan, the plan to processes, results to journal and screen."""
+"""Runs ``cclmark p2p``: flags to a plan, the plan to processes, results to journal and screen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from cclmark.run import locate
 
 _DEFAULT_SIZE = {"host": "16M"}
 _DEFAULT_SIZE_OF_ACCELERATORS = "512M"
-_PCCL_ELEMENTS = 8  # of a random size, where PCCL's users give no bounds
+_PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
@@ -57,9 +57,9 @@ _MEANINGLESS = {
 
 
 def measure_transfers(flags: TransferFlags) -> int:
-    """Measures what ``flags`` ask for and returns the exit code.
+    """Measures the transfers of ``flags`` and returns the exit code.
 
-    Raises CclmarkError before anything is started or written when the flags make no sense.
+    Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
     launched = first_of("p2p")
@@ -141,7 +141,7 @@ def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
 
 
 def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
-    """Whether one process holds all devices."""
+    """Whether one process opens all devices."""
     if runtime == "host":
         return False
     if flags.per_device and any(not one.peer_access for one in transfers):
@@ -168,7 +168,7 @@ def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -
 
 
 def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
-    """The values that a list with commas names, or all."""
+    """Returns the values that a comma-separated list names, or all."""
     lower = {name.lower(): value for name, value in known.items()}
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if words == ["all"]:
@@ -280,7 +280,7 @@ def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
 
 
 def _blocks(text: str) -> list[int]:
-    """Numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1 is the usual number."""
+    """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
     counts: list[int] = []
     for part in text.split(","):
         word = part.strip()

@@ -1,4 +1,4 @@
-"""Shows how cases went over the runs of a history, and where they changed."""
+"""Shows the times of cases over the runs of a history, and where they changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cclmark.report.trend_steps import trends_of
 from cclmark.results.history.filters import filter_of
 from cclmark.results.history.store import History
 
-# The filters by names: what each chooses, and whether the name has to be given whole.
+# The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {
     "machine": ("host", False),
     "device": ("device", False),
@@ -38,10 +38,10 @@ def trend_runs(
     db: str | None,
     **filters: str,
 ) -> int:
-    """Prints the series that the filters choose; returns the exit code.
+    """Prints the series that the filters select; returns the exit code.
 
-    Raises UsageError for a name that the history does not have, for names that no run has together,
-    and where ``fail_if_slower`` can judge nothing.
+    Raises UsageError for a name that is not in the history, for names that no run combines, and if
+    ``fail_if_slower`` cannot be decided.
     """
     allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
     least = _threshold(threshold, allowed)
@@ -63,7 +63,7 @@ def trend_runs(
 
 
 def _threshold(text: str | None, allowed_percent: float | None) -> float:
-    """The share from which on changes are reported. Raises UsageError for one above the gate's."""
+    """Returns the least share of a reported change. Raises UsageError for one above the gate's."""
     if text is None:
         return THRESHOLD if allowed_percent is None else min(THRESHOLD, allowed_percent / 100)
     percent = percent_of("--threshold", text)
@@ -76,7 +76,7 @@ def _threshold(text: str | None, allowed_percent: float | None) -> float:
 
 
 def _require_known(history: History, filters: Mapping[str, str]) -> None:
-    """Raises UsageError for a filter that no run of the history meets."""
+    """Raises UsageError for a filter that no run of the history matches."""
     if not any(filters.get(name) for name in _NAMES):
         return
     choices = history.choices()
@@ -108,17 +108,19 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:
-    """Raises UsageError where several filters leave nothing, though each leaves something."""
+    """Raises UsageError if several filters match nothing together, though each matches alone."""
     given = [f"--{name} {text!r}" for name, text in filters.items() if text]
     if given and not shown.trends:
         raise UsageError(f"no case of the history meets {' and '.join(given)}")
 
 
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
-    """Whether the last change of anything made it slower by so much, told on standard error.
+    """Reports series whose last change is slower by so much; returns the exit code.
 
-    Raises UsageError where no series has enough runs: a check that cannot fail would be taken for
-    a pass.
+    Writes to standard error.
+
+    Raises UsageError if no series has enough runs: a check that cannot fail would be reported as a
+    pass.
     """
     if not found:
         raise UsageError("--fail-if-slower: nothing can be judged: the history has no times")

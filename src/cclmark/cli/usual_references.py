@@ -1,4 +1,4 @@
-"""The references that results are held against unasked. Read when the first row asks for one."""
+"""The references that results are compared with by default, read when a row first requires one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from cclmark.results.reference import Reference
 
 
 def usual_references(kinds: Collection[str]) -> list[Reference]:
-    """Those of devices of these kinds; where the user's cannot be read, the others, which is said.
+    """Returns the references of these device kinds, for commands without references of their own.
 
-    For commands that nobody asked for references: a broken file must not take their result.
+    If the user's files cannot be read, reports that and returns the others: a broken file must not
+    make such a command fail.
     """
     from cclmark.results.references import load_references, shipped_references
 

@@ -1,4 +1,4 @@
-"""Runs ranks, one process per device, and stands by until all of them are gone."""
+"""Runs ranks, one process per device, and supervises them until all have exited."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ from cclmark.signals import ENDING, noted
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
-_GATHER_FAILURES_S = 1.5  # for the other ranks to say what they were doing
-_SHORT_OF_TIME_S = 0.05  # a launcher that ends a run kills it a moment later
-# After a launcher's signal: for processes that it ends as well to say so, and for the broken
-# connection of one that died, which is why the launcher ends the others.
+_GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
+_SHORT_OF_TIME_S = 0.05  # a launcher that ends a run sends SIGKILL shortly afterwards
+# After a launcher's signal: the wait for other interrupted processes to report the signal, and the
+# age at which a broken connection counts as a death, which made the launcher end the others.
 _DEPARTURES_S = 0.5
 _DEAD_S = 0.1
-_SAME_SIGNAL_S = 0.3  # between the processes that somebody sends one signal to
-_STALL_S = 3.0  # of this process itself
-_AFTER_STALL_S = 10.0  # for what a stall has brought on to be seen
+_SAME_SIGNAL_S = 0.3  # between deliveries of one signal to the processes of a group
+_STALL_S = 3.0  # the shortest pause of this process that counts as a stall
+_AFTER_STALL_S = 10.0  # the consequences of a stall appear within this time
 _LAST_WORDS_S = 1.0
-_STOPPED_S = 3.0  # with a process that is stopped when all is measured
-_RAS_S = 5.0  # it waits for processes that do not answer it, and is asked three times
+_STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
+_RAS_S = 5.0  # RAS waits for unresponsive processes, and is queried three times
 _WITH_RAS = ("nccl", "torch:nccl")
 
 
 class Attempt:
-    """One attempt of a run, by the first of its processes."""
+    """One attempt of a run, supervised by the first process."""
 
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
@@ -104,7 +104,7 @@ class Attempt:
         self._stall_ended_s = float("-inf")
 
     def run(self) -> Outcome:
-        """Starts the ranks and returns when all are gone, however that came about."""
+        """Starts the ranks and returns when all have exited, for whatever reason."""
         given = self._request.crew
         try:
             with contextlib.ExitStack() as stack:
@@ -119,7 +119,7 @@ class Attempt:
                 except (KeyboardInterrupt, UnreadError) as interruption:
                     try:
                         return self._end_early(interruption)
-                    except UnreadError:  # raised once: nothing is printed from now on
+                    except UnreadError:  # raised only once: nothing is printed from now on
                         return self._end_early(interruption)
                 finally:
                     kill_ranks(self._crew.own.ranks)
@@ -161,7 +161,7 @@ class Attempt:
         return self._conclude()
 
     def _conclude(self) -> Outcome:
-        """The end of an attempt in which every rank has finished."""
+        """Ends an attempt in which every rank has finished."""
         crew = self._crew
         self._wait_for_description()
         lost = self._wait_for_others()
@@ -177,8 +177,10 @@ class Attempt:
         return Outcome(EXIT_OK, phases_s=phases_s)
 
     def _wait_for_others(self) -> str:
-        """Hears of each process once more after its ranks have finished: a launcher waits for those
-        that do not end. Says which of them is lost, empty where none is.
+        """Waits for another message from each process after the ranks have finished.
+
+        A launcher would wait for processes that do not exit. Returns the reason why a process is
+        lost, empty if none is.
         """
         since_s = time.monotonic()
         silent = self._crew.remote
@@ -195,9 +197,9 @@ class Attempt:
         return self._lost(_STOPPED_S) if silent else ""
 
     def _lost(self, patience_s: float = SILENCE_S) -> str:
-        """Which process is gone, or stands still, and why; empty where all are there.
+        """The process that is lost or stopped and the reason, empty if all processes respond.
 
-        ``patience_s``: with one of this host that is stopped.
+        ``patience_s``: the allowed silence of a stopped process on this host.
         """
         crew = self._crew
         for member in crew.remote:
@@ -225,7 +227,7 @@ class Attempt:
                 self._looks[look.rank] = look
 
     def _ask_ras(self) -> None:
-        """Asks NCCL who is behind while the ranks are still there to ask, in a thread."""
+        """Queries NCCL RAS for lagging ranks, in a thread, while the ranks still run."""
         late = any(look.late for look in self._looks.values())
         if not late or self._asking is not None or not self._uses_nccl():
             return
@@ -242,7 +244,7 @@ class Attempt:
         return not names.isdisjoint(_WITH_RAS)
 
     def _said_by_ras(self) -> str:
-        """What NCCL had to say, as lines of a report."""
+        """The answer of NCCL RAS as lines of a report."""
         if self._asking is None:
             return ""
         deadline_s = time.monotonic() + _RAS_S
@@ -255,7 +257,7 @@ class Attempt:
         return "".join(f"\n  NCCL RAS: {line}" for line in lines)
 
     def _note_segments(self) -> None:
-        """Looks at the memory of MPI's ranks when they begin to measure with it."""
+        """Records the shared-memory segments of MPI ranks when they begin to measure with MPI."""
         look, mpi = self._looks.get(0), self._crew.own.mpi
         if mpi is None or self._noted or look is None or look.phase != "warm-up":
             return
@@ -266,9 +268,9 @@ class Attempt:
             self._noted = True
 
     def _notice_neighbours(self) -> None:
-        """Says so when another run is under way on this host: they disturb each other.
+        """Prints a notice if another run is active on this host, because runs disturb each other.
 
-        The mark is a name of the kernel's that goes with this process, however it ends.
+        The mark is an abstract socket name, which the kernel releases when this process ends.
         """
         self._mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -325,7 +327,7 @@ class Attempt:
 
     def _hear(self, timeout_s: float) -> None:
         self._note_stall()
-        # One after the other: a quick rank's last word may come together with its first.
+        # Processed in order: the first and the last message of a fast rank may arrive together.
         messages = self._server.receive(timeout_s)
         self._note_stall()
         for message in messages:
@@ -337,7 +339,7 @@ class Attempt:
             self._pass_on_results()
 
     def _note_stall(self) -> None:
-        """Notes that this process itself was stopped, so that others are not blamed for it."""
+        """Records that this process itself was stopped, so that others are not blamed for it."""
         before_s, now_s = self._ran_s, time.monotonic()
         self._ran_s = now_s
         if before_s is None or now_s < before_s + _STALL_S:
@@ -371,8 +373,10 @@ class Attempt:
             self._crew.hear(message)
 
     def _makes_sense(self, message: FromAny) -> bool:
-        """Whether the numbers in it are those of items that there are: they are looked up. And
-        whether a rank that says its last word has said its first.
+        """Whether a message is consistent with the run.
+
+        Its indices, which are used for look-ups, must exist, and a rank must send Hello before
+        Finished.
         """
         every = range(len(self._request.devices.indices))
         items = self._request.items
@@ -397,7 +401,7 @@ class Attempt:
         return sense
 
     def _introduce(self) -> None:
-        """Describes the surroundings once all ranks are up, beside the ranks' own start-up."""
+        """Reports the surroundings once all ranks have sent Hello, while they continue to start."""
         if self._started or len(self._hellos) < self._size:
             return
         if self._describing_s is None:
@@ -414,7 +418,7 @@ class Attempt:
         return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
 
     def _pass_on_results(self) -> None:
-        """Each exactly once, also where the listener raises UnreadError."""
+        """Passes each result on exactly once, even if the listener raises UnreadError."""
         while self._held_back:
             entry = self._held_back.popleft()
             if isinstance(entry, Condition):
@@ -426,7 +430,7 @@ class Attempt:
         return [device for rank in range(self._size) for device in self._hellos[rank].devices]
 
     def _ask_for_descriptions(self) -> None:
-        """One process of each host asks its vendor's interface; this one in a thread."""
+        """Has one process per host query the vendor's interface, on this host in a thread."""
         hosts = self._host_of_rank()
         of_host: dict[int, list[DeviceDescription]] = {}
         for rank, hello in self._hellos.items():
@@ -439,7 +443,7 @@ class Attempt:
             if process > 0:
                 self._server.tell(process, Describe(devices))
                 continue
-            # What comes back is what the thread has completed, never half of it.
+            # On copies, so that a partial result of the thread is never used.
             copies = [msgspec.structs.replace(device) for device in devices]
             threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
 
@@ -490,8 +494,9 @@ class Attempt:
             self._introduce()
 
     def _dead(self) -> bool:
-        """Whether a rank ended without a word. One that left by itself has sent its last message,
-        which gets a moment to arrive.
+        """Whether a rank ended without a last message.
+
+        The last message of a rank that exited by itself may still be in transit for a moment.
         """
         return any(
             look.exit_status is not None
@@ -501,8 +506,9 @@ class Attempt:
         )
 
     def _await_own_signal(self) -> None:
-        """Gives a signal that has ended a rank a moment to arrive here too: who ends a whole group
-        of processes sends it to one after the other.
+        """Waits briefly for the signal that has ended a rank to arrive in this process too.
+
+        A signal to a group of processes is delivered to one process after the other.
         """
         ended_by = {-(look.exit_status or 0) for look in self._looks.values()}
         deadline_s = time.monotonic() + (0.0 if ended_by.isdisjoint(ENDING) else _SAME_SIGNAL_S)
@@ -513,7 +519,7 @@ class Attempt:
         return rank in self._finished or rank in self._failures
 
     def _may_be_heard(self, look: Look) -> bool:
-        """Whether a last message can still come: from a rank that runs, or has just left."""
+        """Whether a last message can still arrive: the rank runs, or has just exited by itself."""
         status = look.exit_status
         if status is None:
             return True
@@ -521,13 +527,16 @@ class Attempt:
         return status >= 0 and time.monotonic() < left_s + _LAST_WORDS_S
 
     def _overdue(self) -> bool:
-        """Whether a rank takes too long. After its last word it may take any time."""
+        """Whether a rank has exceeded its deadline. After its last message there is none."""
         return any(
             look.overdue and look.rank not in self._finished for look in self._looks.values()
         )
 
     def _end_early(self, interruption: BaseException) -> Outcome:
-        """Keeps what has arrived, and names who died where that is why a launcher ends the run."""
+        """Ends an interrupted run and keeps the results that have arrived.
+
+        If a launcher ends the run because a process died, the outcome names that process.
+        """
         self._hear(0.0)
         if self._crew.placement is not None and self._has_lost_one():
             return self._give_up(_SHORT_OF_TIME_S)
@@ -537,8 +546,8 @@ class Attempt:
     def _has_lost_one(self) -> bool:
         """Whether a rank or a process of this run has ended before the signal that ends the others.
 
-        Where it was a signal, waits a moment until each process has said that it is interrupted
-        as well, or is seen to be gone.
+        After a signal, waits briefly until each process has reported the interruption or is known
+        to have exited.
         """
         self._look(closely=False)
         own = self._crew.own.looks(closely=False)
@@ -557,7 +566,7 @@ class Attempt:
             self._look(closely=False)
 
     def _give_up(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
-        """Lets the surviving ranks say where they were, then ends them all."""
+        """Collects the states of the surviving ranks, ends all ranks and returns a diagnosis."""
         crew = self._crew
         began_s = time.monotonic()
         self._look(closely=True)
@@ -570,7 +579,7 @@ class Attempt:
             self._hear(_POLL_S)
             self._look(closely=False)
         self._wait_for_description()
-        # One whose connection broke may be back by now: where others failed first, it is why.
+        # A broken connection may be restored by now. If others failed first, it was the cause.
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
@@ -592,12 +601,14 @@ class Attempt:
         return Outcome(code, message, failure=failure)
 
     def _stalled(self, states: Sequence[RankState], seen_s: float) -> str:
-        """That this process itself was stopped or blocked, where that explains what was seen at
-        ``seen_s``: others that waited, or left when their time was over, and could not say so.
+        """A sentence that this process was stopped or blocked, if that explains the failure.
+
+        ``seen_s``: the time of the failure. A stall explains ranks that waited, and ranks that
+        exited at their deadline and could not report it. Empty otherwise.
         """
         culprit = culprit_of(states)
         left = culprit.failure is None and (culprit.exit_status or 0) > 0
-        # A rank that waited for this process has hardly waited for longer than that.
+        # A rank that waited for this process cannot have waited much longer than the stall.
         waited = hangs(culprit) and (culprit.in_phase_s or 0.0) < self._stall_s + _STALL_S
         if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (waited or left):
             return ""
@@ -609,7 +620,7 @@ class Attempt:
         )
 
     def _states(self, stopped: set[int]) -> list[RankState]:
-        """What is known of every rank now. One that was never seen waits to be started."""
+        """The current state of every rank. A rank without a report is still in start-up."""
         now_s = time.monotonic()
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._crew.hosts
@@ -651,7 +662,7 @@ class Attempt:
         return states
 
     def _unheard(self, stopped: set[int]) -> bool:
-        """Whether a rank can still say where it is. Those of a lost process cannot be heard."""
+        """Whether a rank can still report its state. Ranks of a lost process cannot."""
         lost = {rank for one in self._crew.remote if one.lost(self._cut_s) for rank in one.ranks}
         return any(
             look.rank not in stopped | lost
@@ -663,7 +674,7 @@ class Attempt:
 
 
 def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
-    """Raises MissingError where two ranks drive one accelerator: libraries hang or refuse."""
+    """Raises MissingError if two ranks use one accelerator: libraries would hang or fail."""
     drivers: dict[tuple[str, str, str], int] = {}
     for device in devices:
         if not device.pci_bus_id:
@@ -679,7 +690,7 @@ def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
 
 
 def _failure(culprit: RankState) -> Failed | None:
-    """What the rank to blame said, or would have to say: one that hangs in a call says nothing."""
+    """The failure that the culprit reported, or a timeout for one that hangs without a report."""
     hangs = culprit.exit_status is None and not culprit.stopped
     if culprit.failure is not None or not hangs:
         return culprit.failure
@@ -688,7 +699,7 @@ def _failure(culprit: RankState) -> Failed | None:
 
 
 def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
-    """Those of all ranks, as the first that has one describes it."""
+    """The libraries of all ranks, each with the description of the first rank that has it."""
     found: dict[str, LibraryDescription] = {}
     for hello in hellos:
         for library in hello.libraries:
@@ -697,7 +708,7 @@ def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
 
 
 def _unbound(hellos: Sequence[Hello]) -> list[str]:
-    """Ranks that ``--bind numa`` could not bind, a sentence for each reason."""
+    """The ranks that ``--bind numa`` could not bind, one sentence per reason."""
     ranks: dict[str, list[int]] = {}
     for hello in hellos:
         if hello.unbound:
@@ -709,7 +720,7 @@ def _unbound(hellos: Sequence[Hello]) -> list[str]:
 
 
 def _differences(hellos: Sequence[Hello]) -> list[str]:
-    """Ranks that loaded another file than the first one: a classic cause of hangs."""
+    """The ranks that loaded another library file than the first rank, a common cause of hangs."""
     first: dict[str, tuple[int, LibraryDescription]] = {}
     differences = []
     for hello in hellos:

@@ -1,4 +1,4 @@
-"""The processes of a run: one, or all that a launcher started, met before anything is planned."""
+"""The processes of a run: one, or all that a launcher started, connected before planning."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from cclmark.signals import deferred
 
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")
-_LOST_S = 0.1  # between two looks at thousands of processes
-_OTHER_FILES = 256  # that are open besides a connection to each process and rank
-_PATIENCE_S = 3.0  # until it is said for whom the first process waits
+_LOST_S = 0.1  # between two scans of all processes, of which there may be thousands
+_OTHER_FILES = 256  # open files besides a connection to each process and rank
+_PATIENCE_S = 3.0  # before the first report of missing processes
 _REMINDER_S = 15.0
 
 
 class RemoteMember:
-    """Another process, as the first one sees it."""
+    """Another process, from the view of the first process."""
 
     def __init__(self, server: Server, join: Join, owner: Join) -> None:
         self._server = server
@@ -69,25 +69,25 @@ class RemoteMember:
         self.heard_s = time.monotonic()
 
     def start(self, jobs: Sequence[Job]) -> None:
-        """Has it start the ranks that these jobs are for."""
+        """Orders the process to start the ranks of these jobs."""
         owner = self._owner
         self.ranks = {job.rank for job in jobs}
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
     def looks(self, *, closely: bool) -> list[Look]:
-        """What it said last: it looks closely when it is told to abort."""
+        """The last report of the process, which looks closely after an abort."""
         return self.seen
 
     def abort(self) -> None:
-        """Has it let its ranks stop waiting."""
+        """Orders the process to end the waits of its ranks."""
         self._server.tell(self.process, Abort())
 
     def end(self) -> None:
-        """Its ranks are ended with it, when the run is over."""
+        """Does nothing: the process ends its ranks itself when the run is over."""
 
     def hear(self, message: FromAny) -> None:
-        """Takes note of what it says."""
+        """Records a message of the process."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
             self.seen = [look for look in message.looks if look.rank in self.ranks]
@@ -98,9 +98,9 @@ class RemoteMember:
             self.interrupted_by = message.reason
 
     def lost(self, cut_s: float = CUT_S) -> str:
-        """Why it is taken for gone; empty while it is not.
+        """The reason why the process counts as lost, empty while it does not.
 
-        ``cut_s``: for how long its connection has to be broken.
+        ``cut_s``: the time for which its connection must have been broken.
         """
         silent_s = time.monotonic() - self.heard_s
         if self._server.cut_off_s(self.process) > cut_s and silent_s > cut_s:
@@ -117,10 +117,10 @@ class RemoteMember:
 
 @dataclass
 class Crew:
-    """All processes of a run, seen from the first.
+    """All processes of a run, from the view of the first process.
 
-    ``joins`` are what they said of themselves, by their number; ``devices`` those of all, in the
-    order of the ranks; ``host_of`` a number for the host of each process.
+    ``joins``: the Join messages of the processes, by process number. ``devices``: the devices of
+    all processes in the order of the ranks. ``host_of``: a number for the host of each process.
     """
 
     placement: Placement | None
@@ -145,7 +145,7 @@ class Crew:
 
     @property
     def members(self) -> list[Member]:
-        """Near and far, by their number."""
+        """The local and the remote members by process number."""
         return [self.own, *self.remote]
 
     @property
@@ -160,14 +160,14 @@ class Crew:
 
     @property
     def hosts(self) -> list[HostDescription]:
-        """Each host once, in the order of the first of their processes."""
+        """Each host once, in the order of its first process."""
         found: dict[int, HostDescription] = {}
         for join, host in zip(self.joins, self.host_of, strict=True):
             found.setdefault(host, join.host)
         return list(found.values())
 
     def hear(self, message: FromAny) -> None:
-        """Takes note of what another process says."""
+        """Records a message of another process. Raises RankError for ranks that cannot be ended."""
         if isinstance(message, Ready):
             join = self.joins[message.rank]
             join.team_fd, join.board_fd = message.team_fd, message.board_fd
@@ -176,10 +176,10 @@ class Crew:
         self.remote[message.rank - 1].hear(message)
 
     def lost(self, cut_s: float = CUT_S) -> str:
-        """Which process is gone, and why; empty while none is. As it was a moment ago at most.
+        """The process that is lost and the reason, empty while none is; cached for a moment.
 
-        One that died goes before those that a signal ended. ``cut_s``: for how long its connection
-        has to be broken.
+        A process that died takes precedence over processes that a signal ended. ``cut_s``: the time
+        for which its connection must have been broken.
         """
         now_s = time.monotonic()
         if now_s > self._lost_looked_s + _LOST_S or cut_s != CUT_S:
@@ -189,7 +189,10 @@ class Crew:
         return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
-        """Has all ended that an earlier attempt left, and new memory made. Raises RankError."""
+        """Ends the ranks of an earlier attempt and has new memory created on all hosts.
+
+        Raises RankError for ranks that cannot be ended, for a lost process and after ``timeout_s``.
+        """
         server, attempt = self.meeting.server, self.attempts
         self.attempts += 1
         if attempt == 0:
@@ -219,7 +222,7 @@ class Crew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Sends the others home, with the exit code that this process will have."""
+        """Ends the other processes with the exit code of this process, then closes the meeting."""
         code = error.exit_code if isinstance(error, CclmarkError) else self.exit_code
         with deferred():
             for member in self.remote:
@@ -229,7 +232,7 @@ class Crew:
 
 
 def crew_of_one(devices: DeviceChoice) -> Crew:
-    """This process alone, with all devices."""
+    """A crew of this process alone, with all devices."""
     own = LocalMember()
     try:
         meeting = open_meeting(None, os.environ)
@@ -243,16 +246,17 @@ def crew_of_one(devices: DeviceChoice) -> Crew:
 def follow_first(
     placement: Placement, devices: DeviceChoice | CclmarkError, timeout_s: float
 ) -> int:
-    """What a process does that is not the first: returns its exit code.
+    """Runs a process other than the first one and returns its exit code.
 
-    ``devices``: its own, or why it has none, which the first one will say for it.
+    ``devices``: the devices of this process, or the error that prevents their use, which the first
+    process reports.
     """
     member = LocalMember()
     join = _own_join(placement.process, member, devices, placement.notices)
     try:
         return follow(placement, os.environ, join, member, timeout_s)
     except CclmarkError as error:
-        # The first process has its own reasons, or none: this one is said here.
+        # The first process cannot report this error, so it is printed here.
         host = join.host.machine.hostname
         print(f"cclmark: process {placement.process} on {host}: {error}", file=sys.stderr)
         return error.exit_code
@@ -263,8 +267,10 @@ def follow_first(
 def gather_crew(
     placement: Placement, own_devices: DeviceChoice | CclmarkError, timeout_s: float
 ) -> Crew:
-    """Waits for all processes. Raises what keeps any of them from taking part, and RankError
-    for those that do not come within ``timeout_s``.
+    """Waits for all processes to connect and returns the crew.
+
+    Raises the error of any process that cannot take part, and RankError for processes that do not
+    connect within ``timeout_s``.
     """
     _allow_connections(placement.processes)
     own = LocalMember()
@@ -304,7 +310,10 @@ def gather_crew(
 
 
 def _allow_connections(number: int) -> None:
-    """Raises this process's limit of open files as far as needed; MissingError where it may not."""
+    """Raises the limit of open files of this process for ``number`` connections.
+
+    Raises MissingError if the hard limit is too low.
+    """
     needed = number + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -344,7 +353,7 @@ def _own_join(
 
 
 def _with_ranks(ranks: set[int]) -> str:
-    """Which ranks are gone with a process."""
+    """A clause that lists the ranks lost with a process."""
     if not ranks:
         return ""
     return f", and rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} with it"
@@ -358,7 +367,7 @@ def _left_behind(pids: Sequence[int], host: str) -> str:
 
 
 def _without_places(arguments: Sequence[str]) -> list[str]:
-    """What processes must have in common: not where the first one writes."""
+    """The arguments that must be equal in all processes: all but the paths of output files."""
     kept: list[str] = []
     skips = False
     for word in arguments:
@@ -427,7 +436,7 @@ def _missing(number: int, ready: set[int]) -> str:
 
 
 def _turned_away(server: Server, *, reminder: bool = False) -> str:
-    """Who was not let in: strangers, or processes that do not have the secret."""
+    """A clause on rejected connections: from strangers, or from processes without the secret."""
     found = server.turned_away()
     if SECRET_VARIABLE not in os.environ or (reminder and not found):
         return f"; {found}" if found else ""
@@ -435,7 +444,7 @@ def _turned_away(server: Server, *, reminder: bool = False) -> str:
 
 
 def _check_alike(joins: Sequence[Join]) -> None:
-    """Raises what would make a run of these processes fail or lie."""
+    """Raises an error for differences between processes that would make a run fail or mislead."""
     errors = {EXIT_USAGE: UsageError, EXIT_MISSING: MissingError}
     for join in joins:
         where = f"process {join.rank} on {join.host.machine.hostname}"

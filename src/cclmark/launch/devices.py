@@ -1,4 +1,4 @@
-"""Which devices a run uses."""
+"""The choice of devices for a run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.placement import Placement
 from cclmark.plan.runtimes import RUNTIMES
 
-# Those that are looked for when none is named, best first: whose devices they are, and the device
-# nodes that say that there are some.
+# The runtimes probed when none is named, in order of preference: the vendor and the device nodes
+# that indicate its devices.
 _ACCELERATORS = {
     "cuda": ("NVIDIA", "nvidia[0-9]*"),
     "acl": ("Ascend", "davinci[0-9]*"),
@@ -25,7 +25,7 @@ _ACCELERATORS = {
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
-# Where it is not the runtime's own name.
+# Exceptions to CCLMARK_<RUNTIME>_LIBRARY.
 _VARIABLES = {"acl": "CCLMARK_ASCENDCL_LIBRARY"}
 
 
@@ -33,8 +33,8 @@ _VARIABLES = {"acl": "CCLMARK_ASCENDCL_LIBRARY"}
 class DeviceChoice:
     """A runtime and the indices of its devices, one rank each.
 
-    ``notice`` is what the user should know about the choice, if there is anything. ``mixed``: the
-    runtime of every device where they are not all of ``runtime``, which is then the accelerators'.
+    ``notice``: a notice for the user about the choice, or empty. ``mixed``: the runtime of every
+    device if there are several runtimes; ``runtime`` is then the runtime of the accelerators.
     """
 
     runtime: str
@@ -49,15 +49,15 @@ class DeviceChoice:
 
 
 def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
-    """Reads ``--devices`` and ``-g``.
+    """Parses ``--devices`` and ``-g``.
 
     ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
-    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (host devices are as many as asked for),
-    or several of these with ``+`` between.
-    Accelerators that are there and cannot be used are an error for who asked for a number of them;
-    else the host is measured, with a notice.
-    ``probe`` counts the devices of a runtime, or raises MissingError. Raises UsageError for what
-    cannot be read and MissingError for devices that are not there.
+    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (any number of host devices), or several
+    of these joined by ``+``.
+    Accelerators that are present but unusable are an error if ``count`` is given; otherwise the
+    host is measured, with a notice.
+    ``probe`` returns the number of devices of a runtime, or raises MissingError. Raises UsageError
+    for malformed text and MissingError for missing devices.
     """
     if "+" in text:
         return _mixed(text, count, probe)
@@ -94,11 +94,11 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
 def choose_own_devices(
     placement: Placement, text: str, count: int | None, probe: Callable[[str], int]
 ) -> DeviceChoice:
-    """As choose_devices, for one of the processes that a launcher started.
+    """Chooses the devices of one of the processes that a launcher started.
 
-    Beside others of its host a process takes ``count`` devices, one if that is None, by its place
-    among them; alone there, all. A process that sees no more than its share takes what it sees: the
-    launcher has given it those.
+    A process that shares its host with others gets ``count`` devices, by default one, selected by
+    its local rank. A process alone on its host gets all devices, as in choose_devices. A process
+    that sees exactly its share gets the visible devices, because the launcher has assigned them.
     """
     alone = placement.local is None or placement.local_size == 1
     each = count or 1
@@ -107,7 +107,7 @@ def choose_own_devices(
         text = f"host:{each}" if alone else "host"
     if alone:
         found = choose_devices(text, count, probe)
-        # The host is no device that there is a number of.
+        # The host has no device count to choose from.
         return (
             found if text or found.runtime != "host" else replace(found, indices=tuple(range(each)))
         )
@@ -134,13 +134,13 @@ def choose_own_devices(
 
 
 def _runtime_of(text: str) -> str:
-    """The runtime that a choice names, empty where it leaves that open."""
+    """The runtime that ``--devices`` names, empty if it names none."""
     name = text.partition(":")[0].strip()
     return name if name.isalpha() else ""
 
 
 def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
-    """Devices of several runtimes, in the order that they are named in."""
+    """Devices of several runtimes, in the order of ``--devices``."""
     if count is not None:
         raise UsageError(f"--devices {text} says how many of each: leave out -g and -p")
     if not all(part.strip() for part in text.split("+")):
@@ -157,12 +157,15 @@ def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceC
 
 
 def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
-    """The runtime to take when none is named, and the notice that goes with it."""
+    """The default runtime and the notice about it.
+
+    ``insists``: raises MissingError for unusable accelerators instead of a fallback to the host.
+    """
     failures: dict[str, MissingError] = {}
     for runtime in _ACCELERATORS:
         expected = _expected(runtime)
         try:
-            # CUDA's devices may be there without a node of their own.
+            # CUDA devices may exist without a device node.
             if (runtime == "cuda" or expected) and probe(runtime) > 0:
                 return runtime, ""
         except MissingError as error:
@@ -181,7 +184,7 @@ def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, s
 
 
 def _expected(runtime: str) -> bool:
-    """Whether something says that there are such devices, so that their absence is a fault."""
+    """Whether device nodes or variables indicate such devices, so that their absence is a fault."""
     if os.environ.get(_VARIABLES.get(runtime, f"CCLMARK_{runtime.upper()}_LIBRARY")):
         return True
     if runtime == "cuda":
@@ -226,9 +229,9 @@ def _is_number(text: str) -> bool:
 
 
 def quick_cuda_count() -> int | None:
-    """How many CUDA devices there are, without starting the driver, None where that is unsure.
+    """The number of CUDA devices without initialisation of the driver, None where it is unknown.
 
-    Starting the driver takes longer than everything else that the launcher does.
+    Initialisation of the driver takes longer than all other work of the launcher.
     """
     if os.environ.get(_CUDA_VARIABLE):
         return None
@@ -249,7 +252,7 @@ def _cuda_nodes() -> list[Path]:
 
 
 def _cuda_driver_loads() -> bool:
-    """Whether the driver's library is where the loader looks: containers may lack it."""
+    """Whether the loader finds the driver's library, which containers may lack."""
     import ctypes
 
     try:

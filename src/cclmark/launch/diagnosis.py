@@ -1,4 +1,4 @@
-"""Why a run ended: from what each rank last said, to one sentence that names the culprit."""
+"""The diagnosis of a failed run from the last reports of all ranks, with the culprit first."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _OFFSET = re.compile(r"\+0x[0-9a-f]+")
 
 @dataclass(frozen=True)
 class RankState:
-    """What is known of one rank when a run goes wrong.
+    """The known state of one rank of a failed run.
 
-    ``device`` is its runtime and index ("cuda:3");
-    ``exit_status`` is negative for a signal and None while the process lives; ``stopped`` means
-    halted by a signal; ``failure`` is what the rank itself reported, as the ``heard``-th of all:
-    where one fails, others soon do because of it. ``in_phase_s``: how long it has been in the
-    phase that ``status`` names, by its own host's clock, None where nobody measured that.
-    ``stack``: where its main thread is, innermost first, a frame a line. ``silent_s``: for how long
-    nothing was heard of the process that looks after it, where that one is lost: all of this may
-    be out of date.
+    ``device``: its runtime and index ("cuda:3"). ``exit_status``: negative for a signal, None while
+    the process runs. ``stopped``: halted by a signal. ``failure``: the failure that the rank
+    reported, and ``heard`` its position among all reports, since one failure soon causes others.
+    ``in_phase_s``: the time since the rank entered the phase in ``status``, by the clock of its
+    host, None if unknown. ``stack``: the stack of its main thread, innermost frame first, one frame
+    per line. ``silent_s``: the time since the last message of its supervisor if that is lost, None
+    otherwise. The other fields may then be out of date.
     """
 
     rank: int
@@ -45,9 +44,9 @@ class RankState:
 def diagnose(
     states: Sequence[RankState], cases: Sequence[Item], *, cause_is_known: bool = False
 ) -> str:
-    """Names what went wrong first, where, and what the others were doing.
+    """Reports the first failure, its place, and the states of the other ranks.
 
-    ``cause_is_known``: what the ranks waited for was none of them. Then only where they are.
+    ``cause_is_known``: the cause is outside the ranks, so only their states are reported.
     """
     culprit = culprit_of(states)
     lost = any(state.silent_s is not None for state in states)
@@ -74,7 +73,7 @@ def diagnose(
 
 
 def _whereabouts(states: Sequence[RankState], cases: Sequence[Item]) -> str:
-    """Where all ranks are, as far as that is known. What is out of date compares with nothing."""
+    """The states of all ranks as far as known, without comparisons, since some may be outdated."""
     stacks: dict[str, int] = {}
     lines = []
     for state in states:
@@ -92,19 +91,19 @@ def _whereabouts(states: Sequence[RankState], cases: Sequence[Item]) -> str:
 
 
 def hangs(state: RankState) -> bool:
-    """Whether it waits, or has waited for too long, and is not stopped."""
+    """Whether a rank waits, or has timed out, and is not stopped."""
     return _may_hang(state) and not state.stopped
 
 
 def _may_hang(state: RankState) -> bool:
-    """Whether it neither died nor failed by itself: it waits, or has waited for too long."""
+    """Whether a rank neither died nor failed by itself: it waits, has timed out or was aborted."""
     if state.failure is None:
         return state.exit_status is None
     return state.failure.kind in ("timeout", "aborted")
 
 
 def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
-    """The lines of a rank's stack, which many ranks often share."""
+    """The lines of a rank's stack, or a reference to an earlier rank with the same stack."""
     if not state.stack:
         return []
     first = seen.setdefault(_OFFSET.sub("", "\n".join(state.stack)), state.rank)
@@ -122,8 +121,10 @@ def exit_kind(states: Sequence[RankState]) -> str:
 
 
 def culprit_of(states: Sequence[RankState]) -> RankState:
-    """The rank to blame: died, then stopped, then failed, then the one that is furthest
-    behind: of those that say nothing, else of those whose time was over.
+    """The rank to blame: a rank that died, else one that is stopped, else one that failed.
+
+    Otherwise the rank that is furthest behind: among ranks without a report, else among ranks that
+    timed out.
     """
 
     def died_silently(state: RankState) -> bool:
@@ -135,7 +136,7 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
     for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
         blamed = [state for state in states if blame(state)]
         if blamed:
-            # One that was killed goes before those that ended themselves for it.
+            # A killed rank takes precedence over ranks that exited because of it.
             return min(blamed, key=lambda state: (state.heard, (state.exit_status or 0) >= 0))
     silent = [state for state in states if state.failure is None]
     late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
@@ -143,14 +144,17 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
 
 
 def _furthest_behind(states: Sequence[RankState]) -> RankState:
-    """By case, then by operations where all count them, then by who has not moved for longest."""
+    """The rank that is furthest behind.
+
+    Compares the case, then the operations if all ranks count them, then the time without progress.
+    """
     counts = [state.status.operations for state in states]
     ages_s = [state.in_phase_s for state in states]
 
     def progress(place: int) -> tuple[int, int, float]:
         count, age_s, status = counts[place], ages_s[place], states[place].status
         entered = 0 if count is None or None in counts else count.entered
-        # Where ages are not known the times are taken for those of one clock.
+        # Where an age is unknown, all times are assumed to be from one clock.
         moved_s = status.since_s if age_s is None or None in ages_s else -age_s
         return max(status.case_index, -1), entered, moved_s
 
@@ -158,7 +162,7 @@ def _furthest_behind(states: Sequence[RankState]) -> RankState:
 
 
 def _name(state: RankState) -> str:
-    pid = f", pid {state.pid}" if state.pid else ""  # an mpirun's is known once it has said hello
+    pid = f", pid {state.pid}" if state.pid else ""  # a rank under mpirun sends its pid in Hello
     return f"rank {state.rank} ({state.device}{pid})"
 
 
@@ -191,7 +195,7 @@ def _place(phase: str, case_index: int, cases: Sequence[Item]) -> str:
 
 
 def _progress(state: RankState) -> list[str]:
-    """For how long it has been where it is, and how far it came: as far as that is known."""
+    """The time of a rank in its phase and its counts of operations, as far as known."""
     parts = [] if state.in_phase_s is None else [f"for {state.in_phase_s:.1f} s"]
     if state.status.case_index >= 0 and state.status.operations is not None:
         parts.append(_counts(state.status.operations))

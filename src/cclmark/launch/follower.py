@@ -1,4 +1,4 @@
-"""A process that is not the first of a run: it does what that one says, for the ranks it has."""
+"""A process other than the first one of a run: it executes orders for its own ranks."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from cclmark.signals import deferred
 _POLL_S = 0.02
 _BEAT_S = 0.5
 _LOOK_S = 0.1
-_NO_ANSWER_S = 2.0  # until the note is looked at again: it may be one of an earlier run
-SILENCE_S = 10.0  # of a follower whose connection holds
-_SILENCE_OF_FIRST_S = 20.0  # longer: it waits where its output is not read
-CUT_S = 1.0  # of a process whose connection broke: it may come back
+_NO_ANSWER_S = 2.0  # before the note is read again: it may be from an earlier run
+SILENCE_S = 10.0  # the longest silence of a follower with an intact connection
+_SILENCE_OF_FIRST_S = 20.0  # longer: the first process blocks while its output is not read
+CUT_S = 1.0  # the time for which a process with a broken connection may reconnect
 
 
 def follow(
     placement: Placement, env: Mapping[str, str], join: Join, member: LocalMember, timeout_s: float
 ) -> int:
-    """Joins the first process and obeys until it says how the run ended: returns that exit code.
+    """Connects to the first process, executes its orders and returns the exit code of the run.
 
-    Raises UsageError, MissingError and RankError where there is no first process.
+    Raises UsageError, MissingError and RankError if the first process cannot be reached.
     """
     with deferred():
         return _follow(placement, env, join, member, timeout_s)
@@ -62,7 +62,8 @@ def _follow(
         orders: list[ToProcess] = []
         try:
             follower.send(join)
-            # Among thousands the answer takes its time: who asks again would be two.
+            # With thousands of processes the answer takes time, and a second Join would count as
+            # a second process.
             looked_s = time.monotonic()
             while not orders and (remaining_s := deadline_s - time.monotonic()) > 0:
                 orders = follower.receive(min(_LOOK_S, remaining_s))
@@ -77,7 +78,7 @@ def _follow(
             if orders:
                 follower.close()
             else:
-                follower.close(linger_ms=0)  # nobody takes what it has said
+                follower.close(linger_ms=0)  # no process receives the pending messages
         if time.monotonic() > deadline_s:
             secret = (
                 f" (is {SECRET_VARIABLE} the same there, and {ADDRESS_VARIABLE} its address?)"
@@ -91,7 +92,7 @@ def _follow(
 
 
 def _has_moved(placement: Placement, env: Mapping[str, str], endpoint: str) -> bool:
-    """Whether the first process is to be found elsewhere by now than at ``endpoint``."""
+    """Whether the first process now listens at another address than ``endpoint``."""
     try:
         return find_meeting(placement, env, 0.0, endpoint)[0] != endpoint
     except RankError:
@@ -99,7 +100,7 @@ def _has_moved(placement: Placement, env: Mapping[str, str], endpoint: str) -> b
 
 
 class _Obedience:
-    """From the first order to the last."""
+    """Executes the orders of the first process, from the first to the last one."""
 
     def __init__(
         self, placement: Placement, join: Join, member: LocalMember, follower: Follower
@@ -119,7 +120,7 @@ class _Obedience:
         self._exit_code: int | None = None
 
     def run(self, orders: list[ToProcess]) -> int:
-        """Until the first process says that it is over, or is not there any more."""
+        """Runs until the first process ends the run or is lost, and returns the exit code."""
         try:
             while self._exit_code is None:
                 for order in orders:
@@ -141,8 +142,8 @@ class _Obedience:
                     raise_if_ended()
             return self._exit_code
         except KeyboardInterrupt as interruption:
-            # A launcher ends all processes when one dies: the first has to tell who died from
-            # who was interrupted.
+            # A launcher ends all processes when one dies. The first process must distinguish the
+            # process that died from the interrupted ones.
             seen = self._member.looks(closely=False)
             self._follower.send(Seen(self._process, self._token, seen))
             self._follower.send(Interrupted(self._process, self._token, str(interruption)))
@@ -180,7 +181,7 @@ class _Obedience:
             assert isinstance(order, Alive)
 
     def _start(self, order: Start) -> None:
-        """Starts the ranks. Where this machine does not let it, the first of them has failed."""
+        """Starts the ranks. An OSError is reported as a failure of the first of them."""
         try:
             self._member.meet_in(order.owner_pid, order.team_fd, order.board_fd)
             self._member.start(order.jobs)
@@ -193,7 +194,7 @@ class _Obedience:
         self._described = describe_devices(order.devices, self._machine, self._process, self._token)
 
     def _report(self) -> None:
-        """Says how the ranks are, at once where something is wrong with one of them."""
+        """Reports the states of the ranks regularly, and immediately after a significant change."""
         if self._described is not None:
             self._follower.send(self._described)
             self._described = None
@@ -207,7 +208,7 @@ class _Obedience:
             self._follower.send(Seen(self._process, self._token, looks))
 
     def _is_alone(self) -> bool:
-        """Whether the first process has gone without a word, or cannot be reached."""
+        """Whether the first process has exited without a Leave message or cannot be reached."""
         now_s = time.monotonic()
         if self._follower.was_cut():
             self._cut_s = now_s

@@ -1,9 +1,9 @@
-"""How the processes that a launcher started find the first of them, and trust each other.
+"""Discovery and authentication of the first process by the other processes of a launcher.
 
-The first one picks a port and writes where it listens, with a new secret, to a file that only its
-user can read, in a directory that all see: one of this host where all are on it, else below the
-home directory. Where hosts share no directory, a secret comes with the environment, and the address
-with it or from the launcher.
+The first process picks a port and writes its endpoint and a new secret to a note, a file that only
+its user can read. The directory is local if all processes are on one host, otherwise it is below
+the home directory. Where hosts share no directory, the secret comes from the environment, and the
+address from the environment or the launcher.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOWHERE = "192.0.2.1"  # for documentation only (RFC 5737): nothing is sent the
 
 
 class _Note(msgspec.Struct):
-    """What the first process leaves for the others."""
+    """The content of the file that the first process writes for the others."""
 
     endpoint: str
     secret: bytes
@@ -52,20 +52,20 @@ class _Note(msgspec.Struct):
 
 @dataclass
 class Meeting:
-    """The first process's end: the server that the others find, and what they find it by."""
+    """The first process's end of the rendezvous: its server and the note with its endpoint."""
 
     server: Server
     note: Path | None = None
 
     def close_door(self) -> None:
-        """All have come: nobody else is to find the way."""
+        """Removes the note once all processes have connected."""
         if self.note is not None:
             with contextlib.suppress(OSError):
                 self.note.unlink()
             self.note = None
 
     def close(self) -> None:
-        """Frees the port, and takes the note away."""
+        """Closes the port and removes the note."""
         self.close_door()
         self.server.close()
 
@@ -73,11 +73,10 @@ class Meeting:
 def open_meeting(
     placement: Placement | None, env: Mapping[str, str], timeout_s: float = 0.0
 ) -> Meeting:
-    """Listens where the others will look. Without others, on loopback, under keys of its own.
+    """Listens for the other processes. Without others, listens on loopback with keys of its own.
 
-    A pod's own name may be known some time after it has begun: up to ``timeout_s`` later. Raises
-    UsageError for variables that make no sense, MissingError where it cannot listen or leave a
-    note.
+    The name of a pod may resolve only some time after its start; ``timeout_s`` bounds that wait.
+    Raises UsageError for invalid variables, and MissingError if it cannot listen or write the note.
     """
     if placement is None:
         return Meeting(Server())
@@ -100,10 +99,10 @@ def open_meeting(
 def find_meeting(
     placement: Placement, env: Mapping[str, str], deadline_s: float, known: str = ""
 ) -> tuple[str, Keys]:
-    """Where the first process listens, and the keys that it takes.
+    """The endpoint of the first process and the keys for it.
 
-    Waits for its note until ``deadline_s`` of the monotonic clock; ``known`` is an endpoint where
-    nobody answered. Raises UsageError, and RankError when there is no other until then.
+    Waits for its note until ``deadline_s`` of the monotonic clock. ``known``: an endpoint that did
+    not answer. Raises UsageError, and RankError if no other endpoint appears before the deadline.
     """
     secret = given_secret(env)
     if secret is not None:
@@ -138,7 +137,7 @@ def _listen(keys: Keys, address: str, port: int) -> Server:
 
 
 def given_secret(env: Mapping[str, str]) -> bytes | None:
-    """What the environment's secret comes to; None where there is none. Raises UsageError."""
+    """The key derived from the secret in the environment, None without one. Raises UsageError."""
     text = env.get(SECRET_VARIABLE)
     if text is None:
         return None
@@ -147,13 +146,13 @@ def given_secret(env: Mapping[str, str]) -> bytes | None:
             f"{SECRET_VARIABLE} has {len(text)} characters: take {LEAST_SECRET_CHARACTERS} or "
             f"more, new ones for every run (export {SECRET_VARIABLE}=$(openssl rand -hex 32))"
         )
-    # People choose what can be guessed: each guess is to take its time.
+    # Users choose secrets that can be guessed, so a slow key derivation makes each guess expensive.
     words = text.encode(errors="surrogateescape")
     return hashlib.scrypt(words, salt=b"cclmark", n=1 << 14, r=8, p=1, dklen=SECRET_BYTES)
 
 
 def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port of the first process, from the environment, else from the launcher."""
+    """The host and port of the first process, from the environment or else from the launcher."""
     text = env.get(ADDRESS_VARIABLE, "").strip()
     host, port = text, ""
     if text.startswith("["):
@@ -174,10 +173,10 @@ def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, i
 
 
 def _local_address(host: str, deadline_s: float, *, far: bool) -> str:
-    """The address of this host that ``host`` means, by ``deadline_s``. Raises MissingError.
+    """Resolves ``host``, the name of this host, until ``deadline_s``. Raises MissingError.
 
-    ``far``: processes of other hosts are to reach it. Many systems call themselves by an address
-    that only they have.
+    ``far``: prefers an address that other hosts can reach, since many systems resolve their own
+    name to a loopback address.
     """
     while True:
         try:
@@ -193,7 +192,7 @@ def _local_address(host: str, deadline_s: float, *, far: bool) -> str:
 
 
 def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
-    """The address of this host that others can reach. Raises UsageError, MissingError."""
+    """An address of this host that other hosts can reach. Raises UsageError and MissingError."""
     chosen = env.get(INTERFACE_VARIABLE, "").strip()
     if chosen:
         address = address_of(chosen)
@@ -216,13 +215,16 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
 
 
 def _reachable(address: str) -> bool:
-    """Whether it is one that other hosts could reach."""
+    """Whether other hosts could reach an address: it is neither loopback nor link-local."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     return not (parsed.is_loopback or parsed.is_link_local)
 
 
 def _name(placement: Placement) -> str:
-    """The note's. Hydra tells its processes nothing of the job; its proxy knows a port of it."""
+    """The name of the note.
+
+    Hydra gives its processes no identity of the job, so the port of its proxy identifies it.
+    """
     words = placement.identity
     if placement.launcher == HYDRA:
         program = launching_program(os.getpid())
@@ -232,7 +234,10 @@ def _name(placement: Placement) -> str:
 
 
 def _directory(placement: Placement, env: Mapping[str, str]) -> Path:
-    """Where the note lies. Raises UsageError where others could write there."""
+    """The directory of the note, created if missing.
+
+    Raises MissingError if it cannot be used, and UsageError if other users could write to it.
+    """
     chosen = env.get(DIRECTORY_VARIABLE)
     if chosen:
         directory = Path(chosen)
@@ -273,10 +278,10 @@ def _leave_note(placement: Placement, env: Mapping[str, str], note: _Note) -> Pa
 
 
 def _read_note(path: Path) -> _Note | None:
-    """The note, if it is there, whole, and the work of this user."""
-    # A network file system forgets that a file was missing when its directory is listed.
+    """The note, None if it is missing or incomplete. Raises UsageError if it is not private."""
+    # Listing a directory invalidates a network file system's cached entry of a missing file.
     with contextlib.suppress(OSError):
-        os.listdir(path.parent)  # noqa: PTH208 - its answer is of no interest
+        os.listdir(path.parent)  # noqa: PTH208 - the result is not used
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,4 +1,4 @@
-"""The ranks of one process that a user or a launcher started: begun, looked after, ended."""
+"""The ranks of one process that a user or a launcher started: their start, supervision and end."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from cclmark.rendezvous.messages import Described, Job, Look
 from cclmark.results.machine import complete_from_nvml
 from cclmark.results.schema import DeviceDescription, Machine
 
-OVERTIME_S = 3.0  # a rank reports its own time-outs; after that its supervisor does
-# Before its time is over a rank is asked where it is: then it leaves, or cannot be asked any more.
+OVERTIME_S = 3.0  # a rank reports its own timeouts; after this time its supervisor does
+# A rank's stack is requested before its deadline, because afterwards the rank may have exited.
 _LATE_S = 3.0
 _LATE_SHARE = 0.2
 _STACK_S = 0.5
 
 
 class Member(Protocol):
-    """One of the processes of a run, near or far, with its ranks."""
+    """One of the processes of a run, local or remote, with its ranks."""
 
     def start(self, jobs: Sequence[Job]) -> None:
-        """Starts the ranks that these jobs are for."""
+        """Starts the ranks of these jobs."""
 
     def looks(self, *, closely: bool) -> list[Look]:
-        """How its ranks are, as far as is known here; ``closely``: also whether they are stopped.
+        """The states of its ranks as far as known in this process.
 
-        That takes the longest to find out.
+        ``closely``: also finds out whether they are stopped, which takes longest.
         """
 
     def abort(self) -> None:
-        """Lets the ranks of its host stop waiting for each other."""
+        """Ends the waits of the ranks of its host for each other."""
 
     def end(self) -> None:
-        """Gives ranks that leave by themselves a moment, and ends the others."""
+        """Waits briefly for ranks to exit by themselves and ends the others."""
 
 
 class LocalMember:
-    """This process's own ranks, and the memory in which the ranks of a host meet.
+    """This process's own ranks, and the memory shared by the ranks of a host.
 
-    The memory of another process of this host may be taken instead of the own.
+    The memory of another process of this host can replace its own.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class LocalMember:
         self._stacks: dict[int, list[str]] = {}
 
     def start_by(self, mpirun: str) -> None:
-        """Has the ranks started by this program from now on."""
+        """Uses the program ``mpirun`` to start ranks from now on; empty starts them directly."""
         self._mpirun = mpirun
 
     def meet_in(self, owner_pid: int, team_fd: int, board_fd: int) -> None:
-        """Takes the memory of the process ``owner_pid``. Raises OSError where that is forbidden."""
+        """Uses the memory of process ``owner_pid``. Raises OSError if access is not permitted."""
         if owner_pid == os.getpid():
             return
         self._drop_foreign()
@@ -103,7 +103,7 @@ class LocalMember:
             start_rank(job, self.ranks)
 
     def looks(self, *, closely: bool) -> list[Look]:
-        """How each rank is now. When one gets late, all are asked for their stacks, once."""
+        """The state of each rank. When one is close to its deadline, collects all stacks once."""
         looks = [self._look(rank, closely) for rank in self.ranks]
         if not any(look.late for look in looks):
             self._stacks = {}
@@ -136,18 +136,18 @@ class LocalMember:
         )
 
     def abort(self) -> None:
-        """Sets the flag that every waiting rank of this host looks at."""
+        """Sets the flag that every waiting rank of this host polls."""
         os.pwrite(self.team_fd, b"\1", 0)
 
     def end(self) -> None:
-        """Waits a moment for ranks that leave, kills the others."""
+        """Waits briefly for ranks to exit and kills the others."""
         end_ranks(self.ranks)
 
     def clear(self) -> list[int]:
-        """Kills the ranks and makes new memory: ranks of another attempt may follow. Whoever still
-        has the old memory keeps it to himself.
+        """Kills the ranks and creates new memory for the ranks of another attempt.
 
-        Returns the processes that cannot be ended, as those that hang in a driver.
+        A process that still has the old memory mapped cannot affect the new one. Returns the pids
+        of processes that cannot be ended, for example because they hang in a driver.
         """
         kill_ranks(self.ranks)
         left = [rank.pid for rank in self.ranks if rank.remains()]
@@ -165,7 +165,7 @@ class LocalMember:
         return left
 
     def close(self) -> None:
-        """Kills what is left and frees the memory."""
+        """Kills the remaining ranks and releases the memory."""
         kill_ranks(self.ranks)
         if self.mpi is not None:
             self.mpi.close()
@@ -189,16 +189,16 @@ class LocalMember:
 
 
 def _new_memory() -> tuple[int, int]:
-    """Files for the team and for the status board."""
+    """Creates memory files for the team and for the status board."""
     return os.memfd_create("cclmark-team"), os.memfd_create("cclmark-board")
 
 
 def describe_devices(
     devices: list[DeviceDescription], machine: Machine, process: int, token: bytes
 ) -> Described:
-    """What the vendor's interface says of devices of this host."""
+    """Completes the descriptions of this host's devices from the vendor's interface."""
     try:
         links, notices = complete_from_nvml(devices, machine)
-    except Exception as error:  # whatever is wrong with NVML, the run itself can go on
+    except Exception as error:  # the run can continue after any error of NVML
         links, notices = [], [f"links unknown: {type(error).__name__}: {error}"]
     return Described(process, token, devices, links, machine.vendor_driver, notices)

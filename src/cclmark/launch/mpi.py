@@ -1,8 +1,8 @@
-"""Ranks that an mpirun starts, where one of the libraries measured is MPI.
+"""Ranks started by an mpirun, for runs that measure MPI.
 
-The mpirun gets nothing but the command line of a rank; each process finds its job, and the memory
-that all share, among the open files of this one. So no secret is in an environment or in an
-argument, and nothing is left behind in a directory.
+The mpirun receives only the command line of a rank. Each rank opens its job and the shared memory
+through the open files of this process, so that no secret appears in an environment or an argument,
+and no file is left behind in a directory.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from cclmark.rendezvous.messages import Job
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
-# Of a launcher around this one, where the user chose to measure without it.
+# Variables of an outer launcher that the user chose not to use.
 _OTHER_LAUNCHERS = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_")
 _SETTINGS = ("PMIX_MCA_",)
 _GRACE_S = 3.0
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
-# What mpiruns say of how a process ended.
+# Messages of mpiruns about the end of a process.
 _SIGNAL = re.compile(r"\bsignal (\d+)")
 _EXIT_CODE = re.compile(r"\bexit code:\s+(\d+)", re.IGNORECASE)
-# Becomes the mpirun and dies with this process: kept over exec.
+# Executes the mpirun with a parent-death signal, which exec preserves.
 _STARTER = (
     "import os, signal, sys; from cclmark import _engine; "
     "_engine.die_with_parent(int(sys.argv[1]), signal.SIGTERM); os.execv(sys.argv[2], sys.argv[2:])"
@@ -43,29 +43,29 @@ _STARTER = (
 
 @dataclass
 class MpiRank(RankProcess):
-    """One rank, which is not a child of this process: known once it has said hello."""
+    """One rank, not a child of this process; its pid is known once it has sent Hello."""
 
     mpirun: MpiRanks
     number: int = 0
     handle: int = -1  # a pidfd
 
     def found(self, pid: int) -> None:
-        """Takes note of its process."""
+        """Records the pid of the rank and opens a pidfd for it."""
         self.number = pid
         with contextlib.suppress(OSError):
             self.handle = os.pidfd_open(pid)
 
     @property
     def pid(self) -> int:
-        """The process's number, 0 as long as it is not known."""
+        """The pid of the rank, 0 while it is unknown."""
         return self.number
 
     def exit_status(self) -> int | None:
-        """How it ended, as the mpirun tells; None while the mpirun runs, and for the others."""
+        """The exit status according to the mpirun; None while the mpirun runs or if unknown."""
         return self.mpirun.status_of(self)
 
     def remains(self) -> bool:
-        """Whether any of it still runs: not where it has ended and its parent has yet to notice."""
+        """Whether the process still runs; a zombie does not."""
         if self.handle < 0:
             return self.number > 0 and _is_rank(self.number)
         poll = select.poll()
@@ -73,7 +73,7 @@ class MpiRank(RankProcess):
         return not poll.poll(0)
 
     def kill(self) -> None:
-        """Ends all ranks: they come and go together."""
+        """Ends all ranks of the mpirun together."""
         self.mpirun.end()
 
 
@@ -81,7 +81,7 @@ class MpiRanks:
     """All ranks of a run under one mpirun."""
 
     def __init__(self, jobs: list[Job], mpirun: str) -> None:
-        """Starts them with the program ``mpirun``."""
+        """Starts the ranks of ``jobs`` with the program ``mpirun``."""
         self._program = mpirun
         self._output = os.memfd_create("cclmark-mpirun")
         self._jobs = os.memfd_create("cclmark-jobs")
@@ -107,8 +107,9 @@ class MpiRanks:
         self.ranks = [MpiRank(job.rank, self._process, self) for job in jobs]
 
     def said(self) -> str:
-        """What the mpirun and its processes have printed so far, until this process ended them:
-        what an mpirun has to say of that is no news.
+        """The output of the mpirun and its processes, up to the time when this process ended them.
+
+        Later messages of the mpirun only report that end.
         """
         end = self._said_bytes
         if end is None:
@@ -118,7 +119,7 @@ class MpiRanks:
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
     def began_nothing(self) -> str:
-        """What the mpirun did instead, where no rank has begun; empty where one has."""
+        """A report on the mpirun if no rank has begun, empty if one has."""
         if any(rank.number for rank in self.ranks):
             return ""
         code = self._process.poll()
@@ -130,9 +131,9 @@ class MpiRanks:
         return f"{self._program} {found} (CCLMARK_MPIRUN=FILE names another mpirun)"
 
     def watch(self) -> None:
-        """Notes from now on, in a thread, which rank is the first to be gone.
+        """Starts a thread that records the first rank to exit.
 
-        An mpirun ends the others within moments, and may name one of those.
+        An mpirun ends the other ranks immediately afterwards and may report one of them instead.
         """
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -151,7 +152,7 @@ class MpiRanks:
             os.close(descriptor)
 
     def note_segments(self) -> None:
-        """Remembers which files in shared memory the ranks have mapped by now."""
+        """Records the shared-memory files that the ranks have mapped."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
                 maps = Path(f"/proc/{rank.number or 'none'}/maps").read_text(
@@ -160,7 +161,7 @@ class MpiRanks:
                 self._segments.update(_SEGMENT.findall(maps))
 
     def status_of(self, rank: MpiRank) -> int | None:
-        """The exit status of a rank; only of the first that was gone, where that was seen."""
+        """The exit status of a rank, after a failure only of the first rank to exit, if known."""
         code = self._process.poll()
         if code is None:
             return None
@@ -174,30 +175,30 @@ class MpiRanks:
         return -int(killed[1]) if killed else int(exited[1]) if exited else code
 
     def end(self) -> None:
-        """Ends the mpirun, if it still runs, and whatever it leaves behind. Once."""
+        """Ends the mpirun and its ranks, once, and removes the shared memory that they leave."""
         if self._ended or self._process.poll() == 0:
             return
         self._ended = True
         self._said_bytes = os.fstat(self._output).st_size
         self.note_segments()
-        # It gets a moment: it knows best what its ranks have made.
+        # The mpirun gets time to clean up after its ranks by itself.
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             self._process.terminate()
             self._process.wait(_GRACE_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for rank in self.ranks:
-            # Long gone ones' numbers may be others' by now.
+            # The pid of a rank that exited earlier may have been reused.
             if rank.number and _is_rank(rank.number):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(rank.number, signal.SIGKILL)
-        # An MPI whose ranks are killed leaves its memory behind.
+        # An MPI leaves its shared memory behind if its ranks are killed.
         for name in self._segments:
             with contextlib.suppress(OSError):
                 os.unlink(name)  # noqa: PTH108 - as it stands in maps
 
     def close(self) -> None:
-        """Frees what the run had."""
+        """Closes the descriptors of the run."""
         os.close(self._jobs)
         os.close(self._output)
         for rank in self.ranks:
@@ -213,9 +214,10 @@ def _is_rank(pid: int) -> bool:
 
 
 def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Lets more ranks than processors start, and those of root: it is the user's own machine.
+    """The environment of an mpirun on this host.
 
-    And only this one: what a batch system tells an mpirun of other hosts is left out.
+    It allows more ranks than processors and ranks of root, since the machine is the user's own.
+    Variables of batch systems are removed, because they would make the mpirun use other hosts.
     """
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",

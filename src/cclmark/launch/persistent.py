@@ -1,7 +1,7 @@
-"""Runs cases to the end, also when one hangs, or a pair's library fails.
+"""Completes a run even if a case hangs or the library of a pair fails.
 
-What is left of a communicator that hangs nobody can tell, so the ranks are ended. The case is given
-up, or of a pair the operation, and fresh ranks go on with what is left.
+The state of a communicator that hangs is undefined, so the ranks are ended. The case is skipped, or
+for a pair the operation, and new ranks continue with the remaining cases.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cclmark.rendezvous.messages import Failed, Look
 from cclmark.results.schema import CaseResult, Condition, Result
 
 _STATUS = {"timeout": "timeout", "error": "died"}
-_MOST_IN_A_ROW = 3  # cases that hang one after the other: the next one would, too
+_MOST_IN_A_ROW = 3  # consecutive hangs, after which the next case would probably hang too
 
 
 class PersistentLaunch:
-    """One run, of as many attempts as it takes."""
+    """One run with as many attempts as required."""
 
     def __init__(self, request: Request, listener: Listener) -> None:
         self._request = request
         self._tally = _Tally(listener)
 
     def run(self) -> Outcome:
-        """As an attempt does it; what was given up has results that say so."""
+        """Runs all attempts. Skipped cases get results with their status and the reason."""
         request, items = self._request, self._request.items
         kind = request.traits
         in_a_row = 0
@@ -55,7 +55,7 @@ class PersistentLaunch:
                 else:
                     pending.append(index)
             if len(pending) == len(left):
-                return outcome  # to go on would be to try the same again
+                return outcome  # another attempt would repeat the same cases
             if not pending:
                 return Outcome(EXIT_OK, phases_s=outcome.phases_s)
             if not kind.independent:
@@ -70,10 +70,10 @@ class PersistentLaunch:
             request = replace(request, pending=pending)
 
     def _may_go_on(self, outcome: Outcome, failure: Failed) -> bool:
-        """Whether fresh ranks may do better with another case."""
+        """Whether new ranks may continue with another case."""
         request = self._request
         launched = request.crew is not None and request.crew.placement is not None
-        # A launcher's MPI takes no second process for a rank.
+        # The MPI of a launcher does not support a second process for a rank.
         once = launched and request.by_mpi
         return (
             not once
@@ -85,7 +85,7 @@ class PersistentLaunch:
 
 
 class _Tally:
-    """Passes on what a listener is to hear, the introduction once, and notes what is done."""
+    """Forwards events to a listener, the introduction only once, and records completed items."""
 
     def __init__(self, listener: Listener) -> None:
         self.done: set[int] = set()
@@ -94,7 +94,7 @@ class _Tally:
         self._repeats = False
 
     def begin_attempt(self) -> None:
-        """What is said from now on until the ranks are up was said before the first attempt."""
+        """Begins an attempt. From the second one on, suppresses notices until the ranks are up."""
         self._attempts += 1
         self._repeats = self._attempts > 1
 
@@ -115,7 +115,7 @@ class _Tally:
             self._listener.notice(text)
 
     def say(self, text: str) -> None:
-        """Tells the user at once."""
+        """Reports a notice immediately, even while notices are suppressed."""
         self._listener.notice(text)
 
     def progress(self, look: Look) -> None:

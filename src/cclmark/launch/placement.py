@@ -1,4 +1,4 @@
-"""Which launcher started this process, and which of its processes it is."""
+"""Detection of the launcher of this process and of the rank of the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.signals import raise_if_noted
 
 LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"
-_SPECIAL_STEPS = 0xFFFFFFF0  # from here on Slurm numbers shells and the like, no tasks
+_SPECIAL_STEPS = 0xFFFFFFF0  # Slurm uses step numbers from here on for shells, not for tasks
 _MOST_PROCESSES = 1 << 20
 _OF_PODS = "PyTorchJob or the like"
 _OPEN_MPI = "Open MPI's mpirun"
@@ -24,7 +24,7 @@ SRUN = "srun"
 _PALS, _FLUX = "PALS", "Flux"
 _TORCHRUN = "torchrun"
 _OF_MPI = (_OPEN_MPI, _MVAPICH, HYDRA, _PALS, _FLUX)
-# What a task of srun has where Slurm tells the ranks of an MPI of each other.
+# Variables of an srun task if a PMI or PMIx plug-in of Slurm connects the ranks of an MPI.
 _PROCESS_MANAGERS = (
     *("PMI_FD", "PMI_RANK", "PMI_PORT", "PMI_CONTROL_PORT", "PMIX_RANK", "PALS_RANKID"),
     "I_MPI_PMI_LIBRARY",
@@ -33,13 +33,13 @@ _PROCESS_MANAGERS = (
 
 @dataclass(frozen=True)
 class Placement:
-    """This process among those that a launcher started.
+    """The place of this process among the processes that a launcher started.
 
-    ``process`` of ``processes``; ``local`` of ``local_size`` on this host, None where the launcher
-    does not say. ``address``: the host of process 0, empty where it is not told. ``identity`` is
-    the same for all processes of one start, and for no others. ``by_mpi``: they can be ranks of
-    MPI. ``variables``: those that say all this. ``others``: launchers whose variables are there too
-    and do not count, as CCLMARK_LAUNCHER names them. ``notices``: what was odd.
+    ``process`` of ``processes``; ``local`` of ``local_size`` on this host, None if unknown.
+    ``address``: the host of process 0, empty if unknown. ``identity``: a string shared by all
+    processes of one start and no others. ``by_mpi``: the processes can be ranks of MPI.
+    ``variables``: the source of the numbers. ``others``: other launchers whose variables are set
+    but ignored, with their names for CCLMARK_LAUNCHER. ``notices``: inconsistencies found.
     """
 
     launcher: str
@@ -61,7 +61,7 @@ class Placement:
 
     @property
     def doubts(self) -> str:
-        """What to try where the processes that the launcher tells of are not there."""
+        """Advice for the case that the processes of the launcher do not appear."""
         told = f"{self.variables} tell of these processes ({self.launcher})"
         instead = ""
         if self.others:
@@ -71,17 +71,18 @@ class Placement:
 
 
 _Environment = Mapping[str, str]
-_PARENT_PID = os.getppid()  # as early as can be: it may be gone before anything has begun
+_PARENT_PID = os.getppid()  # read as early as possible: the parent may exit during start-up
 
 
 def launcher_is_gone() -> bool:
-    """Whether what started this process has ended, so that nobody waits for it any more."""
+    """Whether the parent of this process has exited, so that no process waits for this one."""
     return os.getppid() != _PARENT_PID
 
 
 def raise_if_ended(*, launched: bool = True) -> None:
-    """Raises KeyboardInterrupt where a signal has asked this process to end; if ``launched``, also
-    where the program that started it is gone.
+    """Raises KeyboardInterrupt after a signal to end this process.
+
+    With ``launched``, also raises it if the program that started this process has exited.
     """
     raise_if_noted()
     if launched and launcher_is_gone():
@@ -89,7 +90,7 @@ def raise_if_ended(*, launched: bool = True) -> None:
 
 
 def _torchrun(env: _Environment) -> Placement | None:
-    """torchrun, Ray Train and whoever imitates them."""
+    """torchrun, Ray Train and launchers with the same variables."""
     if "LOCAL_RANK" not in env:
         return None
     words = [env.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")]
@@ -135,7 +136,7 @@ def _flux(env: _Environment) -> Placement | None:
 
 
 def _slurm(env: _Environment) -> Placement | None:
-    """A task of srun. The shell of sbatch or salloc has a rank too, but is none."""
+    """A task of srun. The shell of sbatch or salloc has a rank too, but is no task."""
     step = env.get("SLURM_STEP_ID", env.get("SLURM_STEPID", ""))
     if not _is_number(step) or int(step) >= _SPECIAL_STEPS:
         return None
@@ -154,7 +155,7 @@ def _slurm(env: _Environment) -> Placement | None:
 
 
 def _pods(env: _Environment) -> Placement | None:
-    """One process in each pod, as PyTorchJob starts them. Where the pods run nobody says."""
+    """One process in each pod, as started by PyTorchJob. The hosts of the pods are unknown."""
     words = [env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", "")]
     return _placed(
         _OF_PODS,
@@ -165,7 +166,7 @@ def _pods(env: _Environment) -> Placement | None:
     )
 
 
-# In the order of their precedence: who starts whom. A torchrun under srun has both's variables.
+# In order of precedence, inner launchers first: a torchrun under srun has the variables of both.
 _LAUNCHERS: dict[str, Callable[[_Environment], Placement | None]] = {
     "torchrun": _torchrun,
     "openmpi": _openmpi,
@@ -179,10 +180,10 @@ _LAUNCHERS: dict[str, Callable[[_Environment], Placement | None]] = {
 
 
 def find_placement(env: _Environment) -> Placement | None:
-    """What the launcher of this process says; None where there is none, or it started one process.
+    """The placement by the launcher of this process, None without one or with a single process.
 
-    Of several launchers' variables the innermost launcher's count, unless CCLMARK_LAUNCHER names
-    one, or ``none``; see _counted. Raises UsageError for numbers that cannot be.
+    If variables of several launchers are set, the innermost launcher counts, unless
+    CCLMARK_LAUNCHER names one, or ``none``; see _counted. Raises UsageError for invalid numbers.
     """
     found = _found(env)
     if not found:
@@ -202,15 +203,15 @@ def find_placement(env: _Environment) -> Placement | None:
 
 
 def notices_alone(env: _Environment) -> tuple[str, ...]:
-    """What is odd about launchers' variables where the one that counts started one process.
+    """Inconsistencies in launchers' variables if the launcher that counts started one process.
 
-    Raises UsageError for numbers that cannot be.
+    Raises UsageError for invalid numbers.
     """
     return _contradictions(_found(env))
 
 
 def _found(env: _Environment) -> dict[str, Placement]:
-    """What each launcher says whose variables are there, innermost first."""
+    """The placements by all launchers whose variables are set, innermost first."""
     chosen = env.get(LAUNCHER_VARIABLE, "").strip().lower()
     if chosen == "none":
         return {}
@@ -223,15 +224,16 @@ def _found(env: _Environment) -> dict[str, Placement]:
     if chosen and not found:
         raise UsageError(f"{LAUNCHER_VARIABLE}={chosen}: its variables are not set")
     if "torchrun" in found:
-        found.pop("pods", None)  # by the same variables
+        found.pop("pods", None)  # it uses the same variables
     return found
 
 
 def _counted(found: dict[str, Placement]) -> str:
-    """Whose variables count: the innermost launcher's that started more than one process.
+    """The launcher whose variables count: the innermost one that started more than one process.
 
-    Those of a single process may be left over in a shell. But a torchrun that names its run is
-    there, whatever it was started by; and below an mpirun srun's tasks may be the mpirun's daemons.
+    Variables of a single process may be left over in a shell. A torchrun with a run ID always
+    counts. Below an mpirun, the tasks of srun may be the daemons of the mpirun, so srun does not
+    count.
     """
     innermost, inner = next(iter(found.items()))
     if inner.launcher == _TORCHRUN:
@@ -244,9 +246,9 @@ def _counted(found: dict[str, Placement]) -> str:
 
 
 def _contradictions(found: dict[str, Placement]) -> tuple[str, ...]:
-    """One notice, where launchers say different things of this process.
+    """One notice if launchers disagree on the place of this process.
 
-    A launcher of a single process may have started the one that counts: that is no contradiction.
+    A launcher with a single process may have started the one that counts, which is consistent.
     """
     if not found:
         return ()
@@ -269,7 +271,7 @@ def _contradictions(found: dict[str, Placement]) -> tuple[str, ...]:
 
 
 def speaks(env: _Environment) -> bool:
-    """Whether this process is the first, which alone speaks to the user."""
+    """Whether this process is the first one, the only one that prints messages for the user."""
     try:
         placement = find_placement(env)
     except UsageError:
@@ -278,10 +280,10 @@ def speaks(env: _Environment) -> bool:
 
 
 def first_host(nodes: str) -> str:
-    """The first host of a list in Slurm's notation: ``node[08-11,20],login`` gives ``node08``."""
+    """The first host of a list in Slurm's notation: ``node08`` for ``node[08-11,20],login``."""
     end = 0
     depth = 0
-    for end, sign in enumerate(nodes + ","):  # noqa: B007 - where it ends is what is looked for
+    for end, sign in enumerate(nodes + ","):  # noqa: B007 - the end is the result
         depth += (sign == "[") - (sign == "]")
         if sign == "," and depth == 0:
             break
@@ -290,14 +292,14 @@ def first_host(nodes: str) -> str:
 
 @dataclass(frozen=True)
 class LaunchingProgram:
-    """The program of an MPI that started a process. ``job``: what tells this start from others."""
+    """The MPI program that started a process. ``job``: an identifier of this start."""
 
     path: Path
     job: str
 
 
 def launching_program(pid: int) -> LaunchingProgram | None:
-    """What started process ``pid``, directly or not, None where no such program is seen."""
+    """The MPI launcher among the ancestors of process ``pid``, None if none is found."""
     names = ("mpirun", "mpiexec", "orterun", "prterun", "prte", "orted", "hydra")
     while pid > 1:
         try:
@@ -312,7 +314,7 @@ def launching_program(pid: int) -> LaunchingProgram | None:
         except (OSError, ValueError, IndexError):
             return None
         if path.name.startswith(names):
-            # Hydra's proxies are told where their mpiexec listens.
+            # Hydra's proxies receive the port of their mpiexec as an argument.
             at = words.index(b"--control-port") + 1 if b"--control-port" in words else 0
             job = words[at].decode(errors="replace") if 0 < at < len(words) else f"pid {pid}"
             return LaunchingProgram(path, _fingerprint([job]))
@@ -326,9 +328,9 @@ def _placed(
     identity: list[str],
     address: str = "",
 ) -> Placement | None:
-    """The placement that the variables ``names`` tell: rank, size, local rank, local size.
+    """The placement from the variables ``names``: rank, size, local rank, local size.
 
-    None where one of the first two is not set.
+    None if one of the first two is not set. Raises UsageError for invalid numbers.
     """
     rank, size, local, local_size = (env.get(name, "") if name else "" for name in names)
     if not rank or not size:
@@ -356,7 +358,7 @@ def _placed(
 
 
 def _tasks_on_node(text: str, node: str | None) -> str:
-    """How many tasks a node has, of Slurm's ``2(x3),1``; empty where that is not told."""
+    """The number of tasks of a node from Slurm's ``2(x3),1``, empty if unknown."""
     counts: list[str] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,7})(?:\(x(\d{1,7})\))?", part.strip())

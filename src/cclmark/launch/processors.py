@@ -1,4 +1,4 @@
-"""Which processors each rank is bound to, as far as that is known before ranks start."""
+"""The binding of ranks to processors, as far as it is known before ranks start."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cclmark.plan.ranges import in_ranges
 class ProcessorPlan:
     """The processors of every rank.
 
-    ``bound``: those that each rank is to bind itself to, none where it is not bound or finds out
-    when it has opened its device. ``crowded``: hosts with more ranks than processors for them.
-    ``places``: of every rank, see Job.place_on_host. ``notices``: what the user should know.
+    ``bound``: the processors to which each rank binds itself, empty for a rank that is not bound or
+    that selects its processors after it has opened its device. ``crowded``: hosts with more ranks
+    than usable processors. ``places``: see Job.place_on_host. ``notices``: notices for the user.
     """
 
     bound: list[list[int]]
@@ -35,10 +35,11 @@ def plan_processors(
     hostnames: Sequence[str],
     runtimes: Sequence[str],
 ) -> ProcessorPlan:
-    """Plans the binding of a run. Everything is by rank: ``inherited``, the processors that its
-    process may use, in the order in which ranks take them; ``hosts``, a number for its host.
+    """Plans the binding of a run. All sequences are indexed by rank.
 
-    Raises MissingError for a rank that may use none of the processors that are listed for it.
+    ``inherited``: the processors that the rank's process may use, in order of preference.
+    ``hosts``: a number for its host. Raises MissingError for a rank that may use none of the
+    processors listed for it.
     """
     on_host = set(runtimes) == {"host"}
     listed = binding.of_rank
@@ -71,10 +72,10 @@ def plan_processors(
 def one_of_each(
     usable: Sequence[Sequence[int]], hosts: Sequence[int]
 ) -> tuple[list[list[int]], set[int]]:
-    """A processor for each rank that no other rank of its host gets, none on hosts where there are
-    not enough of them; and those hosts.
+    """A distinct processor for each rank of a host, and the hosts without enough processors.
 
-    A maximum matching of ranks and processors, by augmenting paths (Kuhn's algorithm).
+    Ranks on hosts without enough processors get none. Computes a maximum matching of ranks and
+    processors with augmenting paths (Kuhn's algorithm).
     """
     taken_by: dict[tuple[int, int], int] = {}  # rank by host and processor
     crowded: set[int] = set()
@@ -94,11 +95,11 @@ def _give_one(
     host: int,
     taken_by: dict[tuple[int, int], int],
 ) -> bool:
-    """Finds a processor for ``rank``, if others of its host have to change theirs for it.
+    """Finds a processor for ``rank``, and reassigns other ranks of its host if necessary.
 
-    Searches breadth-first, so that a host with hundreds of ranks needs no deep recursion.
+    The search is breadth-first, so that a host with hundreds of ranks needs no deep recursion.
     """
-    came_from: dict[int, tuple[int, int]] = {}  # processor: the rank that would take it, and from
+    came_from: dict[int, tuple[int, int]] = {}  # by processor: its next rank, that rank's old one
     queue = [(rank, -1)]
     for asking, own in queue:
         for processor in usable[asking]:
@@ -119,7 +120,7 @@ def _give_one(
 
 
 def places_among_alike(keys: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """For every key its place among the keys that equal it, from 0, and how many those are."""
+    """For every key its index, from 0, among the keys equal to it, and the number of these keys."""
     numbers = Counter(keys)
     seen: Counter[Hashable] = Counter()
     places = []

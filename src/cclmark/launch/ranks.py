@@ -1,4 +1,4 @@
-"""The rank processes: started together, watched, and never left behind."""
+"""The rank processes: their start, supervision and guaranteed end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RankProcess:
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The pid of the process."""
         return self.process.pid
 
     def exit_status(self) -> int | None:
@@ -36,21 +36,21 @@ class RankProcess:
         return self.process.poll()
 
     def remains(self) -> bool:
-        """Whether any of it still runs, or hangs in the kernel."""
+        """Whether the process still runs, or hangs in the kernel."""
         return self.exit_status() is None
 
     def is_stopped(self) -> bool:
-        """Whether it is stopped, as by SIGSTOP or a debugger."""
+        """Whether the process is stopped, for example by SIGSTOP or a debugger."""
         return is_stopped(self.pid)
 
     def kill(self) -> None:
-        """Ends it and whatever it started."""
+        """Kills the process group of the rank."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process of this host is stopped, as by SIGSTOP or a debugger."""
+    """Whether a process of this host is stopped, for example by SIGSTOP or a debugger."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -59,15 +59,15 @@ def is_stopped(pid: int) -> bool:
 
 
 def start_rank(job: Job, ranks: list[RankProcess]) -> None:
-    """Starts the rank that ``job`` is for and adds it to ``ranks``. It dies with this process."""
-    # A file in memory and not a pipe: a rank that does not read cannot hold up the others.
+    """Starts the rank of ``job`` and appends it to ``ranks``. It is killed with this process."""
+    # A memory file instead of a pipe: a rank that does not read cannot block the others.
     with os.fdopen(os.memfd_create("cclmark-job"), "w+b") as file:
         file.write(msgspec.msgpack.encode(job))
         file.seek(0)
         process = subprocess.Popen(
             [sys.executable, "-m", "cclmark.run.worker"],
             stdin=file,
-            stdout=2,  # what libraries print: standard output is for results alone
+            stdout=2,  # output of libraries; standard output is reserved for results
             pass_fds=(*_of_job(job), *_of_launcher(job)),
             start_new_session=True,
             env=environment(),
@@ -81,7 +81,7 @@ def _of_job(job: Job) -> list[int]:
 
 
 def _of_launcher(job: Job) -> list[int]:
-    """Descriptors by which a rank of MPI talks to what launched this process."""
+    """Descriptors by which an MPI rank communicates with the launcher of this process."""
     numbers = [os.environ.get(name, "") for name in ("PMI_FD", "PMI2_FD")] if job.mpi else []
     found = []
     for number in numbers:
@@ -93,13 +93,13 @@ def _of_launcher(job: Job) -> list[int]:
 
 
 def environment() -> dict[str, str]:
-    """For ranks: this process's environment, but for the secret by which processes met."""
+    """The environment for ranks: that of this process without the rendezvous secret."""
     kept = {name: text for name, text in os.environ.items() if name != "CCLMARK_SECRET"}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
 def end_ranks(ranks: list[RankProcess]) -> None:
-    """Waits a moment for the ranks to leave by themselves, then kills what is left."""
+    """Waits briefly for the ranks to exit by themselves, then kills the remaining ones."""
     deadline_s = time.monotonic() + _GRACE_S
     for rank in ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -108,13 +108,13 @@ def end_ranks(ranks: list[RankProcess]) -> None:
 
 
 def kill_ranks(ranks: list[RankProcess]) -> None:
-    """Kills the ranks and waits until they are gone. A process in the kernel's hands may stay."""
+    """Kills the ranks and waits for their end. A process that hangs in the kernel may remain."""
     for rank in ranks:
         rank.kill()
     deadline_s = time.monotonic() + _GRACE_S
     for rank in ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
             rank.process.wait(max(0.0, deadline_s - time.monotonic()))
-    # Those that are not children of this process cannot be waited for.
+    # wait does not support ranks that are not children of this process.
     while any(rank.remains() for rank in ranks) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)

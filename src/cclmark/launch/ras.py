@@ -1,9 +1,10 @@
-"""What NCCL itself knows of a hang: its RAS subsystem (NCCL 2.24 and later) is asked.
+"""Queries NCCL's RAS subsystem (NCCL 2.24 and later) about a hang.
 
-Plain text over TCP, answered by any process of the job on this host. A thread of its own answers
-there, so also of a process whose main thread hangs. The verbose report is for people; from the JSON
-form (2.28.7) comes who is behind. Asked twice, it tells whether the counts still move. RAS counts
-five collectives: broadcast, reduce, all-gather, reduce-scatter, all-reduce; no sends and receives.
+The protocol is plain text over TCP, and any process of the job on this host answers. A separate
+thread answers, so a process whose main thread hangs answers too. The verbose report is for users,
+the JSON format (2.28.7) contains the counts that show lagging ranks. Two queries show whether the
+counts still increase. RAS counts five collectives (broadcast, reduce, all-gather, reduce-scatter,
+all-reduce) but no sends and receives.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from dataclasses import dataclass
 import msgspec
 
 _ADDRESS = "localhost:28028"
-_GREETING_S = 0.15  # a process that is stopped accepts connections and says nothing: try the next
+_GREETING_S = 0.15  # a stopped process accepts connections but does not answer: try the next one
 _PAUSE_S = 0.2
 _MOST_BYTES = 32 << 20
 _MOST_LINE = 1024
 _MOST_NAMED = 8
-_COLLECTING_S = 1  # that RAS waits for each process; whole seconds
+_COLLECTING_S = 1  # the time that RAS waits for each process, in whole seconds
 
 
 class _Status(msgspec.Struct):
@@ -53,17 +54,17 @@ class _Communicator(msgspec.Struct):
     missing_ranks: list[_Missing] = []
 
     def holds(self, pids: Collection[int]) -> bool:
-        """Whether one of its ranks is one of these processes."""
+        """Whether one of these processes is a rank of the communicator."""
         known = [rank.pid for rank in self.ranks] + [rank.pid for rank in self.missing_ranks]
         return not set(pids).isdisjoint(known)
 
     @property
     def key(self) -> tuple[str, str]:
-        """What no other communicator has."""
+        """The unique key of the communicator."""
         return self.hash, self.secondary_hash
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """By rank."""
+        """The counts of operations by rank."""
         return {rank.rank: rank.collective_counts for rank in self.ranks}
 
 
@@ -73,9 +74,9 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Laggard:
-    """A rank of a communicator that launched ``count`` of an operation where others did ``most``.
+    """A rank that launched an operation ``count`` times where another launched it ``most`` times.
 
-    ``rank`` is the communicator's number for it, ``host`` an address.
+    ``rank`` is the rank in the communicator, ``host`` an address.
     """
 
     rank: int
@@ -86,14 +87,14 @@ class Laggard:
     most: int
 
     def text(self) -> str:
-        """In words."""
+        """The laggard in words."""
         launched = f"launched {self.count} {self.operation}, others {self.most}"
         return f"rank {self.rank} ({self.host}, pid {self.pid}) {launched}"
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A rank of a communicator of which RAS has no data. ``dead``: it gave up on the process."""
+    """A rank of a communicator without data in RAS. ``dead``: RAS considers its process dead."""
 
     rank: int
     host: str
@@ -101,17 +102,17 @@ class Missing:
     dead: bool
 
     def text(self) -> str:
-        """In words."""
+        """The missing rank in words."""
         state = "is considered dead" if self.dead else "does not answer"
         return f"rank {self.rank} ({self.host}, pid {self.pid}) {state}"
 
 
 @dataclass(frozen=True)
 class RasReport:
-    """What RAS said. ``text``: its verbose report, empty where there is none.
+    """The answer of RAS. ``text``: its verbose report, empty if there is none.
 
-    ``still``: whether no count moved between two queries; None where they could not be compared.
-    ``reason``: why something is not known, empty where all is.
+    ``still``: whether no count changed between two queries, None if they could not be compared.
+    ``reason``: the reason for missing information, empty if the report is complete.
     """
 
     text: str = ""
@@ -121,7 +122,7 @@ class RasReport:
     reason: str = ""
 
     def sentences(self) -> list[str]:
-        """What is worth a line of a report."""
+        """The findings, one line each."""
         named = [one.text() for one in self.missing] + [one.text() for one in self.laggards]
         lines = named[:_MOST_NAMED]
         if len(named) > len(lines):
@@ -132,7 +133,7 @@ class RasReport:
 
 
 class _NoAnswerError(Exception):
-    """Why RAS did not say what it was asked for."""
+    """The reason why RAS did not answer a query."""
 
 
 def ask_ras(
@@ -140,11 +141,11 @@ def ask_ras(
     environment: Mapping[str, str] = os.environ,
     deadline_s: float = 2.0,
 ) -> RasReport:
-    """Asks RAS on this host; returns within ``deadline_s`` or little more, and never raises.
+    """Queries RAS on this host; returns within about ``deadline_s`` and never raises.
 
-    ``pids``: the ranks on this host. Only communicators with one of them are told of, because
-    another job's NCCL may listen at the same address; with none, all are. ``environment``: that of
-    the ranks, which says where RAS listens.
+    ``pids``: the ranks on this host. Only communicators with one of them are reported, because the
+    NCCL of another job may listen at the same address; if empty, all are. ``environment``: the
+    environment of the ranks, which sets the address of RAS.
     """
     end_s = time.monotonic() + deadline_s
     try:
@@ -187,7 +188,7 @@ def ask_ras(
 
 
 def _address(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Where RAS listens, read as NCCL reads it. Raises _NoAnswerError."""
+    """The address of RAS, parsed as in NCCL. Raises _NoAnswerError."""
     if environment.get("NCCL_RAS_ENABLE", "1").strip() != "1":
         raise _NoAnswerError(f"RAS is off: NCCL_RAS_ENABLE={environment['NCCL_RAS_ENABLE']}")
     text = environment.get("NCCL_RAS_ADDR", _ADDRESS)
@@ -198,7 +199,7 @@ def _address(environment: Mapping[str, str]) -> tuple[str, int]:
 
 
 class _Question:
-    """One query on its way, in a thread: the resolver of names heeds no deadline."""
+    """One query in progress, in a thread because name resolution has no deadline."""
 
     def __init__(self, address: tuple[str, int], json: bool, end_s: float) -> None:
         self._address = address
@@ -210,14 +211,14 @@ class _Question:
         threading.Thread(target=self._run, daemon=True).start()
 
     def answer(self) -> str:
-        """All that was answered. Raises _NoAnswerError."""
+        """The complete answer. Raises _NoAnswerError."""
         self._over.wait(max(0.0, self._end_s - time.monotonic()) + 0.1)
         if self._failure is not None:
             raise _NoAnswerError(f"{self._address[0]}:{self._address[1]}: {self._failure}")
         return self.begun()
 
     def begun(self) -> str:
-        """What was answered so far."""
+        """The part of the answer received so far."""
         return bytes(self._read).decode(errors="replace")
 
     def _run(self) -> None:
@@ -249,7 +250,7 @@ class _Question:
                     raise _NoAnswerError("an answer without end")
 
     def _greeted(self) -> socket.socket:
-        """A connection to a process that answers."""
+        """A connection to a process that answers the greeting."""
         while True:
             connection = socket.create_connection(self._address, self._left_s(self._end_s))
             try:
@@ -290,9 +291,9 @@ class _Question:
 
 
 def _decode(text: str) -> list[_Communicator]:
-    """All communicators of the job. Raises _NoAnswerError."""
+    """Decodes all communicators of the job. Raises _NoAnswerError."""
     try:
-        # NCCL 2.28 leaves out a comma where it lists ranks of which it has no data.
+        # NCCL 2.28 omits a comma in its list of ranks without data.
         whole = re.sub(r'("nvml_dev":\s*-?\d+)(\s*"status")', r"\1,\2", text)
         return msgspec.json.decode(whole, type=_Answer).communicators
     except (msgspec.DecodeError, RecursionError):
@@ -300,7 +301,7 @@ def _decode(text: str) -> list[_Communicator]:
 
 
 def _behind(communicator: _Communicator) -> list[Laggard]:
-    """The ranks that have launched fewer of an operation than others."""
+    """The ranks that have launched an operation less often than others."""
     most: dict[str, int] = {}
     for rank in communicator.ranks:
         for operation, count in rank.collective_counts.items():

@@ -1,4 +1,4 @@
-"""What is asked of a run, who listens to it, and how it ended: values."""
+"""The request for a run, the listener to its events, and its outcome."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from cclmark.results.schema import (
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, on what.
+    """The items to measure and the devices and processes that measure them.
 
-    ``kind``: one of plan.kinds.KINDS; ``planned``: its items. ``together``: one process holds all
-    devices. ``pending`` are the indices of those ``items`` still to be measured, none for all; each
-    cycle counts on from the one before. ``modules``: to import before a backend of
-    torch is looked for. ``mpirun``: the program that starts the ranks, where they are MPI's; none
-    where this process starts them itself. ``warnings``: what the user should know of what was asked
-    for. ``absent``: libraries that cannot be measured, with the reason. ``crew``: the processes
-    that take part, none for this one alone.
+    ``kind``: one of plan.kinds.KINDS. ``planned``: its items. ``together``: one process holds all
+    devices. ``pending``: the indices of the ``items`` still to be measured, empty for all; each
+    cycle continues the numbering of the one before. ``modules``: modules to import before a backend
+    of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
+    starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
+    libraries that cannot be measured, with the reason. ``crew``: the participating processes, None
+    for this process alone.
     """
 
     devices: DeviceChoice
@@ -54,17 +54,17 @@ class Request:
 
     @property
     def traits(self) -> Kind:
-        """The row of the table of kinds."""
+        """The kind's row of the table of kinds."""
         return KINDS[self.kind]
 
     @property
     def items(self) -> Sequence[Item]:
-        """What is measured, in the order of the results' indices."""
+        """The items to measure, in the order of the results' indices."""
         return self.traits.items(self.planned, len(self.processes))
 
     @property
     def by_mpi(self) -> bool:
-        """Whether ranks speak MPI with each other: to be measured, or between hosts."""
+        """Whether ranks communicate by MPI, to measure it or for ``bridge`` between hosts."""
         ccls = {one.ccl for one in self.planned if isinstance(one, Case)}
         several = self.crew is not None and len(self.crew.hosts) > 1
         return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
@@ -78,7 +78,7 @@ class Request:
 
 @dataclass
 class Surroundings:
-    """What the ranks run on: known once every rank has opened its device."""
+    """The machine, devices and libraries of a run, known once every rank has opened its device."""
 
     machine: Machine
     devices: list[DeviceDescription]
@@ -91,29 +91,30 @@ class Surroundings:
 
 
 class Listener(Protocol):
-    """Whoever wants to hear how the run goes on. Called from one thread, in order."""
+    """Receives the events of a run, in order, from one thread."""
 
     def started(self, surroundings: Surroundings) -> None:
-        """Every rank is up. Comes before any result."""
+        """Every rank has started. Called before any result."""
 
     def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
 
     def condition(self, condition: Condition) -> None:
-        """A rank looked at its device."""
+        """A rank has sampled the condition of its device."""
 
     def notice(self, text: str) -> None:
-        """Something to know that ends nothing."""
+        """A notice for the user that does not end the run."""
 
     def progress(self, look: Look) -> None:
-        """Where rank 0 is now."""
+        """The current state of rank 0."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. ``message`` explains any exit code but 0. Times of rank 0 by phase.
+    """The outcome of a run. ``message`` explains any exit code other than 0.
 
-    ``failure`` is that of the rank to blame, None where it died or was stopped.
+    ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
+    died or was stopped.
     """
 
     exit_code: int

@@ -1,8 +1,8 @@
-"""Where ranks are that say nothing any more: they are asked by a signal, else the kernel is.
+"""The stacks of unresponsive ranks, requested by a signal or else read from the kernel.
 
-A rank writes its stack, Python's and the native one, from a signal handler into a file in memory
-(engine/core/stack.hpp), so it answers from inside any call. One that is stopped, or asleep in a
-driver, does not: of it the kernel tells what little it knows.
+A rank writes its Python stack and its native stack to a memory file from a signal handler
+(engine/core/stack.hpp), so it can answer from inside any call. A rank that is stopped, or sleeps in
+a driver, cannot answer; for it the kernel provides limited information.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LONGEST = 100
 _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
 _PYTHON_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3)\.so$")
-# Where packages are installed, and this one itself wherever it is.
+# The directories of installed packages, and the one of cclmark itself.
 _PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/run/))")
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """One native frame: numbers are offsets, ``symbol`` is empty where the module exports none."""
+    """One native frame: ``offset`` is in the module, ``symbol`` is empty if none is exported."""
 
     module: str
     offset: int
     symbol: str = ""
 
     def text(self) -> str:
-        """As a line of the report."""
+        """The frame as a line of the report."""
         if self.symbol:
             name, _, offset = self.symbol.rpartition("+")
             return f"{_readable(name)}+{offset} ({self.module})"
@@ -49,33 +49,34 @@ class _Frame:
 
 @dataclass
 class _Question:
-    """A rank that was asked: its answer begins at ``start`` of the file ``fd``."""
+    """A pending stack request: the answer begins at offset ``start`` of the file ``fd``."""
 
     pid: int
     fd: int
     start: int
 
     def answer(self) -> str:
-        """What it has written by now."""
+        """The part of the answer written so far."""
         return os.pread(self.fd, _MOST_BYTES, self.start).decode(errors="replace")
 
     def answered(self) -> bool:
-        """Whether that is all of it."""
+        """Whether the answer is complete."""
         return self.answer().endswith("\nend\n")
 
     def over(self) -> bool:
-        """Whether there is nothing more to wait for: it may have been stopped in the meantime."""
+        """Whether the wait is over: the answer is complete, or the process cannot answer now."""
         return self.answered() or _state(self.pid) in _DUMB
 
 
 def collect_stacks(
     pids: Mapping[int, int], files: Mapping[int, int], timeout_s: float
 ) -> dict[int, list[str]]:
-    """Where the ranks with these ``pids`` are, each in at most some 15 lines, innermost first.
+    """Collects the stacks of the ranks with these ``pids``, innermost first, about 15 lines each.
 
-    ``files``: the descriptor that each rank was given as ``stack_fd``, open here as well. Returns
-    something for every rank of ``pids`` within ``timeout_s``: where a rank does not answer, why,
-    and what the kernel says of it. A process that would not survive the signal is not sent it.
+    ``files``: the descriptor that each rank received as ``stack_fd``, open in this process too.
+    Returns an entry for every rank of ``pids`` within ``timeout_s``: for a rank that does not
+    answer, the reason and the information from the kernel. A process without a handler is not sent
+    the signal, which would kill it.
     """
     questions: dict[int, _Question] = {}
     stacks: dict[int, list[str]] = {}
@@ -105,9 +106,9 @@ def collect_stacks(
 
 
 def render(answer: str, memory: _Map | None = None) -> list[str]:
-    """The lines of a report from what a rank wrote, which may be cut off anywhere.
+    """The lines of a report from a rank's answer, which may be truncated at any point.
 
-    ``memory`` tells the module of an address that the rank did not get to name itself.
+    ``memory`` provides the module of an address for which the rank wrote none.
     """
     lines = answer.split("\n")[:-1]
     named = [_frame(line) for line in lines if line.startswith("frame\t")]
@@ -117,7 +118,7 @@ def render(answer: str, memory: _Map | None = None) -> list[str]:
 
 
 class _Map:
-    """Which file is where in the memory of a process, as far as the kernel tells."""
+    """The files mapped in the memory of a process, as far as the kernel reports them."""
 
     def __init__(self, pid: int) -> None:
         self._begins: list[int] = []
@@ -132,7 +133,7 @@ class _Map:
             self._places.append((end, first.setdefault(words[5], begin), words[5]))
 
     def frame(self, pc: int) -> _Frame | None:
-        """The frame of an address; None where there is no file."""
+        """The frame of an address, None if no file is mapped there."""
         place = bisect_right(self._begins, pc) - 1
         if place < 0 or pc >= self._places[place][0]:
             return None
@@ -161,7 +162,7 @@ def _number(text: str) -> int:
 
 
 def _native(frames: Sequence[_Frame]) -> list[str]:
-    """Those inside of the interpreter, whose own frames say nothing that Python's do not."""
+    """The native frames up to the interpreter, whose own frames repeat the Python stack."""
     lines: list[str] = []
     nameless = ""
     more = 0
@@ -172,7 +173,7 @@ def _native(frames: Sequence[_Frame]) -> list[str]:
             more = 0
             lines.append(frame.text())
         else:
-            # Several frames in a row of which only the module is known tell no more than the first.
+            # Consecutive frames with only a module name add no information to the first one.
             more += 1
             if more > 1:
                 lines.pop()
@@ -182,7 +183,7 @@ def _native(frames: Sequence[_Frame]) -> list[str]:
 
 
 def _python(lines: Sequence[str]) -> list[str]:
-    """Python's frames without those by which it was started."""
+    """The Python frames without the ones that started the rank."""
     frames = [found.groups() for line in lines if (found := _PYTHON_FRAME.match(line))]
     while frames and _starts_a_rank(frames[-1][0], frames[-1][2]):
         frames.pop()
@@ -207,7 +208,7 @@ def _at_most(count: int, lines: Sequence[str]) -> list[str]:
 
 
 def _readable(symbol: str) -> str:
-    """A C++ symbol as its source has it, without the arguments."""
+    """A C++ symbol in its demangled form, without the arguments."""
     if not re.fullmatch(r"_Z[\w.$]{1,1000}", symbol):
         return symbol[:_LONGEST]
     try:
@@ -228,7 +229,7 @@ def _readable(symbol: str) -> str:
 
 
 def _read(pid: int, name: str) -> str:
-    """A file of the kernel's on a process; empty where there is none, or it is not for us."""
+    """A file in /proc about a process, empty if it is missing or not readable."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -236,7 +237,7 @@ def _read(pid: int, name: str) -> str:
 
 
 def _state(pid: int) -> str:
-    """The letter of its state, empty for a process that is gone."""
+    """The state letter of a process, empty for one that has exited."""
     return _read(pid, "stat").rpartition(")")[2][:2].strip()
 
 
@@ -250,7 +251,7 @@ _STATES = {
     "X": "the process has ended",
     "Z": "the process has ended",
 }
-_DUMB = ("", "T", "t", "X", "Z")  # who is in one of these says nothing more
+_DUMB = ("", "T", "t", "X", "Z")  # a process in one of these states cannot answer
 
 
 def _describe(pid: int) -> str:
@@ -259,7 +260,7 @@ def _describe(pid: int) -> str:
 
 
 def _why_not(pid: int) -> str:
-    """Why a process cannot be asked; empty where it can."""
+    """The reason why a process cannot be sent the signal, empty if it can."""
     if pid <= 0:
         return "its process is not known"
     if _state(pid) in _DUMB:
@@ -271,7 +272,7 @@ def _why_not(pid: int) -> str:
 
 
 def _ask(pid: int) -> str:
-    """Sends the question. Returns why that cannot be done; empty where it can."""
+    """Sends the signal. Returns the reason for a failure, empty on success."""
     try:
         os.kill(pid, STACK_SIGNAL)
     except OSError as error:
@@ -280,7 +281,7 @@ def _ask(pid: int) -> str:
 
 
 def _of_kernel(pid: int) -> list[str]:
-    """What the kernel knows of a process that does not say itself where it is."""
+    """The kernel's information about a process that does not answer."""
     lines = []
     call = _read(pid, "syscall").split()
     if len(call) > 2:
@@ -293,6 +294,6 @@ def _of_kernel(pid: int) -> list[str]:
     if waits not in ("", "0"):
         lines.append(f"kernel: waits in {waits}")
     if _state(pid) in _DUMB:
-        return lines  # how it was stopped is of no interest
+        return lines  # the kernel stack only shows how the process was stopped
     stack = [line.partition("] ")[2] for line in _read(pid, "stack").splitlines()]
     return [*lines, *_at_most(_MOST_KERNEL, [f"kernel: {line}" for line in stack if line])]

@@ -1,7 +1,8 @@
-"""Who keeps whom waiting, in one sentence, from where ranks are and which operation they entered.
+"""One sentence on the ranks that block others, from the phases of ranks and their operations.
 
-Collectives hang when ranks do not all make the same call: one is somewhere else, or has not come to
-the call in which the others wait. Calls are numbered from 1 since the communicator was made.
+Collectives hang if ranks do not all make the same call: a rank is in another phase, or has not
+entered the call in which the others wait. Calls are numbered from 1 since the communicator was
+created.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _AT_REST = "waiting for other pairs"
 
 
 def verdict(statuses: Mapping[int, Status], cases: Sequence[Item]) -> str:
-    """The sentence on ranks of which none died; empty where there is nothing to tell.
+    """The sentence on ranks of which none died, empty if their states show no difference.
 
-    ``statuses`` by rank. Ranks that rest while others measure have no part in it.
+    ``statuses`` by rank. Ranks that are idle while other pairs measure are ignored.
     """
     involved = {rank: one for rank, one in statuses.items() if one.phase != _AT_REST}
     if len(involved) < 2:
@@ -55,7 +56,7 @@ def _place(status: Status, cases: Sequence[Item]) -> str:
 
 
 def _apart(places: Mapping[str, list[int]]) -> str:
-    """Ranks in different places: the few are named, the most are the others."""
+    """A sentence on ranks in different places. The largest group is called the others."""
     ordered = sorted(places.items(), key=lambda item: (len(item[1]), item[1]))
     most = len(ordered[-1][1])
     if most > 1 and len(ordered[-2][1]) < most:
@@ -91,7 +92,7 @@ def _by_counts(counts: Mapping[int, Operations]) -> str:
 
 
 def _abreast(counts: Mapping[int, Operations], entered: int) -> str:
-    """All ranks have entered the same number of calls."""
+    """A sentence on ranks that have all entered the same number of calls."""
     if entered == 0:
         return "no rank has entered a call"
     late = [rank for rank, one in counts.items() if one.complete < entered]

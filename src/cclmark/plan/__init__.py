@@ -1,1 +1,1 @@
-"""What to measure: sizes, operations, cases. Values only; nothing here runs anything."""
+"""The description of measurements: sizes, operations, cases. Plain values without side effects."""

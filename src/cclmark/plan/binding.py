@@ -1,4 +1,4 @@
-"""Which processors ``--bind`` binds the ranks of a run to."""
+"""The processors to which ``--bind`` binds the ranks of a run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ENTRY = re.compile(r"\s*(\d{1,9})\s*[:=](.*)", re.ASCII)
 class Binding:
     """The binding of a run's ranks.
 
-    ``mode``: empty for the default of the devices, ``none``, ``numa`` or ``ranks``; ``of_rank``:
-    with ``ranks`` the processors of every rank, else nothing.
+    ``mode``: empty for the default of the devices, ``none``, ``numa`` or ``ranks``. ``of_rank``:
+    the processors of each rank in mode ``ranks``, otherwise empty.
     """
 
     mode: str = ""
@@ -30,9 +30,11 @@ class Binding:
 
     @classmethod
     def parse(cls, text: str, ranks: int) -> Binding:
-        """What ``--bind`` says for a run of ``ranks`` ranks: ``none``, ``numa``, the name of a file
-        with a line ``RANK: PROCESSORS`` for every rank, or the same lines as a list,
-        ``ranks:0=0-7;1=8-15``, which is what ``str`` of a binding gives. Raises UsageError.
+        """Parses ``--bind`` for a run of ``ranks`` ranks.
+
+        ``text``: ``none``, ``numa``, the name of a file with a line ``RANK: PROCESSORS`` for each
+        rank, or these lines as a list, ``ranks:0=0-7;1=8-15``, the format of ``str`` of a binding.
+        Raises UsageError.
         """
         if text in ("", NONE, NUMA):
             return cls(text)
@@ -52,12 +54,12 @@ class Binding:
 
 
 def mode_of(text: str) -> str:
-    """The mode of a binding that is written as ``str`` of a Binding gives it."""
+    """The mode of a binding in the format of ``str`` of a Binding."""
     return text.partition(":")[0]
 
 
 def _lines_of(path: Path) -> list[str]:
-    """The lines of a file that a user wrote. Raises UsageError."""
+    """The lines of a user's file. Raises UsageError."""
     try:
         content = read_regular(path, _MOST_BYTES)
     except (OSError, ValueError) as error:
@@ -75,7 +77,7 @@ def _lines_of(path: Path) -> list[str]:
 def _of_every_rank(
     entries: Iterable[tuple[str, str]], source: str, ranks: int
 ) -> tuple[frozenset[int], ...]:
-    """The processors of ranks 0 to ``ranks`` - 1. ``entries``: where each is written, and itself.
+    """The processors of ranks 0 to ``ranks`` - 1. ``entries``: the source and the text of each.
 
     Raises UsageError.
     """
@@ -103,7 +105,7 @@ def _of_every_rank(
 
 def _entry(where: str, line: str) -> tuple[int, frozenset[int]]:
     match = _ENTRY.fullmatch(line)
-    if match is None:  # the file may be any other, so that messages do not quote it
+    if match is None:  # the file may be unrelated, so messages do not quote its content
         raise UsageError(f"{where}: not RANK: PROCESSORS, as in 0: 0-7")
     try:
         processors = frozenset(parse_processors(match[2]))

@@ -1,4 +1,4 @@
-"""Bounds as a suite writes them: ``300 GB/s``, ``12 us``, ``0.75 of limit``."""
+"""Bounds in the syntax of suites: ``300 GB/s``, ``12 us``, ``0.75 of limit``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BANDWIDTH_UNITS: dict[str, float] = {
     "Gbit/s": 1e9 / 8,
     "Tbit/s": 1e12 / 8,
 }
-# The micro sign and the Greek letter look the same and are different characters.
+# The micro sign and the Greek letter mu look the same but are different characters.
 TIME_UNITS: dict[str, float] = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -36,15 +36,15 @@ REFERENCES = ("limit", "baseline")
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([^\d\s.]\S*)", re.ASCII)
 _SHARE = re.compile(rf"({_NUMBER})\s*(%?)\s*of\s+(?:the\s+)?(\w+)", re.ASCII)
-_LARGEST_SHARE = 10.0  # more is a percentage without its sign
+_LARGEST_SHARE = 10.0  # a larger value is probably a percentage without its sign
 _LARGEST = 1e18
 
 
 @dataclass(frozen=True)
 class Bound:
-    """``value`` in base units (bytes per second, seconds), or a share of what ``of`` names.
+    """A bound in base units (bytes per second, seconds), or as a share of the reference ``of``.
 
-    ``of``: empty, limit or baseline. ``text``: as it was written.
+    ``of``: empty, limit or baseline. ``text``: the bound as the suite spells it.
     """
 
     value: float
@@ -53,17 +53,17 @@ class Bound:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Bytes per second, of ``300 GB/s`` and the like. Raises UsageError."""
+    """Parses a bandwidth such as ``300 GB/s`` to bytes per second. Raises UsageError."""
     return _quantity(text, BANDWIDTH_UNITS, "bandwidth", "300 GB/s")
 
 
 def parse_time(text: str) -> float:
-    """Seconds, of ``12 us`` and the like. Raises UsageError."""
+    """Parses a time such as ``12 us`` to seconds. Raises UsageError."""
     return _quantity(text, TIME_UNITS, "time", "12 us")
 
 
 def parse_bound(text: str, *, bandwidth: bool, references: tuple[str, ...]) -> Bound:
-    """A bandwidth or a time, or a share of one of ``references``. Raises UsageError."""
+    """Parses a bandwidth or a time, or a share of one of ``references``. Raises UsageError."""
     words = " ".join(text.split())
     share = _SHARE.fullmatch(words)
     if share is None:
@@ -80,7 +80,7 @@ def parse_bound(text: str, *, bandwidth: bool, references: tuple[str, ...]) -> B
 
 
 def _quantity(text: str, units: Mapping[str, float], what: str, example: str) -> float:
-    """A number above zero with a unit, in base units."""
+    """Parses a positive number with a unit and converts it to base units. Raises UsageError."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in units:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Cases: each says one thing to measure, completely."""
+"""Cases: complete descriptions of single measurements of collectives."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ _MOST_MATRIX_BYTES = 16 << 20  # 1024 ranks with 15 characters for each weight
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing to measure.
+    """One measurement of one collective.
 
-    ``size_bytes`` is what the figures refer to (see plan.operations), ``count`` what the library is
-    asked for. ``reduction`` and ``root`` are None where the operation has none. ``matrix`` holds
-    the elements that rank i sends to rank j at [i * ranks + j], for alltoallv only. ``pair``: the
-    two ranks of the run that take part, where not all do; ``root`` then is 0 for the first of them
-    and 1 for the second.
+    ``size_bytes`` is the size to which the figures refer (see plan.operations), ``count`` the
+    number of elements passed to the library. ``reduction`` and ``root`` are None for operations
+    without one. ``matrix`` holds the number of elements that rank i sends to rank j at
+    [i * ranks + j], for alltoallv only. ``pair``: the two participating ranks of the run, None
+    where all ranks take part; ``root`` is then 0 for the first rank of the pair and 1 for the
+    second.
     """
 
     operation: str
@@ -52,11 +53,11 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         return "in-place" if self.in_place else "out-of-place"
 
     def curve(self) -> Case:
-        """What all sizes of one curve have in common: the case without its size."""
+        """The case without its size: the key that all sizes of one curve share."""
         return msgspec.structs.replace(self, size_bytes=0, count=0, matrix=())
 
     def output_elements(self, rank: int) -> int:
-        """How many elements ``rank`` has in its output, all of which are checked."""
+        """The number of elements in the output of ``rank``, all of which are checked."""
         row = OPERATIONS[self.operation]
         if row.uneven:
             return sum(self.matrix[rank :: self.ranks])
@@ -80,7 +81,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the flags ask for; ``cases`` spells it out."""
+    """The sweep that the options describe; ``cases`` expands it."""
 
     operations: Sequence[str]
     ccls: Sequence[str]
@@ -93,9 +94,9 @@ class Sweep:
     uneven: UnevenPattern
 
     def cases(self) -> Iterator[Case]:
-        """Every case once, the placements of one size next to each other.
+        """Yields every case once, with the placements of one size next to each other.
 
-        Sizes that come to the same count, or to none, appear once or not at all.
+        Sizes that round to the same count yield one case, sizes that round to a count of 0 none.
         """
         for operation in self.operations:
             row = OPERATIONS[operation]
@@ -138,17 +139,17 @@ class Sweep:
 
 
 def heaviest_row(matrix: Sequence[int], ranks: int) -> int:
-    """Elements sent by the rank that sends most."""
+    """The number of elements sent by the rank that sends most."""
     return max(sum(matrix[i * ranks : (i + 1) * ranks]) for i in range(ranks))
 
 
 @dataclass(frozen=True)
 class UnevenPattern:
-    """How alltoallv shares a message out among the peers.
+    """The distribution of an alltoallv message over the peers.
 
-    ``weights`` is one row per rank of relative shares, or empty for ``skew``: the peer ``k`` places
-    to the right gets 1 + (skew - 1) * k / (ranks - 1) shares, so the largest part is ``skew`` times
-    the smallest. A skew of 1 is uniform.
+    ``weights`` contains one row of relative shares per rank, or is empty for ``skew``: the peer at
+    distance ``k`` to the right gets 1 + (skew - 1) * k / (ranks - 1) shares, so the largest part is
+    ``skew`` times the smallest. A skew of 1 is uniform.
     """
 
     skew: float = 1.0
@@ -156,7 +157,10 @@ class UnevenPattern:
 
     @classmethod
     def parse(cls, text: str) -> UnevenPattern:
-        """Reads ``uniform``, ``skew:F``, ``matrix:FILE`` or ``rows:1,2;3,4``. Raises UsageError."""
+        """Parses ``uniform``, ``skew:F``, ``matrix:FILE`` or ``rows:1,2;3,4``.
+
+        Raises UsageError.
+        """
         if text == "uniform":
             return cls()
         kind, _, value = text.partition(":")
@@ -177,7 +181,7 @@ class UnevenPattern:
         )
 
     def check(self, ranks: int) -> None:
-        """Raises UsageError when the matrix is not one for ``ranks`` ranks."""
+        """Raises UsageError if the matrix does not have the shape ``ranks`` x ``ranks``."""
         if not self.weights:
             return
         widths = {len(row) for row in self.weights}
@@ -188,9 +192,10 @@ class UnevenPattern:
             )
 
     def matrix(self, elements: int, ranks: int, width_bytes: int) -> tuple[int, ...]:
-        """Elements from each rank to each, the heaviest row adding up to about ``elements``.
+        """The number of elements from each rank to each rank, in row-major order.
 
-        Parts are rounded down to 16 bytes where they are larger than that.
+        The largest row sum is about ``elements``. Parts of 16 bytes or more are rounded down to a
+        multiple of 16 bytes.
         """
         rows = self.weights or tuple(
             tuple(self._share((to - frm) % ranks, ranks) for to in range(ranks))
@@ -228,7 +233,7 @@ def _weights(lines: Sequence[str], name: str) -> tuple[tuple[float, ...], ...]:
         cells = line.split("#")[0].replace(",", " ").split()
         if not cells:
             continue
-        # The file may not be a matrix at all, so that messages do not quote it.
+        # The file may be unrelated, so messages do not quote its content.
         row = tuple(
             _weight(cell, f"{name}: line {number}, column {column}")
             for column, cell in enumerate(cells, start=1)

@@ -1,4 +1,4 @@
-"""What ``cclmark torch check`` tries: the operations that a training program calls."""
+"""The checks of ``cclmark torch check``: the operations that a training program calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CHECKS: dict[str, str] = {
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing to try. ``name``: one of CHECKS."""
+    """One check of one backend. ``name``: a key of CHECKS."""
 
     name: str
     backend: str
@@ -76,9 +76,10 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def chosen_checks(only: str, backend: str) -> list[Check]:
-    """Those named in ``only``, with commas, or all. Raises UsageError for one there is not.
+    """The checks selected by the comma-separated names in ``only``, all of them if it is empty.
 
-    A name stands for all checks that begin with it.
+    A name that is not a check selects all checks that begin with it. Raises UsageError for an
+    unknown name.
     """
     names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Numbers that have a least value: whoever reads them from a file learns of one that is smaller."""
+"""Integers with a lower bound, which msgspec checks when it decodes a file."""
 
 from __future__ import annotations
 

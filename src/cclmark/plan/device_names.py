@@ -1,13 +1,13 @@
-"""Names of devices: which of them are of one kind."""
+"""Device names and the device models that they denote."""
 
 from __future__ import annotations
 
 import re
 
-UNKNOWN = "unknown"  # of a device that a source does not tell: it is like no other
+UNKNOWN = "unknown"  # the model of a device without a reported name: it equals no other model
 
 _BETWEEN = re.compile(r"[\s\-_/,()+]+")
-# What a name may say besides its model. Form factors whose links differ (PCIe, NVL) are no noise.
+# Parts of a name other than the model. Form factors with different links (PCIe, NVL) are kept.
 _NOISE = re.compile(
     r"NVIDIA|AMD|INTEL|HUAWEI|METAX|MUXI|KUNLUNXIN|KUNLUN|MOORE|THREADS|CAMBRICON|GEFORCE|TESLA"
     r"|INSTINCT|(HG|DG)X|SXM\d?|OAM|\d+(GB|GIB|G)|HBM\d?E?|GPU|TENSOR|CORE|ACCELERATOR"
@@ -15,10 +15,11 @@ _NOISE = re.compile(
 
 
 def kind_of(name: str) -> str:
-    """The model of a device, so that names of one kind are equal: ``NVIDIA H200 141GB`` is H200.
+    """The model of a device, equal for all names of that model: ``NVIDIA H200 141GB`` is H200.
 
-    Maker, memory and the SXM or OAM form are left out; everything else counts: an H20 is no H200,
-    an A800 no A100, an ``H100 PCIe`` or ``H100 NVL`` no H100, a MIG instance no whole device.
+    Vendor, memory size and the SXM or OAM form factor are removed. Everything else distinguishes
+    models: H20 from H200, A800 from A100, ``H100 PCIe`` and ``H100 NVL`` from H100, and a MIG
+    instance from a whole device.
     """
     words = [word for word in _BETWEEN.split(name.upper()) if word]
     model = " ".join(word for word in words if not _NOISE.fullmatch(word))
@@ -27,5 +28,5 @@ def kind_of(name: str) -> str:
 
 
 def is_known(kind: str) -> bool:
-    """Whether ``kind`` says what device it is."""
+    """Whether ``kind`` identifies a device model."""
     return kind.lower() not in ("", UNKNOWN)

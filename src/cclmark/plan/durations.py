@@ -1,4 +1,4 @@
-"""Durations as people write them: 90, 45s, 30m, 12h, 2d."""
+"""Durations as users write them: 90, 45s, 30m, 12h, 2d."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _LONGEST_S = 366 * 86400.0
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. Raises UsageError for what cannot be read, for none, and for more than a year."""
+    """Parses a duration to seconds.
+
+    Raises UsageError for malformed text, for zero and for more than 366 days.
+    """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"cannot read the duration {text!r}: write 45s, 30m, 12h or 2d")

@@ -1,4 +1,4 @@
-"""Faults put in on purpose, to see that they are caught."""
+"""Fault injection, which verifies that faults are detected."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _PAIR_KINDS = ("corrupt", "delay")
 
 @dataclass(frozen=True)
 class Injection:
-    """One fault. ``kind`` is corrupt (``value``: the element of the output whose bits are flipped
-    before it is checked), delay (``value``: milliseconds) or hang (``value``: the index of the case
-    that the rank never begins to time).
+    """One injected fault.
 
-    In a collective it strikes ``rank``, and a delay is what the rank waits before each batch. In
-    transfers it strikes the data that goes from the first to the second device of ``pair``, and a
-    delay holds the copies of each sample up on the device, inside the time that is measured.
+    ``kind`` is corrupt (``value``: the element of the output whose bits are flipped before the
+    check), delay (``value``: milliseconds) or hang (``value``: the index of the case that the rank
+    never begins to time).
+
+    In a collective the fault affects ``rank``, and a delay is a wait of the rank before each batch.
+    In transfers the fault affects the data sent from the first to the second device of ``pair``,
+    and a delay holds up the copies of each sample on the device, inside the timed region.
     """
 
     kind: str
@@ -31,7 +33,7 @@ class Injection:
 
     @classmethod
     def parse(cls, text: str, ranks: int) -> Injection:
-        """Reads ``corrupt:rank=R,index=I``, ``delay:rank=R,ms=M`` or ``hang:rank=R,case=C``.
+        """Parses ``corrupt:rank=R,index=I``, ``delay:rank=R,ms=M`` or ``hang:rank=R,case=C``.
 
         Raises UsageError.
         """
@@ -44,7 +46,7 @@ class Injection:
 
     @classmethod
     def parse_for_pairs(cls, text: str, devices: int) -> Injection:
-        """Reads ``corrupt:pair=F-T,index=I`` or ``delay:pair=F-T,ms=M``. Raises UsageError."""
+        """Parses ``corrupt:pair=F-T,index=I`` or ``delay:pair=F-T,ms=M``. Raises UsageError."""
         kind, target, value = _split(text, "pair", _PAIR_FORMS)
         if kind not in _PAIR_KINDS:
             raise UsageError(f"unknown fault {text!r}: write {_PAIR_FORMS}")
@@ -58,7 +60,7 @@ class Injection:
 
 
 def _split(text: str, target: str, forms: str) -> tuple[str, str, float]:
-    """Kind, what it strikes and the value of a fault."""
+    """The kind, the target and the value of a fault. Raises UsageError."""
     kind, _, rest = text.partition(":")
     name = _NAMES.get(kind)
     if name is None:

@@ -1,4 +1,4 @@
-"""Groups of ranks with a library of their own, of which ``bridge`` makes one."""
+"""Groups of ranks, each with its own library, which ``bridge`` joins into one communicator."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cclmark.errors import UsageError
 
 
 class Island(msgspec.Struct, frozen=True):
-    """Ranks ``first`` to ``last``, and the library that they use among themselves: none, an empty
-    ``ccl``, where there is one rank.
+    """Ranks ``first`` to ``last`` and the library that connects them.
+
+    ``ccl`` is empty for an island of one rank, and where no library is chosen yet.
     """
 
     first: int
@@ -20,11 +21,11 @@ class Island(msgspec.Struct, frozen=True):
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks in it."""
+        """The ranks of the island."""
         return list(range(self.first, self.last + 1))
 
     def describe(self) -> str:
-        """As ``--islands`` takes it."""
+        """The island in the syntax of ``--islands``."""
         span = f"{self.first}-{self.last}" if self.last != self.first else str(self.first)
         return f"{span}={self.ccl}" if self.ccl else span
 
@@ -36,14 +37,14 @@ def parse_islands(
     natural: Mapping[str, bool],
     hosts: Sequence[int],
 ) -> list[Island]:
-    """The islands of ``text``, such as ``0-1=nccl,2-3=shm``; without a name, the first that fits.
+    """Parses islands such as ``0-1=nccl,2-3=shm``; an island without a name gets the first library.
 
-    ``runtimes``: of the ranks' devices. ``libraries``: those that may be named for the devices of a
-    runtime, ``natural``: whether the first of them goes with the devices. ``hosts``: a number for
-    the host of each rank. ``host`` or ``host=nccl`` makes an island of each host's ranks, an empty
-    text one of all ranks of a host whose devices are of one runtime.
-    Raises UsageError for islands that overlap, are out of order, leave a rank out or mix runtimes,
-    and for a library that does not work there.
+    ``runtimes``: the runtime of each rank's device. ``libraries``: the libraries allowed for the
+    devices of a runtime. ``natural``: whether the first of them is the default for these devices.
+    ``hosts``: a number for the host of each rank. ``host`` or ``host=nccl`` creates one island per
+    host, an empty text one island for each stretch of ranks with one host and one runtime.
+    Raises UsageError for islands that overlap, are out of order, omit a rank or mix runtimes, and
+    for a library that does not support the devices.
     """
     islands: list[Island] = []
     for island in _asked_for(text.strip(), runtimes, hosts):
@@ -88,7 +89,7 @@ def parse_islands(
 
 
 def _asked_for(text: str, runtimes: Sequence[str], hosts: Sequence[int]) -> list[Island]:
-    """What ``text`` says, or what it leaves to us, with the libraries that it names."""
+    """The islands that ``text`` requests, or the default ones, with the libraries it names."""
     by_host, equals, ccl = text.partition("=")
     if by_host == "host" and equals and not ccl:
         raise UsageError(f"cannot read {text!r}: write host, or host=nccl")
@@ -110,7 +111,7 @@ def _read(part: str) -> Island:
 
 
 def _by_host(hosts: Sequence[int], ccl: str) -> list[tuple[int, int]]:
-    """An island of each host's ranks. Raises UsageError."""
+    """The first and the last rank of each host. Raises UsageError."""
     if "," in ccl:
         raise UsageError("--islands host takes one library for all: host=nccl")
     spans = _stretches(hosts)
@@ -144,7 +145,7 @@ def _check_span(island: Island, expected: int, ranks: int) -> None:
 
 
 def _stretches(kinds: Sequence[object]) -> list[tuple[int, int]]:
-    """The first and the last rank of every stretch of one kind."""
+    """The first and the last rank of every run of equal kinds."""
     starts = [rank for rank, kind in enumerate(kinds) if rank == 0 or kind != kinds[rank - 1]]
     ends = [*(start - 1 for start in starts[1:]), len(kinds) - 1]
     return list(zip(starts, ends, strict=True))

@@ -1,4 +1,4 @@
-"""The kinds of work that a run can have: one table, from which everything else is chosen."""
+"""The table of the kinds of work that a run supports."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
 class Kind:
     """A kind of work.
 
-    ``item``: the type of what is planned and measured. ``between_devices``: how devices are
-    connected belongs to the results. ``forgiven``: the failures (see messages.Failed) after which
-    fresh ranks go on with the other items, none where a failure ends the run. ``independent``: an
-    item that hangs says nothing of the next one. ``items``: everything that is measured, of what is
-    planned and the number of processes. ``falls_with``: whether an item is given up together with
-    the one that failed in a phase.
+    ``item``: the type of the planned items. ``between_devices``: the results include the
+    connections between devices. ``forgiven``: the failures (see messages.Failed) after which new
+    ranks continue with the remaining items, empty where every failure ends the run.
+    ``independent``: a hang in one item does not predict a hang in the next one. ``items``: returns
+    all items to measure, from the planned items and the number of processes. ``falls_with``:
+    whether an item is skipped together with the item that failed in a phase.
     """
 
     item: type[Item]
@@ -60,7 +60,7 @@ KINDS: dict[str, Kind] = {
     PAIRS: Kind(
         Case,
         between_devices=True,
-        # A library that fails in one pair may serve another.
+        # A library that fails for one pair may work for another.
         forgiven=("timeout", "error"),
         independent=True,
         items=_of_every_pair,
@@ -72,7 +72,7 @@ KINDS: dict[str, Kind] = {
 
 
 def items_of(planned: Sequence[Item], kind: type[Some]) -> list[Some]:
-    """``planned``, all of which are of one type. Raises TypeError where one is not."""
+    """``planned`` as a list of one type. Raises TypeError for an item of another type."""
     found: list[Some] = []
     for one in planned:
         if not isinstance(one, kind):

@@ -1,6 +1,6 @@
-"""Collective libraries, as ``--ccl`` names them: those that come with cclmark and a user's own.
+"""The collective libraries of ``--ccl``: the ones shipped with cclmark and a user's own.
 
-What is known of each stands in a file of ``cclmark/libraries``, or of the user's (``--ccl-file``).
+Each library is described by a file in ``cclmark/libraries`` or by a user's file (``--ccl-file``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cclmark.plan.runtimes import RUNTIMES
 
 BRIDGE = "bridge"
 _TORCH = "torch"
-# Names of variables, CCLMARK_..._LIBRARY, that are no library's.
+# Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
 _OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
 
 _added: dict[str, Library] = {}
@@ -24,7 +24,7 @@ _added: dict[str, Library] = {}
 
 @cache
 def shipped() -> dict[str, Library]:
-    """The libraries that come with cclmark by name, in the order in which they are listed."""
+    """The libraries shipped with cclmark by name, in the order of listings."""
     directory = resources.files("cclmark") / "libraries"
     found = [
         parse_library(entry.read_bytes(), entry.name)
@@ -35,12 +35,12 @@ def shipped() -> dict[str, Library]:
 
 
 def all_libraries() -> dict[str, Library]:
-    """Those and then the ones that were added, by name."""
+    """The shipped libraries followed by the added ones, by name."""
     return {**shipped(), **_added}
 
 
 def added_libraries() -> list[Library]:
-    """Those that were added."""
+    """The libraries that were added in this process."""
     return list(_added.values())
 
 
@@ -72,32 +72,32 @@ def add_library_files(paths: Sequence[Path]) -> None:
 
 
 def library_called(name: str) -> Library | None:
-    """What is known of a library, None where nothing is."""
+    """The description of a library, None for an unknown one."""
     return _added.get(name) or shipped().get(name)
 
 
 def engine_libraries() -> list[Library]:
-    """Those that the engine opens: all but the bridge and torch's backends."""
+    """The libraries that the engine opens: all but the bridge and torch's backends."""
     return [one for one in all_libraries().values() if one.shape not in (BRIDGE, _TORCH)]
 
 
 def runtimes_of(name: str) -> list[str]:
-    """The runtimes whose devices a library of the engine's works on, none for an unknown one."""
+    """The runtimes whose devices a library of the engine supports, empty for an unknown library."""
     return next((one.devices for one in engine_libraries() if one.name == name), [])
 
 
 def names_for(runtime: str) -> list[str]:
-    """The names of the engine's libraries that work on devices of ``runtime``."""
+    """The names of the engine's libraries that support devices of ``runtime``."""
     return [one.name for one in engine_libraries() if runtime in one.devices]
 
 
 def native_library(runtime: str) -> str | None:
-    """The library of the devices' vendor, None where there are several."""
+    """The vendor's library for devices of ``runtime``, None where no library is marked native."""
     return next((one.name for one in engine_libraries() if runtime in one.native_of), None)
 
 
 def similar_libraries(library: Library) -> list[Library]:
-    """Others of the same shape whose functions' names begin alike."""
+    """The other libraries with the same shape and the same prefix of function names."""
     return [
         other
         for other in engine_libraries()
@@ -107,15 +107,13 @@ def similar_libraries(library: Library) -> list[Library]:
 
 
 def assumption_of(name: str) -> str:
-    """What is taken for granted of a library whose interface was not found in public; empty for
-    others.
-    """
+    """The assumptions about a library without a public interface; empty for other libraries."""
     library = library_called(name)
     return library.assumed if library is not None else ""
 
 
 def verified(name: str) -> str:
-    """On what the library was tried, and what is assumed of one of which too little is known."""
+    """How the library was verified, or the assumptions about its interface if it was not."""
     if assumed := assumption_of(name):
         return f"unverified: assumed is {assumed}"
     library = library_called(name)
@@ -123,24 +121,24 @@ def verified(name: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """A library's name as its makers write it; ``name`` of an unknown one."""
+    """A library's name in its vendor's spelling; ``name`` for an unknown library."""
     library = library_called(name)
     return library.written_title if library is not None else name
 
 
 def torch_backend_of(name: str) -> str | None:
-    """The backend of torch.distributed in ``torch:BACKEND``, None for a library of the engine's."""
+    """The torch.distributed backend in ``torch:BACKEND``, None for a library of the engine."""
     prefix = f"{_TORCH}:"
     return name.removeprefix(prefix) if name.startswith(prefix) else None
 
 
 def meant_by(name: str, runtime: str) -> str:
-    """The library that ``name`` means on devices of ``runtime``: vendors share some names."""
+    """The library called ``name`` on devices of ``runtime``, since vendors share some names."""
     return owners_of(name).get(runtime, name)
 
 
 def owners_of(name: str) -> dict[str, str]:
-    """The libraries that go by a name which several vendors gave theirs, by runtime."""
+    """The libraries with this shared name by runtime, empty for a name that is not shared."""
     return _shared_names().get(name, {})
 
 
@@ -154,13 +152,13 @@ def _shared_names() -> dict[str, dict[str, str]]:
 
 
 def usual_runtime(backend: str) -> str | None:
-    """Whose devices a backend of torch's is used with, None for one that this does not know."""
+    """The runtime of the devices that a torch backend is used with, None for an unknown backend."""
     library = library_called(f"{_TORCH}:{backend}")
     return library.devices[0] if library is not None else None
 
 
 def require_torch_devices(runtime: str) -> None:
-    """Raises UsageError for devices whose memory this makes no tensors of."""
+    """Raises UsageError for a runtime whose device memory cannot be used as torch tensors."""
     runtimes = shipped()[_TORCH].devices
     if runtime not in runtimes:
         known = " or ".join(runtimes)
@@ -171,12 +169,12 @@ def require_torch_devices(runtime: str) -> None:
 
 
 def in_place_only(ccl: str, operation: str) -> bool:
-    """Whether the library's function for the operation has no output of its own."""
+    """Whether the library's function for the operation has no separate output buffer."""
     library = library_called(_TORCH if torch_backend_of(ccl) is not None else ccl)
     return library is not None and operation in library.in_place_only
 
 
 def environment_prefixes() -> tuple[str, ...]:
-    """What names of variables begin with that change what a library does."""
+    """The prefixes of environment variables that change the behaviour of a library."""
     prefixes = (it for library in all_libraries().values() for it in library.environment_prefixes)
     return tuple(dict.fromkeys(prefixes))

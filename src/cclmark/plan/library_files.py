@@ -1,4 +1,4 @@
-"""Files that describe collective libraries: read, and refused where something in them is wrong."""
+"""Reading and validation of the files that describe collective libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from cclmark.plan.runtimes import RUNTIMES
 from cclmark.regular_file import read_regular
 
-# Shapes that the engine loads a file for, and those of them with numbers for types and reductions.
+# Shapes with their own numbers for types and reductions, then all shapes loaded from a file.
 _NUMBERED_SHAPES = ("nccl", "flagcx", "hccl", "cncl", "bkcl", "oneccl")
 _LOADED_SHAPES = (*_NUMBERED_SHAPES, "mpi")
 SHAPES = (*_LOADED_SHAPES, "shm", "bridge", "torch")
@@ -30,17 +30,17 @@ _LONGEST_NAME = 32
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ENVIRONMENT_PREFIX = re.compile(r"[A-Z][A-Z0-9_]*_", re.ASCII)
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
-# What msgspec says, and where: ``$.exchanges.alltoall``.
+# Patterns of msgspec's messages, for example the place ``$.exchanges.alltoall``.
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 
 
 class Exchanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How an NCCL-shaped library spells its exchanges, without the prefix.
+    """The function names of an NCCL-shaped library's exchanges, without the prefix.
 
-    Empty where it has none. ``typed_twice``: they take a count and a type for what is sent and for
-    what is received.
+    A name is empty where the library has no such function. ``typed_twice``: the functions take
+    separate counts and types for the sent and the received data.
     """
 
     alltoall: str = "AlltoAll"
@@ -51,7 +51,7 @@ class Exchanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """On what the library was measured and on what not, for docs/reference/libraries.md."""
+    """The hardware on which the library was and was not tried, for docs/reference/libraries.md."""
 
     hardware: str = ""
     fake: str = ""
@@ -61,9 +61,9 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 class Library(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """What a file says of a library. docs/extend/add-a-ccl.md explains every field.
+    """The description of a library. docs/extend/add-a-ccl.md explains every field.
 
-    ``types`` and ``reductions``: the library's own numbers, by the names of plan.operations.
+    ``types`` and ``reductions``: the library's own numbers by the names in plan.operations.
     """
 
     name: str
@@ -96,32 +96,32 @@ class Library(
 
     @property
     def written_title(self) -> str:
-        """The name as its makers write it: ``RCCL``."""
+        """The name in its vendor's spelling: ``RCCL``."""
         return self.title or self.name
 
     @property
     def full_name(self) -> str:
-        """The same with the makers: ``AMD's RCCL``."""
+        """The name with the vendor: ``AMD's RCCL``."""
         if not self.vendor:
             return self.written_title
         return f"{self.vendor}'{'' if self.vendor.endswith('s') else 's'} {self.written_title}"
 
     @property
     def variable(self) -> str:
-        """The environment variable that names another file of it."""
+        """The environment variable that overrides the library's file."""
         return f"CCLMARK_{self.name.upper().replace('-', '_')}_LIBRARY"
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the engine loads a file of it."""
+        """Whether the engine loads the library from a file."""
         return self.shape in _LOADED_SHAPES
 
 
 def read_library(path: Path) -> Library:
     """The library that a user's file describes.
 
-    Its relative file names with a ``/`` are relative to the file. Raises UsageError with the file,
-    the field, what is wrong with it and what is allowed.
+    Relative library paths that contain a ``/`` are relative to the directory of the file. Raises
+    UsageError with the file, the field, the error and the allowed values.
     """
     try:
         content = read_regular(path, _MOST_BYTES)
@@ -141,7 +141,7 @@ def read_library(path: Path) -> Library:
 
 
 def parse_library(content: bytes, source: str) -> Library:
-    """Reads a description. ``source``: where it is from, for messages. Raises UsageError."""
+    """Parses a description. ``source``: its origin, for messages. Raises UsageError."""
     try:
         written = msgspec.toml.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -159,7 +159,7 @@ def parse_library(content: bytes, source: str) -> Library:
 
 
 def parse_version(text: str) -> int:
-    """``2.18.5`` as NCCL numbers it, 21805; 0 of an empty text. Raises ValueError."""
+    """The version ``2.18.5`` in NCCL's encoding, 21805; 0 for an empty text. Raises ValueError."""
     if not text:
         return 0
     found = _VERSION.fullmatch(text)
@@ -299,13 +299,13 @@ def _check_symbol(field: str, value: str) -> None:
 
 
 def _shown(value: object) -> str:
-    """A value of the file in a message, which it must not flood."""
+    """A value of the file for a message, shortened to at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _explained(text: str) -> str:
-    """What msgspec found wrong: the field first."""
+    """A validation error of msgspec, rewritten with the field first."""
     where = _PLACE.search(text)
     what = text[: where.start()] if where else text
     place = where[1] if where else ""

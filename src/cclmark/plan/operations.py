@@ -1,4 +1,4 @@
-"""The operations: what their size means and which part of it crosses the busiest link."""
+"""The operations: the definition of their size and the part of it that every rank transfers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from cclmark.errors import UsageError
 class OperationInfo:
     """One row of the table of operations.
 
-    ``summary``: what it does, a line of the help. ``spans_ranks``: the size counts the parts of all
-    ranks together, as nccl-tests counts it. ``bus_factor``: bus bandwidth over algorithm bandwidth
-    for n ranks (nccl-tests, doc/PERFORMANCE.md): the share of the size that every rank must send or
+    ``summary``: a line of help. ``spans_ranks``: the size is the total of the parts of all ranks,
+    as in nccl-tests. ``bus_factor``: the ratio of bus bandwidth to algorithm bandwidth for n ranks
+    (nccl-tests, doc/PERFORMANCE.md), which is the share of the size that every rank must send or
     receive.
 
-    ``outputs``: elements in a rank's output, from the count, the number of ranks, and whether the
-    rank is the root. ``rooted``: one rank is the root. ``uneven``: parts differ, as a matrix says,
-    which then says how many elements a rank's output has.
+    ``outputs``: the number of elements in a rank's output, from the count, the number of ranks and
+    whether the rank is the root. ``rooted``: one rank is the root. ``uneven``: parts differ; a
+    matrix defines them and with them the number of elements in a rank's output.
 
-    ``composition``: what libraries without a function for it make it of: nothing, an exchange or a
-    ring of sends and receives, sends and receives in turns, or an all_reduce.
-    ``staged_in_place``: in place, input and output overlap in a way that libraries leave undefined:
-    the engine copies the input aside first, inside the timed region.
-    These columns are the engine's too (engine/collective/table.cpp).
+    ``composition``: how the operation is composed for libraries without a function for it: nothing,
+    an exchange or a ring of sends and receives, sends and receives in turns, or an all_reduce.
+    ``staged_in_place``: in place, the input and the output overlap in a way that libraries leave
+    undefined, so the engine copies the input to a separate buffer first, inside the timed region.
+    The engine has these columns too (engine/collective/table.cpp).
 
-    ``round_trip``: a message goes there and back between two ranks, and the figures are of one way.
-    ``moves_data``: it has a size, a type and a placement. ``symmetric``: every rank does the same
-    work, so that a rank that differs says something. ``pairwise``: it is measured between two
-    devices. ``multicast``: NVLink's multicast shortens it.
+    ``round_trip``: a message travels to the other rank and back, and the figures refer to one way.
+    ``moves_data``: the operation has a size, a type and a placement. ``symmetric``: every rank does
+    the same work, so a rank that differs is significant. ``pairwise``: measured between two
+    devices. ``multicast``: NVLink multicast shortens it.
     """
 
     name: str
@@ -51,7 +51,7 @@ class OperationInfo:
 
     @property
     def of_sends(self) -> bool:
-        """Whether it is made of sends and receives."""
+        """Whether the operation is composed of sends and receives."""
         return self.composition in ("exchange", "ring", "turns")
 
 
@@ -209,9 +209,9 @@ OPERATIONS: dict[str, OperationInfo] = {
     )
 }
 
-# A ping-pong is between two: it has no command of its own.
+# A ping-pong involves two ranks only and has no command of its own.
 COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.round_trip]
-# Those that two devices do, in the order in which they are measured.
+# The operations measured between two devices, in the order of measurement.
 PAIR_OPERATIONS = tuple(
     sorted(
         (name for name, row in OPERATIONS.items() if row.pairwise),
@@ -222,14 +222,15 @@ _UNKNOWN = OperationInfo(name="", summary="", bus_factor=_once, outputs=_none)
 
 
 def info_of(operation: str) -> OperationInfo:
-    """The operation's row; one with the default of every column for an operation that is not in the
-    table, which a journal of a newer version may hold.
+    """The row of an operation, with the default of every column for an unknown operation.
+
+    A journal of a newer version may contain unknown operations.
     """
     return OPERATIONS.get(operation, _UNKNOWN)
 
 
 def moves_data(operation: str) -> bool:
-    """Whether the operation has a size, a type and a placement: a barrier has none."""
+    """Whether the operation has a size, a type and a placement; a barrier has none."""
     return info_of(operation).moves_data
 
 
@@ -250,7 +251,7 @@ DTYPE_BYTES: dict[str, int] = {
 
 REDUCTIONS = ("sum", "prod", "min", "max", "avg")
 
-# How users of nccl-tests, hccl_test and torch write the same types.
+# The spellings of these types in nccl-tests, hccl_test and torch.
 _DTYPE_ALIASES = {
     "half": "float16",
     "fp16": "float16",
@@ -268,14 +269,14 @@ _DTYPE_ALIASES = {
     "float8_e5m2": "fp8e5m2",
 }
 
-# Bytes to which parts of an operation that spans ranks are rounded down, as nccl-tests does it.
+# The parts of an operation that spans ranks are rounded down to a multiple, as in nccl-tests.
 _PART_ALIGNMENT_BYTES = 16
 
 
 def parse_dtypes(text: str) -> list[str]:
-    """Dtypes named by ``text``: a name, several with commas, or ``all``.
+    """Parses the name of a dtype, several names separated by commas, or ``all``.
 
-    Raises UsageError for an unknown one.
+    Raises UsageError for an unknown name.
     """
     return _parse_names(
         text, list(DTYPE_BYTES), lambda name: _DTYPE_ALIASES.get(name, name), "dtype"
@@ -283,7 +284,10 @@ def parse_dtypes(text: str) -> list[str]:
 
 
 def parse_reductions(text: str) -> list[str]:
-    """Reductions named by ``text``: a name, several with commas, or ``all``."""
+    """Parses the name of a reduction, several names separated by commas, or ``all``.
+
+    Raises UsageError for an unknown name.
+    """
     return _parse_names(text, list(REDUCTIONS), lambda name: name, "reduction")
 
 
@@ -302,10 +306,10 @@ def _parse_names(
 
 
 def count_for_size(operation: str, size_bytes: int, dtype: str, ranks: int) -> int:
-    """Elements that the library is asked for, for a message of at most ``size_bytes``.
+    """The number of elements passed to the library for a message of at most ``size_bytes``.
 
-    Operations that span ranks round each part down to 16 bytes, as nccl-tests does, so that the
-    same ``-b`` measures the same thing; the result can be 0.
+    Operations that span ranks round each part down to a multiple of 16 bytes, as nccl-tests does,
+    so that the same ``-b`` measures the same message. The result can be 0.
     """
     if not moves_data(operation):
         return 0
@@ -317,6 +321,6 @@ def count_for_size(operation: str, size_bytes: int, dtype: str, ranks: int) -> i
 
 
 def size_for_count(operation: str, count: int, dtype: str, ranks: int) -> int:
-    """The size in bytes that the figures of a case with ``count`` elements refer to."""
+    """The size in bytes to which the figures of a case with ``count`` elements refer."""
     parts = ranks if OPERATIONS[operation].spans_ranks else 1
     return count * parts * DTYPE_BYTES[dtype]

@@ -1,4 +1,4 @@
-"""What a plan consists of, in few words: enough to say where two plans differ."""
+"""Summaries of plans, sufficient to report the differences between two plans."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cclmark.plan.sizes import format_size
 
 Value = str | int | bool | None
 
-# What differs from item to item, and how it is asked for. What is not here, such as the matrices
-# of alltoallv and the order of everything, shows in the digest.
+# The fields that differ between items, and the options that set them. Other properties, for example
+# the matrices of alltoallv and the order of items, are covered by the digest.
 _NAMES = {
     "devices": "devices",
     "processes": "processes",
@@ -44,14 +44,14 @@ _MOST_LISTED = 6
 
 
 class Outline(msgspec.Struct):
-    """The values that occur in a plan by the field that has them, and a digest of all of it."""
+    """The values in a plan by field, and a digest of the whole plan."""
 
     digest: str
     values: dict[str, list[Value]]
 
 
 def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
-    """Of what is measured on so many devices by so many processes."""
+    """The outline of ``items`` measured on ``devices`` devices by ``processes`` processes."""
     listed = items.of_two if isinstance(items, PairCases) else items
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
     for name in _NAMES:
@@ -65,7 +65,7 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
 
 
 def differences(there: Outline, here: Outline) -> list[str]:
-    """What two plans do not have in common, in words; empty for the same plan."""
+    """The differences between two plans in words, empty for equal plans."""
     found = []
     for name, words in _NAMES.items():
         theirs, ours = there.values.get(name, []), here.values.get(name, [])

@@ -1,4 +1,4 @@
-"""Collectives of every two devices: each pair a communicator of its own."""
+"""Collectives between every two devices, with one communicator per pair."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from cclmark.plan.transfers import disjoint_rounds
 
 Pair = tuple[int, int]
 
-_FOLLOWING = 16  # times smaller than the probe, and still like it
+_FOLLOWING = 16  # sizes at most this many times smaller than the probe behave like it
 _LEAST_FOLLOWERS = 2
 _BEGINNING = ("communicator creation", "allocating buffers")
 
 
 def pair_rounds(devices: int) -> list[list[Pair]]:
-    """Every two of ``devices`` once, in rounds in which no device appears twice."""
-    # Every second round of ordered pairs is the one before it the other way round.
+    """Every unordered pair of devices once, in rounds in which no device appears twice."""
+    # Every second round of ordered pairs is the reverse of the round before it.
     rounds = disjoint_rounds(devices)[::2]
     return [[(min(pair), max(pair)) for pair in pairs] for pairs in rounds]
 
 
 def series_of(case: Case) -> Case:
-    """What all cases of one sweep over sizes and pairs share."""
+    """The key that all cases of one sweep over sizes and pairs share."""
     return msgspec.structs.replace(case, size_bytes=0, count=0, pair=None, root=None, matrix=())
 
 
 def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Which of rising ``sizes`` tells whether pairs disturb each other, and those that go by it.
+    """The index of the size that probes interference between pairs, and the indices that follow it.
 
-    What pairs share shows with large messages: the probe is the largest size but one, since the
-    largest takes longer than all others together. Much smaller ones take the time of their calls,
-    of which the probe says nothing. None where too few would go by it to be worth it.
+    ``sizes`` ascend. Contention between pairs shows with large messages. The probe is the
+    second-largest size, since the largest takes longer than all others together. Much smaller sizes
+    are dominated by call overhead, which the probe does not cover. Returns None where too few sizes
+    would follow the probe.
     """
     if len(sizes) < 2:
         return None
@@ -47,8 +48,10 @@ def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
 
 
 def falls_with_pair(case: Case, culprit: Case, phase: str) -> bool:
-    """Whether ``case`` is given up with the one that failed in ``phase``: the same of another size,
-    or all of a pair that cannot even begin.
+    """Whether ``case`` is skipped because ``culprit`` failed in ``phase``.
+
+    Skipped are the other sizes of the same series and pair, and all cases of a pair whose
+    communicator or buffers could not be created.
     """
     if case.pair != culprit.pair:
         return False
@@ -56,19 +59,19 @@ def falls_with_pair(case: Case, culprit: Case, phase: str) -> bool:
 
 
 class PairCases(Sequence[Case]):
-    """The same cases for each pair of ``devices``, pair by pair in the order of the rounds.
+    """The same cases for each pair of devices, pair by pair in the order of the rounds.
 
-    With many devices there are many: each is made when it is asked for.
+    Cases are created on access, because many devices have very many pairs.
     """
 
     def __init__(self, of_two: Sequence[Case], devices: int) -> None:
-        """``of_two``: cases of two ranks."""
+        """``of_two``: the cases of each pair, for two ranks."""
         self.of_two = of_two
         self._pairs = [pair for pairs in pair_rounds(devices) for pair in pairs]
         self._places = {pair: place for place, pair in enumerate(self._pairs)}
 
     def index_of(self, pair: Pair, place: int) -> int:
-        """Where the case at ``place`` of those of two ranks stands for ``pair``."""
+        """The index of case ``place`` in ``of_two`` for ``pair``."""
         return self._places[pair] * len(self.of_two) + place
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Lists of processors as the Linux kernel writes and reads them: ``0-7,64-71``."""
+"""Lists of processors in the format of the Linux kernel: ``0-7,64-71``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCI
 
 
 def parse_processors(text: str) -> set[int]:
-    """The processors of a list such as ``0-3,8`` or ``0-31:2/8`` (the first 2 of every 8).
+    """Parses a list of processors such as ``0-3,8`` or ``0-31:2/8`` (the first 2 of every 8).
 
     The syntax is that of the kernel's bitmap_parselist, without the words ``N`` and ``all``. An
-    empty text is an empty list, as of a NUMA node without processors. Raises ValueError.
+    empty text, as for a NUMA node without processors, is an empty list. Raises ValueError.
     """
     processors: set[int] = set()
     named = 0
     for part in text.split(",") if text.strip() else ():
         numbers = _range_of(part.strip())
         named += len(numbers)
-        if named > 2 * MOST_PROCESSORS:  # overlapping ranges are no error, and cost time
+        if named > 2 * MOST_PROCESSORS:  # overlapping ranges are valid but cost time
             raise ValueError(f"more than {2 * MOST_PROCESSORS} processors are listed")
         processors.update(numbers)
     return processors
@@ -45,5 +45,5 @@ def _range_of(part: str) -> Collection[int]:
 
 
 def format_processors(processors: Iterable[int]) -> str:
-    """The list that ``parse_processors`` reads, without strides: ``0-3,8``."""
+    """Formats processors for ``parse_processors``, without strides: ``0-3,8``."""
     return in_ranges(sorted(processors))

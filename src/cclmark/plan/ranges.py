@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Formatting of numbers as ranges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def in_ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as in ``0-3,7``."""
+    """Formats ascending numbers as ranges, for example ``0-3,7``."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""The runtimes that drive devices."""
+"""The supported device runtimes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message sizes: how they are written and how a sweep goes through them."""
+"""Message sizes: parsing, formatting and sweeps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _MOST_SIZES = 100_000
 
 
 def parse_size(text: str) -> int:
-    """Bytes written as 8, 128K, 4G, 1GiB or 1.5M. Units are powers of 1024, as peers read them.
+    """Parses a size such as 8, 128K, 4G, 1GiB or 1.5M to bytes.
 
-    Raises UsageError for anything else, for zero and for sizes of a pebibyte or more.
+    Units are powers of 1024, as in other benchmarks. Raises UsageError for anything else, for less
+    than one byte, for fractions of a byte and for sizes of a pebibyte or more.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
@@ -31,9 +32,10 @@ def parse_size(text: str) -> int:
 
 
 def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
-    """Sizes from ``begin`` to ``end``, growing by ``step`` bytes, or by ``factor`` if that is 0.
+    """Sizes from ``begin`` to ``end`` in steps of ``step`` bytes, or by ``factor`` if step is 0.
 
-    Raises UsageError when the bounds are the wrong way round or the growth is none.
+    Raises UsageError for bounds in the wrong order, for sizes that do not grow and for too many
+    sizes.
     """
     if begin > end:
         raise UsageError(
@@ -58,7 +60,7 @@ def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
 
 
 def format_size(size_bytes: int) -> str:
-    """A size as a person reads it: 8 B, 128 KiB, 1.5 GiB."""
+    """Formats a size for users: 8 B, 128 KiB, 1.5 GiB."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if float(f"{value:.4g}") < 1024:

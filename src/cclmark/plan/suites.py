@@ -1,4 +1,4 @@
-"""Acceptance suites: commands to run, and what their figures must reach."""
+"""Acceptance suites: commands to run and thresholds for their figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cclmark.plan.thresholds import (
     parse_threshold,
 )
 
-ACCELERATORS = "accelerators"  # of whatever maker
+ACCELERATORS = "accelerators"  # of any vendor
 _MOST_REPEATS = 1000
 _USUAL_TIMEOUT_S = 3600.0
 _KINDS = {
@@ -32,14 +32,14 @@ _KINDS = {
     "pairs": "pairs",
     "torch": "torch",
 }
-# What msgspec says, and where: ``$.command[0].threshold[1]``.
+# Patterns of msgspec's messages, for example the place ``$.command[0].threshold[1]``.
 _UNKNOWN = re.compile(r"unknown field `(.+?)`")
 _PLACE = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.?(\w+)(?:\[(\d+)\])?")
 
 
 class _WrittenCommand(msgspec.Struct, forbid_unknown_fields=True):
-    """A ``[[command]]`` as it is written."""
+    """A ``[[command]]`` table as the file contains it."""
 
     run: Words
     name: str = ""
@@ -52,7 +52,7 @@ class _WrittenCommand(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _WrittenSuite(msgspec.Struct, forbid_unknown_fields=True):
-    """A suite as it is written."""
+    """A suite as the file contains it."""
 
     command: list[_WrittenCommand]
     title: str = ""
@@ -64,8 +64,9 @@ class _WrittenSuite(msgspec.Struct, forbid_unknown_fields=True):
 class SuiteCommand:
     """One command of a suite, to be run ``repeats`` times.
 
-    ``arguments`` are those of cclmark; ``kind``: collective, pairs, p2p or torch; ``optional``: it
-    is no failure where this machine lacks what it takes.
+    ``arguments``: the command line of cclmark, without the program name. ``kind``: collective,
+    pairs, p2p or torch. ``optional``: the command does not fail on a machine that lacks its
+    requirements.
     """
 
     name: str
@@ -81,7 +82,7 @@ class SuiteCommand:
 
 @dataclass(frozen=True)
 class Suite:
-    """What a file says. ``needs``: the devices without which nothing is run, empty for none."""
+    """A suite from a file. ``needs``: the devices that the suite requires, empty for none."""
 
     name: str
     title: str
@@ -90,18 +91,18 @@ class Suite:
     needs: str = ""
 
     def step_of(self, command: SuiteCommand, run: int) -> int:
-        """Which of all runs of the suite, from 1, run ``run`` of ``command`` is (from 0).
+        """The number (from 1) of run ``run`` (from 0) of ``command`` among all runs of the suite.
 
-        It depends on nothing that happened: processes which differ in that stay in step.
+        It is independent of earlier results, so processes with different results stay in step.
         """
         before = self.commands[: self.commands.index(command)]
         return sum(other.repeats for other in before) + run + 1
 
 
 def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
-    """Reads a suite. ``file`` is for messages; names of baselines are relative to ``directory``.
+    """Parses a suite. ``file`` is for messages; paths of baselines are relative to ``directory``.
 
-    Raises UsageError, which names the file, the place in it and what is wrong there.
+    Raises UsageError with the file, the place in it and the error.
     """
     try:
         written = msgspec.toml.decode(content, type=_WrittenSuite)
@@ -130,9 +131,9 @@ def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
 
 
 def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> Suite:
-    """The suite with the commands of these names that have one of these tags; all without any.
+    """The suite reduced to commands with one of ``names`` and one of ``tags``; empty selects all.
 
-    Raises UsageError for a name or a tag that there is not, and where nothing is left.
+    Raises UsageError for an unknown name or tag, and if no command is left.
     """
     for name in names:
         _require_known("--only", name, [command.name for command in suite.commands])
@@ -150,10 +151,10 @@ def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> 
 
 
 def with_baselines(suite: Suite, baselines: Mapping[str, Path]) -> Suite:
-    """The suite with other baselines, by the names of commands.
+    """The suite with ``baselines``, by command name, in place of its own.
 
-    Raises UsageError for a name that there is not, for a threshold without its baseline, and for a
-    baseline that no threshold looks at.
+    Raises UsageError for an unknown name, for a threshold without its baseline and for a baseline
+    that no threshold uses.
     """
     for name in baselines:
         _require_known("--baseline", name, [command.name for command in suite.commands])
@@ -212,7 +213,7 @@ def _command(written: _WrittenCommand, directory: Path) -> SuiteCommand:
 
 
 def _arguments(run: Words) -> tuple[str, ...]:
-    """The words of a command line, without the program's name."""
+    """The words of a command line without the program name. Raises UsageError."""
     try:
         words = shlex.split(run) if isinstance(run, str) else run
     except ValueError as error:
@@ -242,7 +243,7 @@ def _kind(arguments: Sequence[str]) -> str:
 
 
 def _explained(text: str) -> str:
-    """What msgspec found wrong, in the words of suites: the place, the key, what was meant."""
+    """A validation error of msgspec in terms of suites: the place, the key and a suggestion."""
     place, of = [], "suite"
     where = _PLACE.search(text)
     for name, number in _STEP.findall(where[1] if where else ""):

@@ -1,4 +1,4 @@
-"""Thresholds of a suite: which figure of which cases must reach what."""
+"""Thresholds of a suite: bounds for the figures of selected cases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PAIR = re.compile(r"(\d{1,6})-(\d{1,6})", re.ASCII)
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure that can be bounded. ``references``: what it can be a share of."""
+    """A figure that can be bounded. ``references``: the references for bounds that are shares."""
 
     name: str
     at_least: bool
@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def key(self) -> str:
-        """As a suite writes it."""
+        """The key of a bound for this metric in a suite."""
         return f"{self.name}_at_{'least' if self.at_least else 'most'}"
 
 
@@ -54,7 +54,7 @@ METRICS = (
     Metric("latency", False, ("baseline",)),
 )
 
-# What a threshold can bound, and by which keys it picks cases, by the kind of command.
+# The figures that a threshold can bound and the keys that select cases, by kind of command.
 _FIGURES: dict[str, tuple[str, ...]] = {
     "collective": ("busbw", "algbw", "time"),
     "pairs": ("busbw", "algbw", "time"),
@@ -83,7 +83,7 @@ _CHOICES: dict[str, Sequence[str]] = {
 
 
 class WrittenThreshold(msgspec.Struct, forbid_unknown_fields=True):
-    """A ``[[command.threshold]]`` as it is written."""
+    """A ``[[command.threshold]]`` table as the file contains it."""
 
     busbw_at_least: str | None = None
     algbw_at_least: str | None = None
@@ -110,14 +110,14 @@ class WrittenThreshold(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class SizeRange:
-    """Sizes from ``least_bytes`` to ``most_bytes``, both included; None: no bound on that side."""
+    """Sizes from ``least_bytes`` to ``most_bytes``, both inclusive; None is no bound."""
 
     least_bytes: int | None
     most_bytes: int | None
 
     @classmethod
     def parse(cls, text: str) -> SizeRange:
-        """Reads ``1M``, ``1M-1G``, ``1G-`` or ``-64K``. Raises UsageError."""
+        """Parses ``1M``, ``1M-1G``, ``1G-`` or ``-64K``. Raises UsageError."""
         first, dash, last = (part.strip() for part in text.partition("-"))
         if not dash:
             return cls(parse_size(first), parse_size(first))
@@ -130,7 +130,7 @@ class SizeRange:
         return cls(least, most)
 
     def describe(self) -> str:
-        """In words."""
+        """The range in words."""
         if self.least_bytes is None:
             return f"up to {format_size(self.most_bytes or 0)}"
         if self.most_bytes is None:
@@ -142,10 +142,10 @@ class SizeRange:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bound for one figure of all cases that are picked.
+    """A bound for one figure of all selected cases.
 
-    ``where``: names of attributes of a case or a transfer, with the values that they may have.
-    ``pairs``: (from, to), by the numbers of devices in the run. What is empty or None picks all.
+    ``where``: attributes of a case or a transfer with the values that select it. ``pairs``:
+    (from, to) as device numbers of the run. A selector that is empty or None selects all cases.
     """
 
     metric: Metric
@@ -155,7 +155,7 @@ class Threshold:
     pairs: tuple[Pair, ...] = ()
 
     def describe(self) -> str:
-        """In words: the bound, then what it is for."""
+        """The threshold in words: the bound, then the selected cases."""
         words = [_describe(name, values) for name, values in self.where]
         words += [self.sizes.describe()] if self.sizes is not None else []
         words += [f"pair {start}-{end}" for start, end in self.pairs]
@@ -167,7 +167,7 @@ class Threshold:
 def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[Threshold]:
     """One threshold for each bound in ``written``, for a command of ``kind``.
 
-    ``command``: its first word. Raises UsageError, which names the key.
+    ``command``: the first word of the command. Raises UsageError with the key.
     """
     given = {
         name: value for name, value in msgspec.structs.asdict(written).items() if value is not None
@@ -203,7 +203,7 @@ def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[
 
 
 def in_key(key: str, parse: Callable[[V], T], value: V) -> T:
-    """What ``parse`` makes of the value of ``key``. Its UsageError gets the key in front."""
+    """Parses the value of ``key``, and prefixes the key to a UsageError of ``parse``."""
     try:
         return parse(value)
     except UsageError as error:
@@ -211,7 +211,7 @@ def in_key(key: str, parse: Callable[[V], T], value: V) -> T:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A question after ``name``, if one of ``known`` is like it; else a full stop."""
+    """A suggestion to append to a message if a name in ``known`` is similar, else a full stop."""
     names = list(known)
     close = [one for one in names if len(name) > 1 and one.startswith(name)]
     close = close or difflib.get_close_matches(name, names, n=1)
@@ -223,7 +223,7 @@ def _bound_of(metric: Metric) -> Callable[[str], Bound]:
 
 
 def _names(name: str, kind: str, command: str, words: Words) -> tuple[str, ...]:
-    """The values that an attribute may have."""
+    """The attribute values that select a case. Raises UsageError for an unknown one."""
     listed = [words] if isinstance(words, str) else words
     if not listed:
         raise UsageError("an empty list picks nothing: leave it out to pick all")
@@ -239,7 +239,7 @@ def _names(name: str, kind: str, command: str, words: Words) -> tuple[str, ...]:
 
 
 def _choices(name: str, kind: str, command: str) -> Sequence[str]:
-    """The values that there are; none where nobody knows."""
+    """The supported values, empty where they are unknown."""
     if name != "operation":
         return _CHOICES.get(name, ())
     if kind == "pairs":

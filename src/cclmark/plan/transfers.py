@@ -1,4 +1,4 @@
-"""Transfers between devices: each says one thing to measure, completely."""
+"""Transfers: complete descriptions of single measurements between devices."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HOST_KINDS = ("pinned", "pageable")
 
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing to measure: the flows of ``flows`` at once.
+    """One measurement: all ``flows`` at the same time.
 
-    A flow is (from, to): data leaves the first device and arrives at the second, by their numbers
-    in the run. With ``write`` the first one copies, with ``read`` the second. ``blocks`` and
-    ``threads`` are 0 where the kernel's usual numbers serve. ``host_memory`` (pinned, pageable) is
-    set where the far end of a flow is the host: then both numbers are the device's, and ``to_host``
-    tells the way; ``numa`` is near or far. ``method`` is how a latency is taken.
+    A flow is (from, to) in device numbers of the run: data leaves the first device and arrives at
+    the second. With ``write`` the first device copies, with ``read`` the second. ``blocks`` and
+    ``threads`` are 0 for the kernel's defaults. ``host_memory`` (pinned, pageable) is set where one
+    end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
+    ``numa`` is near or far. ``method``: the method of a latency measurement.
     """
 
     measure: str
@@ -51,16 +51,16 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     method: str = ""
 
     def runner(self, flow: tuple[int, int]) -> int:
-        """The device that does the copying."""
+        """The device that performs the copy."""
         return flow[0] if self.direction == "write" else flow[1]
 
     def row_and_column(self, flow: tuple[int, int]) -> tuple[int, int]:
-        """Where the flow stands in a matrix: the device that copies, then its peer."""
+        """The position of the flow in a matrix: the device that copies, then its peer."""
         return flow if self.direction == "write" else (flow[1], flow[0])
 
     @property
     def means(self) -> str:
-        """What copies: ``CE``, or ``SM bulkCopy``."""
+        """The engine and kernel that copy: ``CE``, or ``SM bulkCopy``."""
         return f"{self.engine} {self.kernel}".strip()
 
     def describe(self) -> str:
@@ -77,13 +77,13 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return " ".join(words)
 
     def series(self) -> Transfer:
-        """The same without its flows: what the cells of one matrix share."""
+        """The transfer without its flows: the key that the cells of one matrix share."""
         return msgspec.structs.replace(self, flows=())
 
 
 @dataclass(frozen=True)
 class TransferPlan:
-    """What the flags ask for; ``transfers`` spells it out, matrix by matrix."""
+    """The plan that the options describe; ``transfers`` expands it, matrix by matrix."""
 
     devices: int
     sizes: Sequence[int]
@@ -102,9 +102,9 @@ class TransferPlan:
     numa: Sequence[str] = ("near",)
 
     def transfers(self) -> Iterator[Transfer]:
-        """Every transfer once, the cells of one matrix next to each other.
+        """Yields every transfer once, with the cells of one matrix next to each other.
 
-        What cannot be is left out: without peer access only the copy engine writes.
+        Impossible transfers are omitted: without peer access only writes by the copy engine work.
         """
         for scope, measure, access in product(self.scopes, self.measures, self.peer_access):
             for engine, direction in product(self.engines, self.directions):
@@ -140,20 +140,21 @@ class TransferPlan:
             if method == "copy":
                 yield replace(cell, method=method)
             elif self._fits(method, cell):
-                # Of a single access there is but one kind, whatever else copies.
+                # A single access is the same for all kernels, blocks and threads.
                 yield replace(cell, method=method, kernel="", blocks=0, threads=0)
 
     @staticmethod
     def _fits(method: str, cell: Transfer) -> bool:
-        """Whether a single access is what ``cell`` is about: a kernel's load is a read of another
-        device's memory, its store a write.
+        """Whether ``method``, a single access, applies to ``cell``.
+
+        A kernel's load reads the memory of another device, its store writes it.
         """
         start, end = cell.flows[0]
         way = "read" if method == "chase" else "write"
         return cell.engine == "SM" and cell.peer_access and cell.direction == way and start != end
 
     def _method(self, cell: Transfer) -> str:
-        """How the latency of ``cell`` is taken."""
+        """The method that measures the latency of ``cell``."""
         start, end = cell.flows[0]
         if self.latency_method != "auto":
             return self.latency_method
@@ -183,7 +184,7 @@ class TransferPlan:
                 into = common.scope == "all-to-one"
                 yield cell([(other, one) if into else (one, other) for other in others])
         elif common.scope == "all-pairs":
-            # Every second round is the one before it the other way round.
+            # Every second round is the reverse of the round before it.
             for pairs in disjoint_rounds(self.devices)[:: 2 if both else 1]:
                 yield cell(pairs)
         elif common.scope == "host" and common.direction == "write" and not both:
@@ -203,10 +204,10 @@ class TransferPlan:
 
 
 def disjoint_rounds(devices: int) -> list[list[tuple[int, int]]]:
-    """Every ordered pair of ``devices`` once, in rounds in which no device appears twice.
+    """Every ordered pair of devices once, in rounds in which no device appears twice.
 
-    The circle method of tournaments: one place stands still, the others move round it. With an odd
-    number one device rests in each round.
+    The circle method for round-robin tournaments: one place is fixed, the others rotate. With an
+    odd number of devices, one device is idle in each round.
     """
     places: list[int | None] = [*range(devices), *([None] if devices % 2 else [])]
     rounds: list[list[tuple[int, int]]] = []
@@ -224,7 +225,7 @@ def disjoint_rounds(devices: int) -> list[list[tuple[int, int]]]:
 
 
 def random_sizes(count: int, least_bytes: int, most_bytes: int, seed: int) -> list[int]:
-    """``count`` sizes between two bounds, whole elements, rising, the same for the same seed."""
+    """``count`` ascending sizes of whole elements between two bounds, reproducible by ``seed``."""
     chance = random.Random(seed)
     least, most = least_bytes // ELEMENT_BYTES, most_bytes // ELEMENT_BYTES
     return sorted(chance.randint(least, most) * ELEMENT_BYTES for _ in range(count))

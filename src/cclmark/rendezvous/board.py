@@ -1,7 +1,7 @@
-"""The status board: where each rank stands, in memory that outlives it.
+"""The status board: the state of each rank, in memory that outlives it.
 
-A rank that hangs or dies cannot say where it was. So it writes that down before it goes on: a few
-bytes in a shared anonymous file that the launcher reads when something is wrong.
+A rank that hangs or dies cannot report its state. Each rank therefore records it before each step:
+a few bytes in a shared anonymous file, which the launcher reads if something is wrong.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ PHASES = (
 
 # Native alignment: each field is written and read as one word.
 _SLOT = struct.Struct("@iiQdd")
-_COUNTS = struct.Struct("@QQQQ")  # OperationCounter::Words: written by the engine as it goes
+_COUNTS = struct.Struct("@QQQQ")  # OperationCounter::Words, which the engine updates
 _COUNTS_AT = 32
 _SLOT_BYTES = 64
-_MOST_READS = 100  # a rank that was stopped while it wrote never gets further
+_MOST_READS = 100  # bounds the retries if a rank was stopped in the middle of a write
 
 
 @dataclass(frozen=True)
 class Operations:
-    """How many operations a rank has entered since its communicator was made.
+    """The numbers of operations of a rank since its communicator was created.
 
-    An operation is entered just before it is handed to the library, and known to be ``complete``
-    when the host saw that: where calls only enqueue, at the end of the last batch. What a graph
-    replays is entered with its launch. ``before_batch`` of them were entered before the batch that
-    runs now. A library that is measured after another one begins at 0.
+    An operation is ``entered`` just before the call of the library, and ``complete`` once the host
+    has observed its completion; where calls only enqueue, that is the end of the last batch. The
+    operations of a graph are entered with its launch. ``before_batch`` operations were entered
+    before the current batch. Each library starts at 0.
     """
 
     entered: int
@@ -53,10 +53,10 @@ class Operations:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a rank was last. ``case_index`` is -1 outside cases; times are of the monotonic clock.
+    """The last recorded state of a rank. Times are of the monotonic clock.
 
-    ``deadline_s`` is 0 where the phase has none. ``operations`` is None before there is a
-    communicator, and where what is measured are no operations of one.
+    ``case_index`` is -1 outside cases. ``deadline_s`` is 0 for a phase without a deadline.
+    ``operations`` is None before a communicator exists, and for work without a communicator.
     """
 
     phase: str
@@ -68,15 +68,15 @@ class Status:
 
 
 class Board:
-    """The board of a run, seen from the launcher or from one rank."""
+    """The board of a run, mapped by the launcher or by a rank."""
 
     def __init__(self, fd: int, ranks: int) -> None:
-        """Maps ``fd``, growing it to the size needed. All zeros reads as start-up."""
+        """Maps ``fd`` and extends it to the required size. All zeros mean start-up."""
         os.ftruncate(fd, _SLOT_BYTES * ranks)
         self._memory = mmap.mmap(fd, _SLOT_BYTES * ranks)
 
     def enter(self, rank: int, phase: str, case_index: int, batches: int, timeout_s: float) -> None:
-        """Notes that ``rank`` begins a phase that may last ``timeout_s`` (0: no limit)."""
+        """Records that ``rank`` begins a phase with a deadline of ``timeout_s`` (0: no limit)."""
         now_s = time.monotonic()
         deadline_s = now_s + timeout_s if timeout_s > 0 else 0.0
         _SLOT.pack_into(
@@ -90,7 +90,7 @@ class Board:
         )
 
     def read(self, rank: int) -> Status:
-        """Where ``rank`` is now, not in the middle of saying so."""
+        """The current state of ``rank``, without torn reads of a concurrent write."""
         slot = _SLOT.unpack_from(self._memory, _SLOT_BYTES * rank)
         for _ in range(_MOST_READS):
             before, slot = slot, _SLOT.unpack_from(self._memory, _SLOT_BYTES * rank)
@@ -98,18 +98,18 @@ class Board:
                 break
         phase, case, batches, since_s, deadline_s = slot
         operations = self._operations(rank)
-        # A library that writes where it must not may hit the board as well.
+        # A library with a stray write may have corrupted the board.
         name = PHASES[phase] if 0 <= phase < len(PHASES) else "an unknown phase"
         return Status(name, case - 1, batches, since_s, deadline_s, operations)
 
     @staticmethod
     def counts_at(rank: int) -> int:
-        """Where in the file the engine counts the operations of ``rank``."""
+        """The offset in the file at which the engine counts the operations of ``rank``."""
         return _SLOT_BYTES * rank + _COUNTS_AT
 
     def _operations(self, rank: int) -> Operations | None:
-        """Not read until it stands still, as the rest is: a rank enters millions in a second."""
-        # Complete first: what is entered in between must not look complete without being entered.
+        """Reads the counts once, without retries, since a rank enters millions per second."""
+        # Complete is read first, so that it never includes operations not yet counted as entered.
         complete = _COUNTS.unpack_from(self._memory, self.counts_at(rank))[2]
         made, entered, _, before_batch = _COUNTS.unpack_from(self._memory, self.counts_at(rank))
         return Operations(entered, min(complete, entered), before_batch) if made else None

@@ -1,4 +1,4 @@
-"""A rank's, or a process's, end of the control plane."""
+"""The client of the control plane, for ranks and for processes other than the first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOOK_MS = 50
 class Connection:
     """An encrypted connection to the first process of a run.
 
-    ``context``: whose threads serve it, for who has many connections; its own where none is given.
+    ``context``: a ZeroMQ context shared by several connections, by default a new one.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Connection:
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.IPV6, 1)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-        # By its own name a connection that broke and came back is known again, and only it.
+        # The server recognises a restored connection, and no other one, by this random ID.
         self.socket.setsockopt(zmq.ROUTING_ID, b"c" + secrets.token_bytes(16))
         self.socket.curve_serverkey = access.server_key
         self.socket.curve_publickey = access.public_key
@@ -58,7 +58,7 @@ class Connection:
         self.socket.send(self._encoder.encode(message))
 
     def close(self, linger_ms: int = _LINGER_MS) -> None:
-        """Sends what is still waiting, for ``linger_ms`` at most."""
+        """Sends pending messages for at most ``linger_ms`` and closes the connection."""
         self.socket.close(linger=linger_ms)
         if self._is_own_context:
             self._context.term()
@@ -80,7 +80,7 @@ class Client:
         self._connection.send(message)
 
     def put(self, key: str, value: bytes) -> None:
-        """Gives every rank ``value`` under ``key``."""
+        """Provides ``value`` under ``key`` to every rank."""
         self.send(Put(self._job.rank, self._job.token, key, value))
 
     def get(self, key: str, timeout_s: float) -> bytes:
@@ -98,9 +98,9 @@ class Client:
     def gather(
         self, key: str, part: int, parts: int, values: bytes, go_on: Callable[[], None]
     ) -> dict[int, bytes]:
-        """Meets the other hosts and returns what each of the ``parts`` of them gave, by its number.
+        """Exchanges values with the other hosts and returns those of all ``parts`` by host number.
 
-        ``go_on`` is called now and then while it waits, and raises what is to end that.
+        ``go_on`` is called regularly during the wait, and may raise an exception to end it.
         """
         self.send(Gather(self._job.rank, self._job.token, key, part, parts, values))
         while True:
@@ -112,12 +112,12 @@ class Client:
                 return answer.values
 
     def close(self) -> None:
-        """Sends what is still waiting, for two seconds at most."""
+        """Sends pending messages for at most two seconds and closes the connection."""
         self._connection.close()
 
 
 class Follower:
-    """The connection of a process that follows the first one's orders."""
+    """The connection of a process that executes the orders of the first process."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Follower:
         keys: Keys,
         context: zmq.Context[zmq.Socket[bytes]] | None = None,
     ) -> None:
-        """Connects in the background. ``context`` is that of Connection."""
+        """Connects in the background. ``context``: see Connection."""
         self.token = keys.token
         self._connection = Connection(keys.access(endpoint), context)
         self._socket = self._connection.socket
@@ -137,7 +137,7 @@ class Follower:
         self._connection.send(message)
 
     def receive(self, timeout_s: float) -> list[ToProcess]:
-        """The orders that came within ``timeout_s``."""
+        """The orders that arrive within ``timeout_s``."""
         orders: list[ToProcess] = []
         timeout_ms = int(timeout_s * 1000)
         while self._socket.poll(timeout_ms):
@@ -146,7 +146,7 @@ class Follower:
         return orders
 
     def was_cut(self) -> bool:
-        """Whether the connection was lost since this was last asked."""
+        """Whether the connection was lost since the last call."""
         cut = False
         while self._monitor.poll(0):
             self._monitor.recv_multipart()
@@ -154,7 +154,7 @@ class Follower:
         return cut
 
     def close(self, linger_ms: int = _LINGER_MS) -> None:
-        """Sends what is still waiting, for ``linger_ms`` at most."""
+        """Sends pending messages for at most ``linger_ms`` and closes the connection."""
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
         self._connection.close(linger_ms)

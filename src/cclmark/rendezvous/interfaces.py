@@ -1,4 +1,4 @@
-"""Which addresses are this host's, and on which interfaces."""
+"""The addresses and network interfaces of this host."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SIOCGIFADDR = 0x8915
 
 
 def address_of(interface: str) -> str | None:
-    """The IPv4 address of an interface of that name, or the address itself if it is one of ours."""
+    """The IPv4 address of an interface, or the argument itself if it is an address of this host."""
     return interface if is_own(interface) else _ipv4_of(interface)
 
 
 def interface_towards(address: str) -> str | None:
-    """The interface through which this host sends to an IPv4 address, its own ones included.
+    """The interface through which this host sends to an IPv4 address, which may be its own.
 
-    None where nobody says, and for other addresses.
+    None if unknown, and for addresses other than IPv4.
     """
     with (
         contextlib.suppress(OSError),
@@ -32,7 +32,7 @@ def interface_towards(address: str) -> str | None:
 
 
 def is_own(address: str) -> bool:
-    """Whether it is an address of this host."""
+    """Whether ``address`` is an address of this host."""
     try:
         family = socket.AF_INET if ipaddress.ip_address(address).version == 4 else socket.AF_INET6
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""What the processes of one run know and nobody else does."""
+"""The keys and the token shared by the processes of one run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_SECRET_CHARACTERS = 16
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Where the first process listens, and the keys of whoever speaks to it."""
+    """The endpoint of the first process and the keys of its clients."""
 
     endpoint: str
     server_key: bytes
@@ -26,10 +26,10 @@ class Access(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Keys:
-    """CURVE keys of server and clients, and the token that every message carries.
+    """CURVE keys of the server and the clients, and the token that every message carries.
 
-    All are derived from one secret by HMAC-SHA256 (RFC 2104) over a label, so that processes
-    which share it can make them by themselves.
+    All are derived from one secret by HMAC-SHA256 (RFC 2104) over a label, so that each process
+    with the secret can compute them.
     """
 
     server_public: bytes
@@ -40,7 +40,7 @@ class Keys:
 
     @classmethod
     def of(cls, secret: bytes) -> Keys:
-        """Those of the run that has ``secret``."""
+        """The keys derived from ``secret``."""
 
         def derived(label: bytes) -> bytes:
             return hmac.new(secret, b"cclmark " + label, hashlib.sha256).digest()
@@ -56,9 +56,9 @@ class Keys:
 
     @classmethod
     def new(cls) -> Keys:
-        """Those of a run that needs no other secret than a new one."""
+        """The keys derived from a new random secret."""
         return cls.of(secrets.token_bytes(SECRET_BYTES))
 
     def access(self, endpoint: str) -> Access:
-        """What a client of the run needs that listens at ``endpoint``, without the server's own."""
+        """The keys for clients of the server at ``endpoint``, without the server's secret key."""
         return Access(endpoint, self.server_public, self.client_public, self.client_secret)

@@ -1,4 +1,4 @@
-"""What ranks and launcher say to each other. Decoded strictly: nothing is ever unpickled."""
+"""The messages between ranks and launcher. They are decoded strictly and never unpickled."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from cclmark.results.schema import (
 
 
 class Job(msgspec.Struct):
-    """Everything a rank needs to know, handed over on its standard input.
+    """The complete description of a rank's work, passed on its standard input.
 
-    ``parent_pid`` and the descriptors are of the process that supervises it. ``hosts``: a number
-    for the host of every rank, none where there is one host only. ``mpi``: the rank has been
-    started below an mpirun.
+    ``parent_pid`` and the descriptors refer to the supervising process. ``hosts``: a number for the
+    host of every rank, empty for a single host. ``mpi``: the rank was started below an mpirun.
 
-    ``kind``: one of plan.kinds.KINDS; ``plan``: its items, encoded. A rank has one device, or all.
-    ``modules``: to import before a backend of torch is looked for. ``pending``: only the items of
-    these indices, none for all; each cycle counts on from the one before.
-    ``libraries``: those that a user's files describe.
-    ``every_index``: of the devices of all ranks, as the runtime numbers them. ``stack_fd``: where
-    the rank writes its stack when it is asked for it; -1 where nobody asks.
+    ``kind``: one of plan.kinds.KINDS. ``plan``: its items, encoded. A rank has one device, or all.
+    ``modules``: modules to import before a backend of torch is looked up. ``pending``: the indices
+    of the items to measure, empty for all; each cycle continues the numbering of the one before.
+    ``libraries``: libraries described by a user's files. ``every_index``: the indices of the
+    devices of all ranks, in the runtime's numbering. ``stack_fd``: the file to which the rank
+    writes its stack on request, -1 for none.
 
     ``absent``: libraries of the cases that cannot be measured, with the reason.
 
-    ``processors``: those that the rank is bound to, none where the launcher chooses none.
-    ``place_on_host``: its place among the ranks of its runtime and host that inherit the same
-    processors, and the number of those.
+    ``processors``: the processors to which the rank is bound, empty if the launcher selects none.
+    ``place_on_host``: the index of the rank among the ranks of its runtime and host that inherit
+    the same processors, and the number of these ranks.
     """
 
     rank: int
@@ -69,20 +68,22 @@ class Job(msgspec.Struct):
     place_on_host: tuple[int, int] = (0, 1)
 
     def planned(self) -> list[Item]:
-        """The items of the plan. Raises msgspec.ValidationError for another kind's."""
+        """The items of the plan. Raises msgspec.ValidationError for items of another kind."""
         item: Any = KINDS[self.kind].item
         found: list[Item] = msgspec.msgpack.decode(self.plan, type=list[item])
         return found
 
 
 def encoded_plan(planned: Sequence[Item]) -> msgspec.Raw:
-    """For Job.plan."""
+    """Encodes a plan for Job.plan."""
     return msgspec.Raw(msgspec.msgpack.encode(list(planned)))
 
 
 class Arrived(msgspec.Struct, tag="arrived"):
-    """A rank has a connection. Sent first, so that its connection does not count as a stranger's
-    while the rank opens its device and loads its libraries.
+    """A rank has connected.
+
+    Sent first, so that the connection does not count as a stranger's while the rank opens its
+    device and loads its libraries.
     """
 
     rank: int
@@ -90,10 +91,10 @@ class Arrived(msgspec.Struct, tag="arrived"):
 
 
 class Hello(msgspec.Struct, tag="hello"):
-    """A rank is there, with its devices open and its libraries loaded.
+    """A rank has opened its devices and loaded its libraries.
 
-    ``reach``: which of its devices the driver gives access to which of the run's. ``unbound``: why
-    the rank is not bound as ``--bind numa`` asks, empty where it is.
+    ``reach``: pairs of one of its devices and a device of the run to which the driver gives it
+    access. ``unbound``: the reason why ``--bind numa`` did not bind the rank, empty if it did.
     """
 
     rank: int
@@ -105,7 +106,7 @@ class Hello(msgspec.Struct, tag="hello"):
 
 
 class Put(msgspec.Struct, tag="put"):
-    """A value for all ranks, such as a communicator's id."""
+    """A value for all ranks, for example the ID of a communicator."""
 
     rank: int
     token: bytes
@@ -122,7 +123,7 @@ class Want(msgspec.Struct, tag="want"):
 
 
 class Measured(msgspec.Struct, tag="measured"):
-    """A rank has a result: rank 0, or the first one of a pair."""
+    """A result, sent by rank 0 or by the first rank of a pair."""
 
     rank: int
     token: bytes
@@ -130,7 +131,7 @@ class Measured(msgspec.Struct, tag="measured"):
 
 
 class Observed(msgspec.Struct, tag="observed"):
-    """A rank has looked at its device."""
+    """A rank has sampled the condition of its device."""
 
     rank: int
     token: bytes
@@ -138,7 +139,7 @@ class Observed(msgspec.Struct, tag="observed"):
 
 
 class Notice(msgspec.Struct, tag="notice"):
-    """Something the user should know that ends nothing."""
+    """A notice for the user that does not end the run."""
 
     rank: int
     token: bytes
@@ -146,7 +147,7 @@ class Notice(msgspec.Struct, tag="notice"):
 
 
 class Failed(msgspec.Struct, tag="failed"):
-    """A rank gives up. ``kind``: error, missing, usage, timeout or aborted."""
+    """A rank has failed. ``kind``: error, missing, usage, timeout or aborted."""
 
     rank: int
     token: bytes
@@ -157,7 +158,7 @@ class Failed(msgspec.Struct, tag="failed"):
 
 
 class Finished(msgspec.Struct, tag="finished"):
-    """A rank is done and about to exit."""
+    """A rank has finished and is about to exit."""
 
     rank: int
     token: bytes
@@ -165,7 +166,7 @@ class Finished(msgspec.Struct, tag="finished"):
 
 
 class Gather(msgspec.Struct, tag="gather"):
-    """One of ``parts`` hosts has come to the meeting ``key``, with ``values`` for all of them."""
+    """One of ``parts`` hosts joins the exchange ``key`` with ``values`` for all of them."""
 
     rank: int
     token: bytes
@@ -176,12 +177,12 @@ class Gather(msgspec.Struct, tag="gather"):
 
 
 class Look(msgspec.Struct):
-    """What is seen of a rank from beside it, on its host.
+    """The state of a rank as observed by its supervisor on the same host.
 
-    ``in_phase_s``: for how long it has been in its phase; ``late``: nearly as long as it may,
-    ``overdue``: longer. ``exit_status`` is negative for a signal, None while it runs; ``stopped``:
-    by a signal. ``operations``: entered, complete, entered before this batch, None where nobody
-    counts. ``stack``: where it was when it was late.
+    ``in_phase_s``: the time since the rank entered its phase. ``late``: the deadline of the phase
+    is near; ``overdue``: the deadline has passed. ``exit_status``: negative for a signal, None
+    while the rank runs. ``stopped``: halted by a signal. ``operations``: entered, complete, entered
+    before this batch; None if not counted. ``stack``: the stack of the rank when it was late.
     """
 
     rank: int
@@ -199,12 +200,12 @@ class Look(msgspec.Struct):
 
 
 class Join(msgspec.Struct, tag="join"):
-    """A process that a launcher started is there, with what it could use.
+    """A process that a launcher started has connected, with its host and devices.
 
-    ``failure``: why it cannot take part, with the exit code that it would have ended with.
-    ``contradiction``: what launchers say of it that differs, empty where none does.
-    ``processors`` are those it may run on, in the order in which ranks take them; the descriptors
-    are of files in memory that processes of the same host may open below /proc.
+    ``failure`` and ``exit_code``: the error that prevents it from taking part, and its exit code.
+    ``contradiction``: a notice on launchers that disagree on the process, empty if none do.
+    ``processors``: the processors it may use, in the order in which ranks get them. The descriptors
+    refer to memory files that processes of the same host can open below /proc.
     """
 
     rank: int
@@ -225,9 +226,9 @@ class Join(msgspec.Struct, tag="join"):
 
 
 class Ready(msgspec.Struct, tag="ready"):
-    """A process has ended its ranks, and has new memory for the next ones, in these files.
+    """A process has ended its ranks and created new memory for the next ones in these files.
 
-    ``clock_s``: its time of day in seconds since 1970. ``left``: processes of ranks that it could
+    ``clock_s``: its time of day in seconds since 1970. ``left``: the pids of ranks that it could
     not end.
     """
 
@@ -241,7 +242,7 @@ class Ready(msgspec.Struct, tag="ready"):
 
 
 class Seen(msgspec.Struct, tag="seen"):
-    """What a process sees of its ranks. Comes now and then, and whenever it matters."""
+    """The states of a process's ranks, sent regularly and after every significant change."""
 
     rank: int
     token: bytes
@@ -249,7 +250,7 @@ class Seen(msgspec.Struct, tag="seen"):
 
 
 class Described(msgspec.Struct, tag="described"):
-    """What a host's vendor interface says of its devices: they come back with what was unknown."""
+    """The devices of a host, completed with information from the vendor's interface."""
 
     rank: int
     token: bytes
@@ -263,9 +264,9 @@ FromRank = Arrived | Hello | Put | Want | Gather | Measured | Observed | Notice 
 
 
 class Interrupted(msgspec.Struct, tag="interrupted"):
-    """A process leaves the run because a signal asked it to, or because its launcher is gone.
+    """A process leaves the run after a signal, or because its launcher has exited.
 
-    Sent behind a last Seen. ``reason``: empty for Ctrl-C.
+    Sent after a last Seen. ``reason``: empty for Ctrl-C.
     """
 
     rank: int
@@ -286,20 +287,23 @@ class Value(msgspec.Struct, tag="value"):
 
 
 class Met(msgspec.Struct, tag="met"):
-    """All hosts have come to the meeting ``key``: the values of each, by its number."""
+    """All hosts have joined the exchange ``key``: the values of each host by its number."""
 
     key: str
     values: dict[int, bytes]
 
 
 class Clear(msgspec.Struct, tag="clear"):
-    """End the ranks that there may be, and make the memory new where it is this process's."""
+    """Orders a process to end its ranks, if any, and to create new memory of its own."""
 
     attempt: int
 
 
 class Start(msgspec.Struct, tag="start"):
-    """Start these ranks. ``owner``: the process whose files the ranks of this host meet in."""
+    """Orders a process to start these ranks.
+
+    ``owner_pid``: the process whose memory files the ranks of this host share.
+    """
 
     jobs: list[Job]
     owner_pid: int
@@ -308,21 +312,21 @@ class Start(msgspec.Struct, tag="start"):
 
 
 class Describe(msgspec.Struct, tag="describe"):
-    """Ask the vendor's interface of your host about these devices."""
+    """Orders a process to query the vendor's interface of its host about these devices."""
 
     devices: list[DeviceDescription]
 
 
 class Abort(msgspec.Struct, tag="abort"):
-    """Let the ranks stop waiting, and tell at once how they are."""
+    """Orders a process to end the waits of its ranks and to report their states immediately."""
 
 
 class Alive(msgspec.Struct, tag="alive"):
-    """The first process is still there."""
+    """The first process still runs."""
 
 
 class Leave(msgspec.Struct, tag="leave"):
-    """The run is over: end what is left and exit with this code."""
+    """Orders a process to end its remaining ranks and to exit with this code."""
 
     exit_code: int
 

@@ -1,4 +1,4 @@
-"""The first process's end of the control plane."""
+"""The server of the control plane, in the first process."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from cclmark.rendezvous.messages import (
 from cclmark.rendezvous.strangers import Strangers
 
 _MOST_MESSAGE_BYTES = 64 << 20
-_MOST_KEYS = 1 << 16  # of values and meetings; a run has few
-_MOST_AT_ONCE = 1 << 12  # messages, until whoever receives them gets to do something else
+_MOST_KEYS = 1 << 16  # of values and exchanges; a run has few
+_MOST_AT_ONCE = 1 << 12  # messages per call, so that the caller regains control
 _LAST_WORDS_MS = 500
 _HANDSHAKE_MS = 5000
 _CONNECTION_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -42,14 +42,14 @@ _MONITOR = "inproc://connections"
 
 @dataclass
 class Server:
-    """Listens on one interface, on loopback unless told otherwise, on a port that the system picks.
+    """Listens on one interface, by default loopback, and by default on a port the system picks.
 
-    Connections are encrypted with CURVE under keys made for this run. Those that do not
-    authenticate within 5 s are dropped and counted in ``dropped``, the oldest ones earlier when
-    they are too many. Every message carries the run's one-time token. Messages without it are
-    refused and counted in ``refused``, as are messages for a rank or a process that another
-    connection has spoken for, see ``doubles``, and for unknown ones: ranks are numbered below
-    ``ranks``, other processes from 1 and below ``processes``.
+    Connections are encrypted with CURVE under the keys of the run. A connection that does not
+    authenticate within 5 s is dropped and counted in ``dropped``; if there are too many, the oldest
+    ones are dropped earlier. Every message carries the run's one-time token. Messages without it
+    are refused and counted in ``refused``. So are messages for a rank or process that another
+    connection already represents (see ``doubles``), and for unknown ones: ranks are numbered from 0
+    to ``ranks`` - 1, other processes from 1 to ``processes`` - 1.
     """
 
     keys: Keys = field(default_factory=Keys.new)
@@ -60,7 +60,7 @@ class Server:
     processes: int = 1
 
     def __post_init__(self) -> None:
-        """Binds. Raises zmq.ZMQError when that address and port are not usable."""
+        """Binds the socket. Raises zmq.ZMQError if the address and port are not usable."""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -76,8 +76,8 @@ class Server:
         self._socket.curve_server = True
         self._socket.curve_secretkey = self.keys.server_secret
         self._socket.curve_publickey = self.keys.server_public
-        # Room without bound: where there is none, ZeroMQ's thread stands still until somebody
-        # reads, and closing waits for that thread. A flood of strangers could bring it on.
+        # Unbounded: with a full queue ZeroMQ's thread blocks until the queue is read, and close
+        # waits for that thread. A flood of foreign connections could fill a bounded queue.
         self._monitor = self._context.socket(zmq.PAIR)
         self._monitor.setsockopt(zmq.RCVHWM, 0)
         self._socket.monitor(_MONITOR, _CONNECTION_EVENTS)
@@ -106,9 +106,7 @@ class Server:
         self._cut_s: dict[int, float] = {}
 
     def receive(self, timeout_s: float) -> list[FromAny]:
-        """Messages that came within ``timeout_s``; puts, wants and meetings are dealt with on the
-        way.
-        """
+        """The messages that arrive within ``timeout_s``. Handles Put, Want and Gather itself."""
         messages: list[FromAny] = []
         spoke: set[int] = set()
         if self._socket.poll(int(timeout_s * 1000)):
@@ -124,11 +122,11 @@ class Server:
 
     @property
     def dropped(self) -> int:
-        """How many connections ended without having authenticated."""
+        """The number of connections that ended without authentication."""
         return self._strangers.dropped
 
     def turned_away(self) -> str:
-        """What was dropped and refused so far, in words; empty for nothing."""
+        """The dropped connections and refused messages so far, in words; empty for none."""
         found = []
         if self.dropped:
             connections = "connection" if self.dropped == 1 else "connections"
@@ -141,21 +139,23 @@ class Server:
         return ", ".join(found)
 
     def tell(self, process: int, message: ToProcess) -> None:
-        """Sends an order to a process that has joined; one that is gone is not missed here."""
+        """Sends an order to a process that has joined; ignores a process that has exited."""
         self._send(self._process_speakers[process], message)
 
     def cut_off_s(self, process: int) -> float:
-        """For how long nothing came from a process since its connection broke; 0 while it holds."""
+        """The time since the connection of a process broke, 0 while it is intact."""
         since_s = self._cut_s.get(process)
         return 0.0 if since_s is None else time.monotonic() - since_s
 
     def cut_off(self, longer_than_s: float) -> list[int]:
-        """The processes that are cut off for longer than that."""
+        """The processes whose connections have been broken for longer than ``longer_than_s``."""
         return [process for process in self._cut_s if self.cut_off_s(process) > longer_than_s]
 
     def forget_ranks(self) -> None:
-        """Lets others speak for the ranks. Of those before them nothing is heard any more, also of
-        what is still on its way: the new ones have a token of their own. Processes stay.
+        """Accepts new connections for the ranks and ignores their former ones.
+
+        Messages of former ranks still in transit are ignored too, since new ranks have a new token.
+        Processes remain connected.
         """
         self._earlier_tokens.add(self.token)
         self.token = secrets.token_bytes(len(self.keys.token))
@@ -165,10 +165,10 @@ class Server:
         self._meetings.clear()
 
     def _watch_connections(self, spoke: Collection[int]) -> None:
-        """Notes connections that came, authenticated, broke or never spoke.
+        """Records connections that were accepted, authenticated, broke or never sent a message.
 
-        ``spoke``: the descriptors of all messages that were received since the last call. Their
-        connections were accepted before, so that their events are read here or have been.
+        ``spoke``: the descriptors of all messages received since the last call. Their connections
+        were accepted earlier, so their events are read by this call or an earlier one.
         """
         for event, descriptor in self._connection_events():
             if event == zmq.EVENT_ACCEPTED:
@@ -182,9 +182,9 @@ class Server:
         self._strangers.settle(spoke, self.ranks + self.processes)
 
     def _connection_events(self) -> Iterator[tuple[int, int]]:
-        """Number and value of each event that there is by now.
+        """Number and value of each pending event.
 
-        pyzmq's own reader imports asyncio, a fifth of the time that this program takes to start.
+        The reader in pyzmq imports asyncio, which takes a fifth of this program's start-up time.
         """
         with contextlib.suppress(zmq.Again):
             while True:
@@ -199,7 +199,7 @@ class Server:
         of_process = isinstance(message, OF_PROCESSES)
         token = self.keys.token if of_process else self.token
         if not hmac.compare_digest(message.token, token):
-            # Late words of an earlier attempt are no stranger's.
+            # Late messages of an earlier attempt do not count as foreign.
             self.refused += message.token not in self._earlier_tokens
             return None
         known = range(1, self.processes) if of_process else range(self.ranks)
@@ -248,7 +248,7 @@ class Server:
             return
         del self._meetings[message.key]
         met = Met(message.key, {part: values for part, (_, values) in come.items()})
-        # One copy for all: what waits to be sent must not grow with the square of the hosts.
+        # One copy for all, so that queued data does not grow with the square of the hosts.
         content = zmq.Frame(self._encoder.encode(met), copy=True)
         for who, _ in come.values():
             self._send_encoded(who, content)
@@ -257,12 +257,12 @@ class Server:
         self._send_encoded(to, self._encoder.encode(message))
 
     def _send_encoded(self, to: bytes, content: bytes | zmq.Frame) -> None:
-        # Who is gone is noticed by those who watch: nothing is owed to it.
+        # A lost recipient is detected by supervision, so the error is ignored here.
         with contextlib.suppress(zmq.ZMQError):
             self._socket.send_multipart([to, content], zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Frees the port. What was said last is given a moment to leave."""
+        """Closes the port. The last messages get a short time to be sent."""
         self._socket.monitor(None, 0)
         self._monitor.close(linger=0)
         self._socket.close(linger=_LAST_WORDS_MS)

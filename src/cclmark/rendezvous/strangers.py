@@ -1,4 +1,4 @@
-"""Connections that have said nothing yet: how many there may be, and how many were dropped."""
+"""Limits and counts of the connections that have not sent a message."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-# Connections without a message at the same time: a share of the descriptors that this process may
-# have, so that strangers leave enough for ranks and files.
+# Simultaneous connections without a message may use one in _SHARE of the descriptors of this
+# process, so that enough remain for ranks and files.
 _SHARE = 4
 _MOST = 4096
 
 
 def most_strangers() -> int:
-    """How many connections may stay without a message, by RLIMIT_NOFILE."""
+    """The allowed number of connections without a message, from RLIMIT_NOFILE."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return _MOST
@@ -25,17 +25,17 @@ def most_strangers() -> int:
 
 @dataclass
 class Strangers:
-    """The connections to ``port`` without a message, by their descriptors, the oldest first.
+    """The connections to ``port`` without a message, by descriptor, the oldest first.
 
-    ``dropped`` counts those that ended without having authenticated. ZeroMQ's events of success do
-    not name their connection: of those that end without a message as many count as friends as have
-    authenticated and not spoken.
+    ``dropped`` counts connections that ended without authentication. ZeroMQ's handshake events do
+    not identify the connection. Of the connections that end without a message, as many are assumed
+    to have authenticated as have authenticated without sending a message.
     """
 
     port: int
     most: int = field(default_factory=most_strangers)
     dropped: int = 0
-    silent: int = 0  # have authenticated and not spoken
+    silent: int = 0  # authenticated without a message so far
     _waiting: dict[int, None] = field(default_factory=dict)
     _ended: Counter[int] = field(default_factory=Counter)
 
@@ -43,25 +43,25 @@ class Strangers:
         return len(self._waiting)
 
     def accepted(self, descriptor: int) -> None:
-        """Notes a new connection."""
+        """Records a new connection."""
         self._waiting[descriptor] = None
 
     def authenticated(self) -> None:
-        """Notes that one of them has authenticated."""
+        """Records that one of the connections has authenticated."""
         self.silent += 1
 
     def ended(self, descriptor: int) -> None:
-        """Notes that a connection ended, whether it has spoken or not."""
+        """Records the end of a connection, with or without a message."""
         if descriptor in self._waiting:
             del self._waiting[descriptor]
             self._ended[descriptor] += 1
 
     def settle(self, spoke: Collection[int], expected: int) -> None:
-        """Counts what ended, and shuts down the oldest connections beyond ``most``.
+        """Counts ended connections and shuts down the oldest ones beyond ``most``.
 
-        ``spoke``: the descriptors of all messages since the last call. Several connections may have
-        had the same descriptor: one of them spoke. ``expected``: the ranks and processes of the
-        run, whose connections may be silent besides.
+        ``spoke``: the descriptors of all messages since the last call. If several connections had
+        the same descriptor, one of them sent a message. ``expected``: the number of ranks and
+        processes of the run, whose connections are allowed in addition.
         """
         for descriptor in spoke:
             if descriptor in self._waiting:
@@ -78,10 +78,11 @@ class Strangers:
             self._shut_down(descriptor)
 
     def _shut_down(self, descriptor: int) -> None:
-        """Has ZeroMQ close a connection, which arrives as an event.
+        """Makes ZeroMQ close a connection, which it reports as an event.
 
-        ZeroMQ may have closed it since its last event, and the descriptor may be another file by
-        now: only connections to this port are touched. A rank or process among them connects again.
+        ZeroMQ may have closed it since its last event, and the descriptor may now refer to another
+        file, so only connections to this port are shut down. A rank or process among them
+        reconnects.
         """
         with contextlib.suppress(OSError):
             connection = socket.socket(fileno=descriptor)

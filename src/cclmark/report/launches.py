@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.sizes import format_size
 from cclmark.report.text import format_time_us, plain
+
+
+def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
+    """The same of all operations of a run, in one sentence; empty without any."""
+    texts = [(plain(one.name), text) for one in found if (text := launches_in_words(one))]
+    if not texts:
+        return ""
+    if len(found) > 1:
+        return f"{'; '.join(f'{name}: {text}' for name, text in texts)}."
+    text = texts[0][1]
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def launches_in_words(found: OperationFindings) -> str:

@@ -58,7 +58,7 @@ class TransferTable:
         self._header = header
         self._names = labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
-        lines = opening_lines(header, "device", _method(header), self._paint)
+        lines = opening_lines(header, "device", method_of_transfers(header), self._paint)
         if header.relations:
             lines += self._topology(header.relations)
         return "\n".join(lines) + "\n"
@@ -315,7 +315,8 @@ class TransferTable:
         return ["", self._paint(text, "red") if checks.wrong or hung else text]
 
 
-def _method(header: Header) -> str:
+def method_of_transfers(header: Header) -> str:
+    """How copies were measured, in a line."""
     settings = header.settings
     on_host = all(device.runtime == "host" for device in header.devices)
     clock = "host clock after a barrier" if on_host else "device events behind a gate"

@@ -1,1 +1,1 @@
-"""What is kept of a run: the schema, the journal, the description of the machine."""
+"""The record of a run: the schema, the journal, the description of the machine."""

@@ -1,4 +1,4 @@
-"""Which of a result's figures is the device's time, and which the cost of a call."""
+"""Selects a result's figure for the device's time, and the one for the cost of a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ THROUGHPUT = "throughput"  # the timing that measures the cost of a call alone
 
 
 def device_summary(result: CaseResult, timing: str) -> Summary | None:
-    """The device's time of a case, None where only the cost of a call was measured.
+    """Returns the device's time of a case, None if only the cost of a call was measured.
 
     With ``timing`` auto a case without a second figure is not bound by launches: its own summary is
     the device's time.

@@ -1,4 +1,4 @@
-"""What differs between two runs of which another tool measured one: only what both tell."""
+"""Differences between two runs, one of another tool: only of settings that both report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOLD = ("timing", "iterations", "warmup", "group", "graph_launches", "barrier")
 
 
 def differences_told(there: Header, here: Header) -> list[str]:
-    """A sentence for each side that is imported, and for each thing that is not the same."""
+    """Returns a sentence for each imported side, and for each difference."""
     found = [
         f"{place}: imported from {header.imported.source}, a time is {header.imported.figure}"
         for place, header in (("before", there), ("after", here))
@@ -39,7 +39,7 @@ def differences_told(there: Header, here: Header) -> list[str]:
 
 
 def told_by_both(there: Header, here: Header, names: Iterable[str]) -> list[str]:
-    """Those settings of ``names`` that both runs tell: another tool's text tells few."""
+    """Returns the settings of ``names`` that both runs report: another tool's text contains few."""
     imported = there.imported is not None or here.imported is not None
     return [
         name

@@ -1,4 +1,4 @@
-"""Journals: JSON lines, appended one by one, readable whatever interrupted the writer."""
+"""Journals: JSON lines, appended one by one, readable after any interruption of the writer."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 class _Typed(msgspec.Struct):
-    """What every line has, whatever else is wrong with it."""
+    """The field that every line has, even an invalid one."""
 
     type: str
 
 
 class _AnyLine(_Typed):
-    """What every schema has in its lines, older and newer ones."""
+    """The fields that lines of every schema have, older and newer."""
 
     schema_version: int = 0
 
 
 _TYPED_DECODER = msgspec.json.Decoder(_Typed)
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
-# What may be a number too long to reckon with. Two expressions, each of which begins with a set of
-# characters: as one they take three times as long, more than decoding does.
+# Numbers that may be too long to compute with. Two expressions, each of which begins with a set of
+# characters: a single one is three times as slow, slower than decoding.
 _LONG_INTEGER = re.compile(rb"[:\[,]\s*-?\d{19}")
 _LONG_EXPONENT = re.compile(rb"[eE]\+?\d\d")
-# The last field of a line: of the line without it. One from which it was taken out, as by whoever
-# edits a journal, counts as it stands.
+# The last field of a line: the checksum of the line without it. A line without this field, for
+# example in an edited journal, is accepted unchecked.
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 _HEADER = b'{"type":"header"'
 _MOST_OF_HEADER_BYTES = 16 << 20
-_UTF8_MARK = b"\xef\xbb\xbf"  # some editors put it before what they save
+_UTF8_MARK = b"\xef\xbb\xbf"  # some editors write it at the start of a file
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# How compressed files begin, and what undoes it.
+# The first bytes of compressed files, and the program that decompresses them.
 _COMPRESSED = {
     b"\x1f\x8b": "gunzip",
     b"\x28\xb5\x2f\xfd": "unzstd",
@@ -66,17 +66,17 @@ _COMPRESSED = {
     b"PK\x03\x04": "unzip",
 }
 _TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
-_MOST = 1e100  # of anything; its square is still a number
+_MOST = 1e100  # of any value; its square is still finite
 
 
 class JournalWriter:
-    """Appends lines to a new file. What was written survives the death of this process."""
+    """Appends lines to a new file. Written lines survive the death of this process."""
 
     def __init__(self, path: Path, option: str = "--journal FILE") -> None:
-        """Creates ``path``; ``option`` names another one, for messages.
+        """Creates ``path``; messages name ``option`` as the way to choose another file.
 
-        A file that an interrupted run has left before its header was complete is taken over. Raises
-        UsageError when ``path`` cannot be created, or holds anything else.
+        Takes over a file that an interrupted run has left before its header was complete. Raises
+        UsageError if ``path`` cannot be created, or has other content.
         """
         self._option = option
         try:
@@ -90,7 +90,7 @@ class JournalWriter:
         self._has_results = False
 
     def write(self, line: Line) -> None:
-        """Adds one line, with its checksum. Raises OutputError when the disk is full or gone."""
+        """Appends one line with its checksum. Raises OutputError if the disk is full or missing."""
         content = _ENCODER.encode(line)
         try:
             rest = memoryview(b'%s,"crc32":"%08x"}\n' % (content[:-1], zlib.crc32(content)))
@@ -105,21 +105,21 @@ class JournalWriter:
         self._has_results |= not isinstance(line, Header)
 
     def close(self, *, keep: bool) -> None:
-        """Closes the file; ``keep`` False removes one that never got a header."""
+        """Closes the file; ``keep`` False removes a file without a header."""
         if not keep:  # before its lock is released, so that no other run takes over a removed file
             self.path.unlink(missing_ok=True)
         self._file.close()
 
 
 def _created(path: Path) -> BinaryIO:
-    """The new file, locked as long as it is open. Raises OSError."""
+    """Creates the file, which is locked while it is open. Raises OSError."""
     try:
         file = path.open("xb", buffering=0)
     except FileExistsError:
         return _taken_over(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # another run has taken it over in this moment
+    except BlockingIOError:  # another run has just taken it over
         file.close()
         raise _taken() from None
     except OSError:
@@ -128,7 +128,7 @@ def _created(path: Path) -> BinaryIO:
 
 
 def _taken_over(path: Path) -> BinaryIO:
-    """A file that holds nothing but the beginning of a header, and that no other run writes to.
+    """Opens a file that holds only the beginning of a header and that no other run writes to.
 
     Raises FileExistsError for any other.
     """
@@ -156,11 +156,11 @@ def _taken() -> FileExistsError:
 
 @dataclass
 class Journal:
-    """A journal as read. ``footer`` is None when the run did not end by itself.
+    """A journal as read. ``footer`` is None if the run did not end by itself.
 
-    ``damaged_lines`` counts lines that could not be read, such as the one in flight at a crash, and
-    those that belong to no run or to another one: behind a footer or a second header, of devices
-    that the header does not name.
+    ``damaged_lines`` counts unreadable lines, for example the line being written at a crash, and
+    lines of no run or of another one: after a footer or a second header, or of devices that the
+    header does not contain.
     """
 
     header: Header
@@ -173,9 +173,9 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Reads a journal, whole or cut short.
+    """Reads a journal, complete or truncated.
 
-    Raises UsageError when the file cannot be read, is no journal, or is of a newer schema.
+    Raises UsageError if the file cannot be read, is not a journal, or has a newer schema.
     """
     try:
         content = path.read_bytes()
@@ -187,8 +187,8 @@ def read_journal(path: Path) -> Journal:
 def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
     """As read_journal, from lines. ``name`` is for messages.
 
-    A line that is damaged is left out; one that says what cannot be (ranks: -1) was made so, and
-    is refused with its number.
+    Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way, and
+    is rejected with its number.
     """
     journal: Journal | None = None
     damaged = 0
@@ -199,7 +199,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         entry = _entry(line, f"{name}:{number}")
         if journal is None:
             _refuse_newer(line, name)
-            # Without a header nothing else can be read: a damaged one is better than none.
+            # No other line can be read without a header: a damaged one is better than none.
             header = entry or _decoded(line)
             if not isinstance(header, Header):
                 _refuse(line, name)
@@ -228,7 +228,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
 
 
 def _entry(line: bytes, place: str) -> Line | None:
-    """What the line says; None where it is damaged. Raises UsageError for what cannot be."""
+    """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""
     if not _is_sound(line):
         return None
     entry = _decoded(line)
@@ -238,14 +238,14 @@ def _entry(line: bytes, place: str) -> Line | None:
 
 
 def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file, without the mark that an editor put before the first."""
+    """Yields the lines of a file, without an editor's byte order mark."""
     rest = iter(lines)
     yield from (line.removeprefix(_UTF8_MARK) for line in islice(rest, 1))
     yield from rest
 
 
 def _fits(entry: Line, devices: int) -> bool:
-    """Whether the devices of a pair or a copy are such as the header names."""
+    """Whether the devices of a pair or a copy are in the header."""
     places: tuple[int, ...] = ()
     if isinstance(entry, CaseResult):
         places = entry.case.pair or ()
@@ -257,7 +257,7 @@ def _fits(entry: Line, devices: int) -> bool:
 
 
 def is_readable(entry: Line, header: Header) -> bool:
-    """Whether a journal that begins with ``header`` can hold ``entry`` so that readers find it."""
+    """Whether readers of a journal with this ``header`` find ``entry`` in it."""
     try:
         again = _decoded(_ENCODER.encode(entry))
     except (ValueError, OverflowError, RecursionError):
@@ -266,7 +266,7 @@ def is_readable(entry: Line, header: Header) -> bool:
 
 
 def _is_sound(line: bytes) -> bool:
-    """Whether a line is what was written, as far as its checksum tells."""
+    """Whether a line is unchanged, according to its checksum."""
     found = _CHECKSUM.search(line)
     if found is None:
         return True
@@ -274,7 +274,7 @@ def _is_sound(line: bytes) -> bool:
 
 
 def _decoded(line: bytes) -> Line | None:
-    """What the line says; None where it is damaged."""
+    """Decodes a line; None if it is damaged."""
     try:
         entry: Line = _DECODER.decode(line)
         if _LONG_INTEGER.search(line) or _LONG_EXPONENT.search(line):
@@ -285,7 +285,7 @@ def _decoded(line: bytes) -> Line | None:
 
 
 def _within_64_bits(text: str) -> int:
-    """Nobody wrote a larger one, and nobody can reckon with it. Raises ValueError."""
+    """Parses an integer. Raises ValueError beyond 64 bits, which no writer writes."""
     number = int(text)
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} takes more than 64 bits")
@@ -293,7 +293,7 @@ def _within_64_bits(text: str) -> int:
 
 
 def _sensible(text: str) -> float:
-    """Raises ValueError for a number with which nobody can reckon."""
+    """Parses a float. Raises ValueError for a number too large to compute with."""
     number = float(text)
     if not abs(number) <= _MOST:
         raise ValueError(f"{number} is absurd")
@@ -301,7 +301,7 @@ def _sensible(text: str) -> float:
 
 
 def _refuse_newer(line: bytes, name: str) -> None:
-    """Raises UsageError when the line is the header of a schema that is yet to come."""
+    """Raises UsageError if the line is the header of a newer schema."""
     try:
         version = _ANY_DECODER.decode(line).schema_version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -313,7 +313,7 @@ def _refuse_newer(line: bytes, name: str) -> None:
 
 
 def _fault(line: bytes) -> tuple[str, str]:
-    """What is wrong with a line of JSON, and in which of its fields; empty where it is no JSON."""
+    """Returns the error in a line of JSON, and its field; empty if it is not JSON."""
     try:
         _DECODER.decode(line)
     except msgspec.ValidationError as error:
@@ -325,7 +325,7 @@ def _fault(line: bytes) -> tuple[str, str]:
 
 
 def _refuse_impossible(line: bytes, place: str) -> None:
-    """Raises UsageError when the line holds a number that is smaller than any that there can be."""
+    """Raises UsageError if the line holds a number below its field's minimum."""
     what, field = _fault(line)
     found = _TOO_SMALL.fullmatch(what)
     if found is not None:
@@ -336,7 +336,7 @@ def _refuse_impossible(line: bytes, place: str) -> None:
 
 
 def _refuse_field(line: bytes, name: str) -> None:
-    """Raises UsageError when the line is a header but for one of its fields."""
+    """Raises UsageError if the line is a header except for one of its fields."""
     try:
         kind = _TYPED_DECODER.decode(line).type
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -351,7 +351,7 @@ def _refuse_field(line: bytes, name: str) -> None:
 
 
 def _refuse(line: bytes, name: str) -> NoReturn:
-    """Raises UsageError for a first line that is no header."""
+    """Raises UsageError for a first line that is not a header."""
     _refuse_field(line, name)
     if not line.startswith(_HEADER):
         raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
@@ -364,7 +364,7 @@ def _refuse(line: bytes, name: str) -> NoReturn:
 
 
 def _begins(line: bytes) -> str:
-    """What a file that is no journal looks like."""
+    """Describes a file that is not a journal."""
     for sign, undone_by in _COMPRESSED.items():
         if line.startswith(sign):
             return f"it is compressed: {undone_by} it first"

@@ -1,4 +1,4 @@
-"""What the machine is: read once per run, kept with the results."""
+"""The description of the machine, read once per run and stored with the results."""
 
 from __future__ import annotations
 
@@ -17,35 +17,38 @@ from cclmark.results.launchers import is_of_one_start
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
 
-_DROPPED_NAMES = ("CCLMARK_HISTORY",)  # where runs are kept shapes none
+_DROPPED_NAMES = ("CCLMARK_HISTORY",)  # the place of the history influences no run
 KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
-# One link in one direction, by generation (NVIDIA's data sheets), for drivers that do not say.
+# One link in one direction, by generation (NVIDIA's data sheets), if the driver reports no rate.
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
 # One lane in one direction after encoding (PCI-SIG).
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
 def _content(path: Path) -> str:
-    """What a file of the kernel's holds: names in it may be of any bytes."""
+    """Returns the content of a kernel file, which may contain names of arbitrary bytes."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def readable(text: str) -> str:
-    """``text`` with bytes that are no UTF-8, as the system may hand over, written out."""
+    """Returns ``text`` with bytes that are not UTF-8, which the system may return, as escapes."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def kept_prefixes() -> tuple[str, ...]:
-    """What names of variables begin with that change what a communication library does. Never the
-    whole environment. docs/reference/journal.md lists them.
+    """Returns the prefixes of variables that influence a communication library.
+
+    Never the whole environment. docs/reference/journal.md lists them.
     """
     return ("CCLMARK_", *environment_prefixes())
 
 
 def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of ``environment`` that a journal may hold: settings of the user, not what a
-    launcher says of its job, and nothing that looks like a secret.
+    """Returns the part of ``environment`` that a journal may hold.
+
+    That is the user's settings without a launcher's job variables and without anything that looks
+    like a secret.
     """
     prefixes = kept_prefixes()
     return {
@@ -59,8 +62,10 @@ def kept_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_host(environment: Mapping[str, str]) -> HostDescription:
-    """This host, as one of several. Containers with a network of their own are hosts of their own,
-    also on one machine: their processes share no memory.
+    """Describes this host as one of several.
+
+    Containers with a network of their own are separate hosts, also on one machine: their processes
+    share no memory.
     """
     words = [platform.node()]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net", "/proc/self/ns/pid"):
@@ -75,7 +80,7 @@ def describe_host(environment: Mapping[str, str]) -> HostDescription:
 
 
 def describe_machine() -> Machine:
-    """This host."""
+    """Describes this host."""
     return Machine(
         hostname=platform.node(),
         system=_system_name(),
@@ -90,7 +95,7 @@ def describe_machine() -> Machine:
 
 
 def _nvidia_driver() -> str:
-    """The version of NVIDIA's kernel module, without asking the driver, which takes its time."""
+    """Returns the version of NVIDIA's kernel module without the driver, which is slow to start."""
     with suppress(OSError):
         text = _content(Path("/proc/driver/nvidia/version"))
         found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
@@ -120,7 +125,7 @@ def complete_from_nvml(
 ) -> tuple[list[Link], list[str]]:
     """Adds UUIDs and the driver's version to NVIDIA devices and returns their links.
 
-    The second value says why there are none, where NVML is absent or does not answer.
+    The second value holds the reasons if there are none because NVML is missing or fails.
     """
     cuda = [device for device in devices if device.runtime == "cuda"]
     if not cuda:
@@ -181,7 +186,7 @@ def _links(nvml: Any, handle: Any, rank: int) -> list[Link]:
 
 
 def _nvlink_generation(nvml: Any, handle: Any, version: int) -> int:
-    """NVML numbers NVLink versions by its own enumeration; the architecture settles the meaning."""
+    """Maps NVML's own numbering of NVLink versions to a generation, by the architecture."""
     try:
         major, _ = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     except nvml.NVMLError:

@@ -1,7 +1,7 @@
-"""What of the settings shapes a time: runs that differ in it are not of one kind.
+"""The method: the settings that influence a time. Runs that differ in it are not comparable.
 
-How long and how often is measured is none of it, nor whether outputs are checked. Nor is the clock
-that was asked for: every figure names its own.
+Duration and number of measurements are not part of it, nor whether outputs are checked. Nor is the
+requested clock: every figure names its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from cclmark.plan.binding import mode_of
 from cclmark.results.schema import Settings
 
-# With the words for each; the timing is the first.
+# Each setting with its description; the timing is the first.
 _WORDS = {
     "timing": "timed by {}",
     "across_ranks": "{} over ranks",
@@ -26,7 +26,7 @@ _WORDS = {
     "bind": "binding {}",
     "inject": "with faults: {}",
 }
-# The values without options. What auto adds to throughput is a second figure beside the first.
+# The default values. auto adds a second figure to that of throughput.
 _USUAL: dict[str, tuple[object, ...]] = {
     "timing": ("auto", "throughput"),
     "across_ranks": ("max",),
@@ -49,9 +49,9 @@ _PATTERNS = [
 
 
 def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
-    """In words, what of the method is not as it is without options and shapes the times of ``ccl``.
+    """Describes the method's settings that are not defaults and influence the times of ``ccl``.
 
-    What is not told is left out, as of another tool's settings.
+    Unknown settings, for example another tool's, are omitted.
     """
     words = []
     of_bridge = ccl == "bridge"  # islands, and the way between them, shape no other library's times
@@ -74,5 +74,5 @@ def _in_words(name: str, value: object) -> str:
 
 
 def is_of_method(words: str) -> bool:
-    """Whether ``words`` are such as unusual_method gives."""
+    """Whether ``words`` have a form that unusual_method returns."""
     return any(pattern.fullmatch(words) for pattern in _PATTERNS)

@@ -1,4 +1,4 @@
-"""Where the processors of this host are: NUMA nodes, cores, and what lies near a PCI device."""
+"""The processors of this host: their NUMA nodes and cores, and those near a PCI device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SYSTEM = Path("/sys")
 
 
 def numa_nodes(system: Path = _SYSTEM) -> dict[int, set[int]]:
-    """The processors of each NUMA node that has some, by its number. ``system``: where sysfs is."""
+    """Returns the processors of each NUMA node that has some, by node. ``system``: sysfs's path."""
     nodes = {}
     for path in system.glob("devices/system/node/node[0-9]*/cpulist"):
         with suppress(OSError, ValueError):
@@ -39,8 +39,8 @@ def processors_near(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
 def processors_of_node_of(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
     """The processors of the NUMA node of a PCI device, empty when the node is unknown.
 
-    Of a node without processors (memory of the device itself) those that sysfs lists as local. A
-    device whose node is not reported belongs to the only node, where there is one.
+    For a node without processors (memory of the device itself), those that sysfs lists as local. A
+    device whose node is not reported belongs to the only node, if there is just one.
     """
     nodes = numa_nodes(system)
     node = device_numa_node(pci_bus_id, system)
@@ -54,9 +54,9 @@ def share_of_nodes(
 ) -> set[int]:
     """The processors of one NUMA node for rank ``place`` of ``number`` that may use ``allowed``.
 
-    A node each as long as there are enough; else nodes get ranks in blocks, in proportion to their
-    allowed processors, so that no node has more ranks than processors where all together have
-    enough. Empty when no node has an allowed processor.
+    Each rank gets a node of its own if there are enough; otherwise nodes get consecutive ranks in
+    proportion to their allowed processors, so that no node has more ranks than processors if there
+    are enough processors in total. Empty if no node has an allowed processor.
     """
     shares = [set(allowed).intersection(nodes[node]) for node in sorted(nodes)]
     usable = [own for own in shares if own]
@@ -65,7 +65,7 @@ def share_of_nodes(
 
 
 def far_processors(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
-    """The processors of other NUMA nodes than a PCI device's, empty when there are none."""
+    """Returns the processors outside a PCI device's NUMA node, empty when there are none."""
     near = processors_near(pci_bus_id, system)
     if not near:
         return set()
@@ -73,7 +73,7 @@ def far_processors(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
 
 
 def spread_over_cores(processors: Iterable[int], system: Path = _SYSTEM) -> list[int]:
-    """``processors`` in the order in which ranks take them: one of every core, then the next ones.
+    """Orders ``processors`` for assignment to ranks: one of every core, then the next ones.
 
     Two ranks on one core share its units and its cache, which disturbs their times.
     """

@@ -1,4 +1,4 @@
-"""References: what others measured, or one's own machine did when it was accepted."""
+"""References: published figures, or those of the user's own machine at acceptance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ P2P = "p2p"  # as an operation: a copy from one device to another
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where figures come from. ``own``: a user's, and not one that comes with cclmark."""
+    """The source of figures. ``own``: a user's source, not one shipped with cclmark."""
 
     name: str
     title: str
@@ -20,15 +20,16 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """One figure and the conditions under which it was taken, as far as its source tells them.
+    """One figure and the conditions of its measurement, as far as its source reports them.
 
-    Empty texts, 0 and None are what it does not tell. ``devices``: (kind, count), see
-    plan.device_names; ``library`` and ``version`` are of the collective library, ``tool`` what
-    measured. ``root``: a rank, or of a pair 0 or 1. ``multicast``: NVLink's. ``launch``: process or
-    thread (one for each device), or one thread (for all of them). ``kind``: measured, or floor for
-    what a figure must reach. ``approximate``: rounded or read off a plot. From ``measure`` on it is
-    about a copy: see plan.transfers; ``pair`` is the device that copies and its peer, ``hops`` the
-    length of the path between them, ``limit_bytes_per_s`` what their link is specified for.
+    Empty texts, 0 and None mean unknown. ``devices``: (kind, count), see plan.device_names;
+    ``library`` and ``version`` are the collective library's, ``tool`` is the measuring tool.
+    ``root``: a rank, or 0 or 1 for a pair. ``multicast``: NVLink's. ``launch``: process or thread
+    (one for each device), or one thread (for all of them). ``kind``: measured, or floor for a limit
+    that a figure must reach. ``approximate``: rounded or read off a plot. The fields from
+    ``measure`` on describe a copy, see plan.transfers; ``pair`` is the device that copies and its
+    peer, ``hops`` the length of the path between them, ``limit_bytes_per_s`` their link's specified
+    rate.
     """
 
     source: Source
@@ -62,12 +63,12 @@ class Reference(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many devices, 0 where the source does not tell."""
+        """The number of devices, 0 if unknown."""
         counts = [count for _, count in self.devices]
         return sum(counts) if all(counts) else 0
 
     def series(self) -> Reference:
-        """The same without size and figures: what the points of one curve share."""
+        """Returns the part that the points of one curve share: no size and no figures."""
         return msgspec.structs.replace(
             self, size_bytes=0, time_s=None, algbw_bytes_per_s=None, busbw_bytes_per_s=None
         )

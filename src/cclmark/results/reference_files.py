@@ -37,7 +37,7 @@ _OF_COPIES = ("measure", "direction", "engine", "kernel", "method", "link_gbps",
 
 
 class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
-    """A ``[[series]]`` as it is written: conditions, and figures in a table or a matrix."""
+    """A ``[[series]]`` of a file: conditions, and figures in a table or a matrix."""
 
     devices: str
     operation: str
@@ -67,7 +67,7 @@ class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A file as it is written."""
+    """The content of a file."""
 
     title: str
     series: list[_WrittenSeries]
@@ -78,9 +78,9 @@ class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]:
-    """The figures of a file whose name is ``file``; ``own`` tells a user's from a shipped one.
+    """Returns the figures of the file named ``file``; ``own``: a user's file, not a shipped one.
 
-    Raises UsageError, which names the file, the place in it and what is wrong there.
+    Raises UsageError with the file, the position in it and the error.
     """
     try:
         written = msgspec.toml.decode(content, type=_WrittenFile)
@@ -124,7 +124,7 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
 
 
 def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
-    """``4 x H200``, ``2 x A800 + 2 x C550`` or ``H100``, which tells no number: 0.
+    """Parses ``4 x H200``, ``2 x A800 + 2 x C550`` or ``H100``, whose number is unknown: 0.
 
     Raises UsageError.
     """
@@ -174,7 +174,7 @@ def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) 
 
 
 def _check(series: _WrittenSeries) -> None:
-    """Raises UsageError for a value that no key of its name has."""
+    """Raises UsageError for a value that its key does not support."""
     for key, known in _CHOICES.items():
         value = getattr(series, key)
         if value not in known and (value or key == "operation"):
@@ -208,13 +208,13 @@ def _check_root(series: _WrittenSeries) -> None:
 
 
 def _identity(reference: Reference) -> str:
-    """What a duplicate is about."""
+    """Describes the case of a duplicate figure."""
     pair = "" if reference.pair is None else f" from {reference.pair[0]} to {reference.pair[1]}"
     return f"{reference.operation} {reference.size_bytes or 'without a size'}{pair}"
 
 
 def _explained(text: str) -> str:
-    """What msgspec found wrong, with the number of the series."""
+    """Returns msgspec's error, with the number of the series."""
     place = _PLACE.search(text)
     what = text.split(" - at ", maxsplit=1)[0]
     unknown = _UNKNOWN_KEY.search(what)

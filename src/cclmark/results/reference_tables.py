@@ -1,4 +1,4 @@
-"""Tables of figures as files of references hold them: columns by name, or a matrix of pairs."""
+"""Parses the tables of reference files: columns by name, or a matrix of pairs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cclmark.plan.thresholds import meant
 from cclmark.results.reference import Reference
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,2})?", re.ASCII)
-_NOTHING = ("-", "x")  # in a cell: the source does not tell, or there is no such pair
+_NOTHING = ("-", "x")  # in a cell: unknown, or no such pair
 _MOST = 1e18  # of anything: an exabyte per second
 
 
 def of_table(text: str, common: Reference) -> list[Reference]:
-    """The rows below the one with the names of the columns. Raises UsageError."""
+    """Parses the rows below the row of column names. Raises UsageError."""
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1)]
     rows = [(number, cells) for number, cells in lines if cells and not cells[0].startswith("#")]
     if len(rows) < 2:
@@ -71,10 +71,10 @@ def _row(cells: dict[str, str], common: Reference) -> Reference:
 def of_matrix(
     text: str, unit: str, size_bytes: int, common: Reference, paths: list[list[str]]
 ) -> list[Reference]:
-    """A figure for each pair: the row is the device that copies, the column its peer.
+    """Parses a figure for each pair: the row is the device that copies, the column its peer.
 
-    ``unit``: GB/s or us; ``paths``: the number of hops of each pair, empty where nobody says.
-    Raises UsageError.
+    ``unit``: GB/s or us; ``paths``: the number of hops of each pair, empty if unknown. Raises
+    UsageError.
     """
     cells = grid(text)
     if common.count and len(cells) != common.count:
@@ -104,7 +104,7 @@ def of_matrix(
 
 
 def grid(text: str) -> list[list[str]]:
-    """Raises UsageError where it is not as wide as it is high."""
+    """Splits a matrix into cells. Raises UsageError if it is not square."""
     rows = [line.split() for line in text.splitlines() if line.split()]
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows):

@@ -1,4 +1,4 @@
-"""References out of a journal: the file of a machine that one has accepted."""
+"""Writes references from a journal: the file of a machine that a user has accepted."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and
 def references_text(
     journal: Journal, title: str, *, multicast: Callable[[str], bool | None]
 ) -> str:
-    """A file of references with what ``journal`` measured, to be read by reference_files.
+    """Returns a file of references with the results of ``journal``, for reference_files.
 
-    ``multicast`` tells of an operation whether it used NVLink's, see analysis.references. Only what
-    was measured and not found wrong is in it, of several cycles the median. Raises UsageError where
-    nothing is left, or nothing has a reference.
+    ``multicast`` returns whether an operation used NVLink's, see analysis.references. The file
+    contains measured results that are not wrong, the median over several cycles. Raises UsageError
+    if none is left, or if none can be a reference.
     """
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
@@ -50,7 +50,7 @@ def references_text(
 
 
 def quoted(text: str) -> str:
-    """``text`` as a string of TOML, on one line."""
+    """Returns ``text`` as a TOML string on one line."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
@@ -83,10 +83,10 @@ def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iter
 
 
 def _figures(cycles: list[Summary]) -> list[str]:
-    """The median time in µs and its bandwidth, as the cells of a row."""
+    """Returns the median time in µs and its bandwidth, as the cells of a row."""
     time_s = median(one.time_s for one in cycles)
     first = cycles[0]
-    # Bandwidth times time is the same in each cycle: that of the median of two is theirs too.
+    # Bandwidth times time is the same in each cycle, so also for the median of two.
     figure = f"{first.busbw_bytes_per_s * first.time_s / time_s / 1e9 if time_s > 0 else 0:.6g}"
     return [f"{time_s * 1e6:.6f}", "-" if "e" in figure or figure == "0" else figure]
 

@@ -1,4 +1,4 @@
-"""Where references lie: with cclmark, in the user's data home, where CCLMARK_REFERENCES points."""
+"""Finds references: shipped ones, in the user's data home, and in CCLMARK_REFERENCES."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ REFERENCES_VARIABLE = "CCLMARK_REFERENCES"
 def load_references(
     extra: Sequence[Path] = (), kinds: Collection[str] | None = None
 ) -> list[Reference]:
-    """All figures: those that come with cclmark, the user's, and those of ``extra``.
+    """Returns all figures: the shipped ones, the user's, and those of ``extra``.
 
-    ``extra`` and the variable name files, or directories with files that end in .toml. ``kinds``:
-    see shipped_references. Raises UsageError, which names the file, for one that cannot be read or
-    makes no sense.
+    ``extra`` and the variable contain files, or directories with files that end in .toml.
+    ``kinds``: see shipped_references. Raises UsageError, which names the file, for one that is
+    unreadable or invalid.
     """
     return [*shipped_references(kinds), *own_references(extra)]
 
 
 def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
-    """The figures that come with cclmark.
+    """Returns the figures shipped with cclmark.
 
     ``kinds`` of devices (see plan.device_names): a file that names none of them is not read, so
-    that a run does not wait for thousands of figures of other devices.
+    that a run does not parse thousands of figures of other devices.
     """
     directory = resources.files("cclmark") / "results" / "references"
     found: list[Reference] = []
@@ -45,7 +45,7 @@ def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
 def own_references(
     extra: Sequence[Path] = (), environment: Mapping[str, str] = os.environ
 ) -> list[Reference]:
-    """The user's figures. Raises UsageError for a file or a directory that cannot be read."""
+    """Returns the user's figures. Raises UsageError for an unreadable file or directory."""
     named = [Path(name) for name in environment.get(REFERENCES_VARIABLE, "").split(os.pathsep)]
     places = [*(path for path in named if str(path) != "."), *extra]
     files: dict[Path, Path] = {}
@@ -60,17 +60,17 @@ def own_references(
 
 
 def data_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where ``cclmark references add`` puts files: the data home of the XDG specification."""
+    """Returns the directory of ``cclmark references add``, in the XDG data home."""
     home = environment.get("XDG_DATA_HOME", "")
     base = Path(home) if home.startswith("/") else Path("~/.local/share")
     try:
         return base.expanduser() / "cclmark" / "references"
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # without a home directory
         return base / "cclmark" / "references"
 
 
 def _files_of(place: Path, *, must: bool) -> list[Path]:
-    """Raises UsageError where there is nothing and ``must`` says that there should be."""
+    """Returns the files of ``place``. Raises UsageError if it is missing and ``must`` is set."""
     try:
         if place.is_dir():
             return sorted(place.glob("*.toml"))

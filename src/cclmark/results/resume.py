@@ -1,4 +1,4 @@
-"""What a journal lacks of a plan, and whether it is a journal of that plan at all."""
+"""Determines the items of a plan that a journal lacks, and whether the journal fits the plan."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Result, Settings, TransferResult
 
-MEASURED = ("ok", "wrong", "skipped")  # the others are tried again
+MEASURED = ("ok", "wrong", "skipped")  # other cases are measured again
 
-# Settings that shape figures, and how they are asked for. Sizes and patterns are in the outline.
+# Settings that influence figures, with their options. Sizes and patterns are in the outline.
 _FLAGS = {
     "timing": "--timing",
     "across_ranks": "--across-ranks",
@@ -42,10 +42,10 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class Remainder:
-    """``carried``: results that stand, as they were. ``pending``: places still to be measured.
+    """``carried``: results kept unchanged. ``pending``: places still to be measured.
 
-    A place is an index of the plan, plus the number of its things for every cycle before.
-    ``misplaced``: how many results are not of what the plan has in their place.
+    A place is an index of the plan, plus the plan's number of items for every earlier cycle.
+    ``misplaced``: the number of results that do not match the plan's item in their place.
     """
 
     carried: list[Result]
@@ -60,10 +60,10 @@ def remainder_of(
     settings: Settings,
     things: Sequence[Case | Transfer | Check],
 ) -> Remainder:
-    """What is left of ``things``, measured with ``settings``. ``name`` is the journal's.
+    """Returns the remainder of ``things``, measured with ``settings``. ``name`` is the journal's.
 
-    Raises UsageError, which says what differs, for a journal of another plan, and for plans without
-    an end.
+    Raises UsageError for a journal of another plan, with the differences, and for plans without an
+    end.
     """
     if settings.cycles == 0:
         raise UsageError("--resume: a run without end is never whole, begin a new one")
@@ -80,7 +80,7 @@ def remainder_of(
         elif result.status in MEASURED:
             carried.append(result)
     if header.plan is None and not found:
-        # An older journal does not say what was planned: what was measured has to show it.
+        # An older journal does not record the plan, which is derived from the measured items.
         if header.planned_cases not in (0, len(things)):
             found.append(f"{header.planned_cases} cases there, {len(things)} here")
         found += [
@@ -102,9 +102,9 @@ def differing_settings(
     *,
     sides: tuple[str, str] = ("there", "here"),
 ) -> list[str]:
-    """The settings that shape figures and are not the same, by their flags; of those ``names``.
+    """Describes the settings among ``names`` that influence figures and differ, by their flags.
 
-    ``sides``: what the two are called.
+    ``sides``: the names of the two sides.
     """
     return [
         f"{flag}: {_words(theirs)} {sides[0]}, {_words(ours)} {sides[1]}"
@@ -115,7 +115,7 @@ def differing_settings(
 
 
 def _of_results(settings: Settings, name: str) -> object:
-    """A setting, as far as results that were measured depend on it: what hung has none."""
+    """Returns a setting as far as measured results depend on it: a case that hung has none."""
     value = getattr(settings, name)
     if name == "inject":
         return [fault for fault in value if not fault.startswith("hang:")]
@@ -139,7 +139,7 @@ def _fits(
     things: Sequence[Case | Transfer | Check],
     cycles: int,
 ) -> bool:
-    """Whether the plan has in the result's place what the result is of."""
+    """Whether the result matches the plan's item in its place."""
     within = 0 <= result.index < len(things) and 0 <= _cycle(result) < cycles
     return within and things[result.index] == _thing(result)
 
@@ -149,5 +149,5 @@ def _cycle(result: Result) -> int:
 
 
 def place_of(result: Result, number: int) -> int:
-    """Where a plan of ``number`` things has a result: see Remainder."""
+    """Returns the place of a result in a plan of ``number`` items, see Remainder."""
     return result.index + number * _cycle(result)

@@ -1,4 +1,4 @@
-"""What a journal holds. One definition, versioned; every reader and writer uses it."""
+"""The schema of a journal: one versioned definition, used by every reader and writer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCHEMA_VERSION = 4
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
-    """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 where it is unknown.
+    """One rank's device. ``max_clock_hz``: of its multiprocessors, 0 if unknown.
 
-    ``processors``: those that the rank's process may run on when measuring begins, as the kernel
-    writes lists (``0-7,64-71``); empty where it is unknown.
+    ``processors``: the processors that the rank's process may run on when measuring begins, in the
+    kernel's list format (``0-7,64-71``); empty if unknown.
     """
 
     rank: Count
@@ -40,7 +40,7 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
 
 
 class Link(msgspec.Struct, omit_defaults=True):
-    """A way from one device to others. ``rate_bytes_per_s`` is one link's, in one direction."""
+    """A connection from one device to others. ``rate_bytes_per_s``: of one link and direction."""
 
     device: int
     kind: str
@@ -52,9 +52,9 @@ class Link(msgspec.Struct, omit_defaults=True):
 class Relation(msgspec.Struct, omit_defaults=True):
     """How two devices are connected.
 
-    ``kind`` is a sign of the topology matrix (NV18, PIX, SYS …, see report.topology), ``hops`` the
-    length of the shortest path over direct connections (0: none, None: nobody says) and
-    ``limit_bytes_per_s`` what the connection carries in one direction (0: unknown).
+    ``kind`` is a symbol of the topology matrix (NV18, PIX, SYS …, see report.topology), ``hops``
+    the length of the shortest path over direct connections (0: no path, None: unknown) and
+    ``limit_bytes_per_s`` the capacity of the connection in one direction (0: unknown).
     """
 
     first: int
@@ -65,7 +65,7 @@ class Relation(msgspec.Struct, omit_defaults=True):
 
 
 class LibraryDescription(msgspec.Struct, omit_defaults=True):
-    """A collective library as it was loaded."""
+    """A loaded collective library."""
 
     name: str
     version: str
@@ -75,11 +75,12 @@ class LibraryDescription(msgspec.Struct, omit_defaults=True):
 
 
 class CclReport(msgspec.Struct):
-    """What a library can do, without measuring it.
+    """The abilities of a library, without a measurement.
 
-    ``reason``: why it is not there, empty for one that is. ``routes``: how each operation is done,
-    by its name. ``in_place_only``: operations without an output of their own. ``id_bytes``: what
-    rank 0 hands to the others, 0 for nothing. No ``dtypes``: found out when it is measured.
+    ``reason``: why it is not available, empty if it is. ``routes``: the route of each operation, by
+    name. ``in_place_only``: operations without an output of their own. ``id_bytes``: the size of
+    the id that rank 0 sends to the others, 0 for none. Empty ``dtypes``: determined when it is
+    measured.
     """
 
     name: str
@@ -99,7 +100,7 @@ class CclReport(msgspec.Struct):
 
 
 class Machine(msgspec.Struct, omit_defaults=True):
-    """The host that the run was started on."""
+    """The host on which the run was started."""
 
     hostname: str
     system: str
@@ -115,8 +116,9 @@ class Machine(msgspec.Struct, omit_defaults=True):
 class HostDescription(msgspec.Struct, omit_defaults=True):
     """One of the hosts of a run.
 
-    ``identity`` tells hosts apart that share a name, and namespaces of one machine;
-    ``environment`` is what libraries read. ``clock_ahead_s``: its time of day beside the first's.
+    ``identity`` distinguishes hosts with the same name, and namespaces of one machine;
+    ``environment`` holds the variables that libraries read. ``clock_ahead_s``: its time of day
+    minus the first host's.
     """
 
     machine: Machine
@@ -126,10 +128,10 @@ class HostDescription(msgspec.Struct, omit_defaults=True):
 
 
 class Settings(msgspec.Struct, omit_defaults=True):
-    """How the cases were measured. Of ``step_bytes`` and ``factor`` the one not used is 0.
+    """How the cases were measured. The unused one of ``step_bytes`` and ``factor`` is 0.
 
-    ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak;
-    ``cycles`` is 0 then. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
+    ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
+    ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
     every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding).
     """
 
@@ -164,7 +166,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
-    """Another run's journal. ``carried``: how many of its results this journal holds too."""
+    """Another run's journal. ``carried``: the number of its results that this journal holds too."""
 
     run_id: str
     path: str
@@ -172,13 +174,13 @@ class Predecessor(msgspec.Struct, omit_defaults=True):
 
 
 class Imported(msgspec.Struct, omit_defaults=True):
-    """Where the results of a journal come from that another tool measured.
+    """The origin of a journal's results that another tool measured.
 
-    ``ranks`` is the largest number that took part, also where their devices are not known.
-    ``file`` is the name without its directory, ``file_date`` when it was last written (ISO 8601,
-    empty for what came through a pipe), ``command`` that of the tool. What a text does not tell is
-    empty. ``figure``: what its times are, in words.
-    ``hosts`` is how many they were on, 0 where neither the text nor the user told.
+    ``ranks`` is the largest number that took part, also if their devices are unknown. ``file`` is
+    the name without its directory, ``file_date`` the time of its last modification (ISO 8601, empty
+    for a pipe), ``command`` the tool's. Unknown fields are empty. ``figure`` describes its times.
+
+    ``hosts`` is the number of hosts, 0 if neither the text nor the user specified it.
     """
 
     tool: str
@@ -198,14 +200,14 @@ class Imported(msgspec.Struct, omit_defaults=True):
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):
-    """The first line of a journal. ``planned_cases`` is of one cycle; 0 where nobody noted it.
+    """The first line of a journal. ``planned_cases`` is of one cycle; 0 if not recorded.
 
-    ``launcher``: what started the processes, empty where cclmark did, and ``launched`` how many, 0
-    where nobody noted it. ``hosts``: all of them, none
-    where ``machine`` and ``environment`` are those of the only one; else of the first rank's.
-    ``directory``: where ``command`` was typed. ``continues`` is the run whose results this one
-    completes, ``repeats`` the one that it is to be compared with. ``imported``: of results that
-    another tool measured; what its text does not tell is absent here, or empty, or 0.
+    ``launcher``: the launcher of the processes, empty for cclmark itself, and ``launched`` their
+    number, 0 if not recorded. ``hosts``: all hosts, empty for a single host. ``machine`` and
+    ``environment`` are those of the single host, or of the first rank's host. ``directory``: where
+    ``command`` was typed. ``continues`` is the run whose results this one completes, ``repeats``
+    the run to compare this one with. ``imported``: of results that another tool measured; unknown
+    fields of such a header are absent, empty or 0.
     """
 
     schema_version: int
@@ -244,8 +246,9 @@ class Samples(msgspec.Struct):
 class Summary(msgspec.Struct, omit_defaults=True):
     """Statistics over the samples of one case, after the ranks were combined.
 
-    ``time_s`` is the median. ``half_width`` is that of the median's 95 % confidence interval, as a
-    share of the median; None with too few samples. ``slowest_rank`` is None unless one stands out.
+    ``time_s`` is the median. ``half_width`` is half the width of the median's 95 % confidence
+    interval, as a share of the median; None with too few samples. ``slowest_rank`` is None unless
+    one rank is clearly slowest.
     """
 
     clock: str
@@ -264,7 +267,7 @@ class Summary(msgspec.Struct, omit_defaults=True):
 
 
 class Finding(msgspec.Struct):
-    """What the check found wrong on one rank: values as a person reads them."""
+    """A wrong element that the check found on one rank, with human-readable values."""
 
     rank: int
     wrong: int
@@ -276,8 +279,8 @@ class Finding(msgspec.Struct):
 class Verification(msgspec.Struct, omit_defaults=True):
     """The outcome of checking every element of every rank's output.
 
-    ``time_s`` is all of it: filling inputs, poisoning the output, one operation, the comparison;
-    ``compare_s`` the comparison alone, on the slowest device.
+    ``time_s`` is the whole check: filling inputs, poisoning the output, one operation, the
+    comparison; ``compare_s`` the comparison alone, on the slowest device.
     """
 
     wrong: Count
@@ -290,9 +293,8 @@ class Verification(msgspec.Struct, omit_defaults=True):
 class DeviceTime(msgspec.Struct, omit_defaults=True):
     """The time of a case's operations when they are replayed from a graph.
 
-    Measured with ``--timing auto`` where enqueuing an operation takes the host as long as the
-    operation takes the device: the case's own summary is then the cost of a call, and this one is
-    the time that the devices need.
+    Measured with ``--timing auto`` if the host needs as long to enqueue an operation as the device
+    to run it: the case's own summary is then the cost of a call, and this one the devices' time.
     """
 
     samples: Samples
@@ -301,16 +303,16 @@ class DeviceTime(msgspec.Struct, omit_defaults=True):
 
 
 class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
-    """A case and what came of it. ``status``: ok, wrong, skipped, timeout or died, with the reason.
+    """A case and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
-    ``device`` is present where launches determine the time of ``summary``; ``device_reason`` says
-    why it is absent although they do.
+    ``device`` is present if launches determine the time of ``summary``; ``device_reason`` is the
+    reason if it is absent nevertheless.
 
-    ``started_at_s`` is seconds since 1970 on rank 0's clock. Of a case of one pair, ``beside`` says
-    how many other pairs were measured at the same time, and ``at_once_ratio`` why: how long that
-    pair took beside them over how long it took alone, with a message of another size. ``report``:
-    of a case that hung, what every rank was doing. ``route`` is empty where nobody knows, as of
-    what another tool measured.
+    ``started_at_s`` is seconds since 1970 on rank 0's clock. For a case of one pair, ``beside`` is
+    the number of other pairs measured at the same time, and ``at_once_ratio`` justifies it: the
+    pair's time beside them over its time alone, with a message of another size. ``report``: the
+    state of every rank in a case that hung. ``route`` is empty if unknown, for example for another
+    tool's results.
     """
 
     index: Count
@@ -334,16 +336,16 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
 
     @property
     def item(self) -> Case:
-        """What was measured."""
+        """The measured case."""
         return self.case
 
 
 class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
-    """A rank's device after a case of a soak. What the system does not tell is None.
+    """The state of a rank's device after a case of a soak. Unknown values are None.
 
-    ``clock_hz`` is that of a device's multiprocessors, or of the host's processors that the rank
-    may use; ``reasons`` say why it is not higher. ``throttle_count``: how often those processors
-    were throttled for their heat since the host began. ``at_s`` is seconds since 1970.
+    ``clock_hz`` is the clock of a device's multiprocessors, or of the host's processors that the
+    rank may use; ``reasons`` are the reasons why it is not higher. ``throttle_count``: how often
+    those processors were thermally throttled since the host booted. ``at_s`` is seconds since 1970.
     """
 
     rank: int
@@ -359,7 +361,7 @@ class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
 
 
 class TransferSamples(msgspec.Struct):
-    """Seconds per copy, as [sample][flow]: on the device's clock, and of the host's call."""
+    """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call."""
 
     device_s: list[list[float]]
     call_s: list[list[float]]
@@ -370,8 +372,8 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     """Statistics over the samples of one transfer.
 
     ``time_s`` is the median time of one copy of the slowest flow, or the latency;
-    ``flow_bytes_per_s`` the median bandwidth of each flow and ``bytes_per_s`` that of all together:
-    all bytes over the time of the slowest flow. Both are absent for a latency.
+    ``flow_bytes_per_s`` is the median bandwidth of each flow and ``bytes_per_s`` the total: all
+    bytes over the time of the slowest flow. Both are absent for a latency.
     """
 
     time_s: float
@@ -385,10 +387,10 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
 
 
 class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
-    """A transfer and what came of it. ``status``: ok, wrong, skipped or timeout, with the reason.
+    """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
 
-    A finding's ``rank`` is the number of the flow; ``hung``: of the flows of which nothing
-    arrived in time.
+    A finding's ``rank`` is the number of the flow; ``hung``: the numbers of the flows that did not
+    complete in time.
     """
 
     index: Count
@@ -405,7 +407,7 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
 
     @property
     def item(self) -> Transfer:
-        """What was measured."""
+        """The measured transfer."""
         return self.transfer
 
 
@@ -413,7 +415,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
 
     ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
-    did, and why).
+    failed, and the reason).
     """
 
     index: Count
@@ -425,12 +427,12 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
 
     @property
     def item(self) -> Check:
-        """What was tried."""
+        """The check."""
         return self.check
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
-    """The last line of a journal of a run that ended by itself."""
+    """The last line of a journal, present if the run ended by itself."""
 
     ended_at: str
     exit_code: int

@@ -1,7 +1,7 @@
-"""What must not get into a journal, which people hand on: passwords, keys, tokens.
+"""Removes secrets (passwords, keys, tokens) from journals, which users pass on.
 
-Secrets are found by what they look like, so that of a variable as much is kept as can be. What is
-taken for one by mistake costs a reader little; what is missed may cost its owner much.
+Secrets are detected by their form, so that as much of a variable as possible is kept. A false
+positive costs a reader little; a missed secret may cost its owner much.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMES = {
     *("TOKEN", "TOKENS", "AUTHTOKEN", "PASS", "PASSWD", "PASSWORD", "PASSWORDS", "PASSPHRASE"),
     *("PWD", "CREDENTIAL", "CREDENTIALS", "CREDS", "AUTH", "AUTHORIZATION", "COOKIE", "BEARER"),
 }
-# What stands before the host of a URL, up to the last @ of its authority.
+# The part of a URL before the host, up to the last @ of its authority.
 _USER_OF_URL = re.compile(r"(?<=://)[^\s/?#]*@")
 _NAMED = re.compile(
     r"((?:api|access|secret|private|auth|session)?[_-]?"
@@ -24,7 +24,7 @@ _NAMED = re.compile(
     r"\s*[=:]\s*|\b(?:bearer|basic)\s+)[^\s&;,]+",
     re.IGNORECASE,
 )
-# As their makers begin them: so they are known whatever their length.
+# Prefixes of issuers, which identify a secret of any length.
 _KNOWN = re.compile(
     r"\b(?:gh[oprsu]_|github_pat_|glpat-|sk-|hf_|xox[abeoprs]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|"
     r"eyJ[\w-]+\.)[\w.-]{8,}"
@@ -36,12 +36,12 @@ _HEX = re.compile(r"[0-9a-f]{32,}", re.IGNORECASE)
 
 
 def names_secret(name: str) -> bool:
-    """Whether a variable of that name holds a secret: by a word of it, so not NCCL_IB_PKEY."""
+    """Whether a variable's name implies a secret: by whole words, so NCCL_IB_PKEY does not."""
     return not _NAMES.isdisjoint(re.split(r"[^A-Z0-9]+", name.upper()))
 
 
 def without_secrets(value: str) -> str:
-    """``value`` with ``***`` in the place of what looks like a secret."""
+    """Returns ``value`` with ``***`` in place of everything that looks like a secret."""
     for shape, replacement in (
         (_KEY_BLOCK, HIDDEN),
         (_USER_OF_URL, f"{HIDDEN}@"),
@@ -53,8 +53,10 @@ def without_secrets(value: str) -> str:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a long word looks drawn by lot: a hexadecimal number that is no device's UUID, or
-    letters of both cases and digits all mixed up.
+    """Whether a long word looks random.
+
+    That is a hexadecimal number other than a device's UUID, or letters of both cases mixed with
+    digits.
     """
     rest = _UUID.sub("", word)
     if _HEX.search(rest):
@@ -68,7 +70,7 @@ def _is_random(word: str) -> bool:
 
 
 def _changes(word: str) -> int:
-    """How often upper case, lower case and digits take turns: often in a key, seldom in words."""
+    """Counts changes between upper case, lower case and digits: many in a key, few in words."""
 
     def kind(character: str) -> int:
         return character.isdigit() + 2 * character.isupper() + 4 * character.islower()

@@ -1,4 +1,4 @@
-"""What is not the same on two machines, or on one at two times, as far as figures may show it."""
+"""Differences between two machines, or two states of one, that may influence figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_MACHINE = {
 
 
 def surroundings_changed(there: Header, here: Header) -> list[str]:
-    """What was another thing when ``there`` was written than now, ``here``: a sentence for each."""
+    """Describes each difference between the header ``there`` and the current one, ``here``."""
     found = [
         _changed("cclmark", there.cclmark_version, here.cclmark_version),
         _changed("launcher", there.launcher, here.launcher),
@@ -30,7 +30,7 @@ def surroundings_changed(there: Header, here: Header) -> list[str]:
         _changed("devices", _kinds(there.devices), _kinds(here.devices)),
         _changed("runtime", _runtimes(there.devices), _runtimes(here.devices)),
         *_libraries(there.libraries, here.libraries),
-        # Older journals hold more of it.
+        # Older journals hold more variables.
         *environment_changed(
             kept_environment(there.environment), kept_environment(here.environment)
         ),
@@ -41,7 +41,7 @@ def surroundings_changed(there: Header, here: Header) -> list[str]:
 
 
 def environment_changed(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Variables that had another value, or one at all, or none."""
+    """Describes the variables that differ in value, or exist on one side only."""
     names = sorted({*there, *here})
     changes = [_changed(name, there.get(name), here.get(name)) for name in names]
     return [text for text in changes if text]
@@ -50,7 +50,7 @@ def environment_changed(there: Mapping[str, str], here: Mapping[str, str]) -> li
 def _changed(what: str, there: object, here: object) -> str:
     if there == here:
         return ""
-    if what.endswith("s") and what.islower():  # of several things, as processors
+    if what.endswith("s") and what.islower():  # plural, for example processors
         return f"{what}: {_said(there)} before, {_said(here)} now"
     return f"{what} was {_said(there)}, is {_said(here)}"
 
@@ -88,7 +88,7 @@ def _libraries(
     gone = [name for name in theirs if name not in ours]
     new = [name for name in ours if name not in theirs]
     found = []
-    if len(gone) == len(new) == 1:  # one in the place of the other
+    if len(gone) == len(new) == 1:  # one replaces the other
         (old,), (now,) = gone, new
         found.append(_changed("library", f"{old} {theirs.pop(old)}", f"{now} {ours.pop(now)}"))
     absent = "not measured"

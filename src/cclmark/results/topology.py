@@ -1,4 +1,4 @@
-"""How devices are connected with each other, pair by pair."""
+"""The connections between devices, pair by pair."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from cclmark.results.schema import DeviceDescription, Link, Relation
 
-# What a sign means, in the order of nearness. The words of nvidia-smi topo, as users know them.
+# The meaning of each symbol, nearest first, in the words of nvidia-smi topo.
 LEGEND = {
     "X": "the device itself",
     "NV#": "# NVLinks between the two, or from each to a switch",
@@ -32,22 +32,22 @@ def relations_between(
     links: Sequence[Link],
     reach: set[tuple[int, int]],
 ) -> list[Relation]:
-    """One relation for each ordered pair of ``devices``, by their numbers in the run.
+    """Returns one relation for each ordered pair of ``devices``, by their numbers in the run.
 
-    ``reach``: the pairs with peer access, as the driver says.
+    ``reach``: the pairs with peer access, as the driver reports.
     """
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
         return [Relation(*pair, "MEM", 1) for pair in pairs]
     try:
         relations = _from_nvml(devices, links)
-    except Exception:  # whatever is wrong with NVML, the measurement can go on
+    except Exception:  # the measurement can go on after any failure of NVML
         relations = [Relation(*pair, "P2P" if pair in reach else "?") for pair in pairs]
     return with_hops(relations, reach)
 
 
 def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:
-    """The relations without hops."""
+    """Returns the relations without hops."""
     import pynvml
 
     pynvml.nvmlInit()
@@ -73,7 +73,7 @@ def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> l
 
 
 def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> list[Relation]:
-    """The same with the number of steps over direct connections, 0 where there is no path."""
+    """Returns the relations with the number of steps over direct connections, 0 without a path."""
     numbers = sorted({one.first for one in relations})
     steps: dict[tuple[int, int], int] = {}
     for start in numbers:
@@ -97,7 +97,7 @@ def _place(information: Any) -> Place:
 
 
 def _nvlinks(nvml: Any, handle: Any) -> list[Place | None]:
-    """Where each active NVLink goes: the place of another device, or None for a switch."""
+    """Returns the other end of each active NVLink: a device's place, or None for a switch."""
     ends: list[Place | None] = []
     for index in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
@@ -136,7 +136,7 @@ def _ancestor(nvml: Any, first: Any, second: Any) -> str:
 
 
 def _limit(links: Sequence[Link], first: int, second: int, nvlinks: int) -> float:
-    """What the pair can carry in one direction: its NVLinks, else the narrower PCIe slot."""
+    """Returns a pair's capacity in one direction: its NVLinks, else the narrower PCIe slot."""
     kind = "NVLink" if nvlinks else "PCIe"
     own = [link for link in links if link.kind == kind and link.device in (first, second)]
     if len(own) < 2:

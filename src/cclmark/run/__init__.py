@@ -1,1 +1,1 @@
-"""What one rank does: the only room that touches the engine."""
+"""The work of one rank. Only this package uses the engine."""

@@ -1,7 +1,7 @@
-"""Binds the process of a rank to processors, as ``--bind`` says, before libraries start threads.
+"""Binds the process of a rank to processors, as set by ``--bind``, before libraries start threads.
 
-What is set is always a part of the affinity that the process inherited: the binding of a launcher
-and the cpuset of a container hold.
+The binding is always a subset of the inherited affinity, so the binding of a launcher and the
+cpuset of a container remain in effect.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _THREADS = Path("/proc/self/task")
 
 
 class RankBinding:
-    """The binding of one rank that ``--bind`` asks for, applied in the order in which it is known.
+    """The binding of one rank by ``--bind``, applied as soon as it is known.
 
-    ``inherited``: the processors that the process may use. ``unbound``: why ``--bind numa`` left it
-    at those, empty where it did not.
+    ``inherited``: the processors that the process may use. ``unbound``: the reason why
+    ``--bind numa`` did not bind the rank, empty if it did.
     """
 
     def __init__(self, job: Job) -> None:
@@ -35,13 +35,13 @@ class RankBinding:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing was asked for: the default of the rank's device applies."""
+        """Whether ``--bind`` is not given, so that the default of the rank's device applies."""
         return not self._mode
 
     def bind_early(self) -> None:
-        """Binds a rank whose processors do not depend on what its device reports.
+        """Binds a rank whose processors do not depend on its device.
 
-        Raises engine.MissingError where none of the processors listed for it may be used.
+        Raises engine.MissingError if it may use none of the processors listed for it.
         """
         job = self._job
         if self._mode == RANKS:
@@ -58,7 +58,7 @@ class RankBinding:
             self._bind_near(own, "the system reports no NUMA node of its processors")
 
     def bind_to_devices(self, pci_bus_ids: Sequence[str]) -> None:
-        """Binds a rank of ``--bind numa`` to the NUMA nodes of its devices, which are open now."""
+        """With ``--bind numa``, binds the rank to the NUMA nodes of its devices, now open."""
         if self._mode != NUMA or self._job.runtime == "host":
             return
         nodes = [processors_of_node_of(bus_id) if bus_id else set() for bus_id in pci_bus_ids]
@@ -76,8 +76,9 @@ class RankBinding:
 
 
 def _bind_all_threads(processors: Collection[int]) -> None:
-    """Binds this process: a driver and the messages of the run have threads already, and threads
-    that start later inherit the binding. Raises engine.MissingError.
+    """Binds all threads of this process. Raises engine.MissingError.
+
+    The driver and ZeroMQ have started threads already. Later threads inherit the binding.
     """
     try:
         os.sched_setaffinity(0, processors)
@@ -87,5 +88,5 @@ def _bind_all_threads(processors: Collection[int]) -> None:
             f"{format_processors(processors)}: {error.strerror}"
         ) from None
     for entry in _THREADS.iterdir():
-        with suppress(OSError):  # a thread that has ended meanwhile
+        with suppress(OSError):  # the thread may have ended in the meantime
             os.sched_setaffinity(int(entry.name), processors)

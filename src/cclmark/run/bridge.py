@@ -1,4 +1,4 @@
-"""Ranks of several libraries or runtimes as one group."""
+"""One communicator over ranks of several libraries or runtimes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cclmark.run.together import in_step
 
 
 class BridgeLibrary:
-    """The engine's way between islands, with this rank's island's own library below.
+    """The engine's bridge between islands, on top of the library of this rank's island.
 
-    ``mpi``: what takes data between hosts, None where all ranks are on one.
+    ``mpi``: the library that transfers data between hosts, None for a single host.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BridgeLibrary:
             self.descriptions += used.descriptions if used is not None else []
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
-        """First the ranks of each island join, then all, those of several hosts by MPI."""
+        """Joins the ranks of each island, then all ranks; ranks on several hosts use MPI."""
         job = rank.job
         if self._library is not None:
             rank.form_group(self._own.ranks, self._own.first)

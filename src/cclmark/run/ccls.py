@@ -1,4 +1,4 @@
-"""What each library can do, as ``cclmark info --ccls`` tells it: opened, and nothing measured."""
+"""The capabilities of each library for ``cclmark info --ccls``, without any measurement."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cclmark.run.probe import open_found
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
-    """Every library of the table, then torch's backends, those too that this torch has not.
+    """Reports on all libraries, then on torch's backends, including missing ones.
 
-    ``ccl_path``: a file of NCCL's kind.
+    ``ccl_path``: the library file for NCCL.
     """
     reports = [_native(one, ccl_path) for one in engine_libraries()]
     return [*reports, _bridge(), *_torch()]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from cclmark.errors import MissingError
 from cclmark.results.schema import Condition
 
-# NVML's clock event reasons by their bits. That a device is idle is nothing to worry about.
+# NVML's clock event reasons by bit. The idle reason is omitted because it is harmless.
 _REASONS = {
     0x002: "application clocks",
     0x004: "power cap",
@@ -26,14 +26,14 @@ _REASONS = {
 
 
 class ConditionReader(Protocol):
-    """Looks at one device, never within a timed region."""
+    """Samples the condition of one device, never within a timed region."""
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """The condition now, after that case. What the system does not tell is None."""
+        """The current condition, after case ``index``. Unknown values are None."""
 
 
 def reader_for(runtime: str, pci_bus_id: str) -> ConditionReader:
-    """The reader of a rank's device. Raises MissingError where nothing can be read."""
+    """The reader of a rank's device. Raises MissingError if no condition can be read."""
     if runtime == "host":
         return HostReader(os.sched_getaffinity(0))
     if runtime == "cuda":
@@ -45,7 +45,7 @@ class NvmlReader:
     """An NVIDIA device, through its management library."""
 
     def __init__(self, pci_bus_id: str) -> None:
-        """Raises MissingError when NVML is not there or does not know the device."""
+        """Raises MissingError if NVML is not available or does not find the device."""
         import pynvml
 
         self._nvml: Any = pynvml
@@ -56,12 +56,12 @@ class NvmlReader:
             raise MissingError(f"NVML is not available ({error})") from None
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """As ConditionReader says."""
+        """See ConditionReader."""
         nvml = self._nvml
         clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_SM)
         memory_clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_MEM)
         power_mw = self._ask(["nvmlDeviceGetPowerUsage"])
-        # What was renamed is asked for by both names: drivers and bindings are of many years.
+        # Renamed functions are tried under both names, since driver and binding versions vary.
         reasons = self._ask(
             ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"]
         )
@@ -89,12 +89,12 @@ class NvmlReader:
 
 
 class HostReader:
-    """The processors that a rank of the host may use, as the kernel describes them."""
+    """The processors that a rank of the host may use, from the kernel's files."""
 
     def __init__(
         self, processors: Iterable[int], root: Path = Path("/sys/devices/system/cpu")
     ) -> None:
-        """Raises MissingError when the kernel says nothing of them."""
+        """Raises MissingError if the kernel reports neither frequencies nor throttling."""
         directories = [root / f"cpu{processor}" for processor in sorted(processors)]
         self._frequencies = [it / "cpufreq" / "scaling_cur_freq" for it in directories]
         self._throttles = [
@@ -106,7 +106,7 @@ class HostReader:
             raise MissingError("the kernel tells neither frequencies nor throttling of processors")
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """As ConditionReader says: the mean frequency, and all throttling since the host began."""
+        """The mean frequency and the throttling count since boot. See ConditionReader."""
         frequencies_khz = _numbers(self._frequencies)
         throttles = _numbers(self._throttles)
         return Condition(
@@ -120,7 +120,7 @@ class HostReader:
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
-    """The numbers in those files that there are."""
+    """The numbers in those of the files that can be read."""
     found = []
     for path in paths:
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What every kind of work needs of the rank that does it."""
+"""The context of a rank that every kind of work uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cclmark.run.rank import Rank
 
 
 class RankContext:
-    """A rank with its devices open. ``inherited``: processors that its process may use."""
+    """A rank with open devices. ``inherited``: the processors that its process may use."""
 
     def __init__(self, rank: Rank, devices: Sequence[engine.Device], binding: RankBinding) -> None:
         self.rank = rank
@@ -32,15 +32,17 @@ class RankContext:
         return self._binding.inherited
 
     def share_processors(self, *, alone: bool) -> None:
-        """Without ``--bind``: a rank of the host runs on the processor that is its own, or where
-        it starts threads (``alone`` is false) anywhere.
+        """Applies the default binding of a rank of the host, without ``--bind``.
+
+        The rank runs on its own processor, or on any inherited one if its library starts threads
+        (``alone`` is false).
         """
         if self._binding.is_default and self.job.processors:
             own = set(self.job.processors) if alone else self._binding.inherited
             os.sched_setaffinity(0, own)
 
     def introduce(self, libraries: list[LibraryDescription]) -> None:
-        """Sends the first word of this rank: its devices and the libraries that it has loaded."""
+        """Sends Hello with the devices of this rank and the libraries that it has loaded."""
         devices = self.devices
         first = self.job.rank * len(devices)
         descriptions = [_describe(device, first + number) for number, device in enumerate(devices)]
@@ -83,7 +85,7 @@ def _describe(device: engine.Device, number: int) -> DeviceDescription:
 
 
 def keep_to(processors: set[int]) -> None:
-    """Stays on the given processors, as far as this process may use them at all."""
+    """Binds this process to those of the given processors that it may use, if there are any."""
     allowed = processors & os.sched_getaffinity(0)
     if allowed:
         with suppress(OSError):

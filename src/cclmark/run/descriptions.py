@@ -1,4 +1,4 @@
-"""Hands the engine what is known of a library."""
+"""Converts descriptions of libraries for the engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from cclmark.plan.library_files import Library, parse_version
 
 
 def open_ccl(name: str, chosen: str, files: Sequence[str]) -> engine.Ccl:
-    """Loads a library of the engine's: the file ``chosen``, if that is not empty; else what the
-    environment names, ``files``, and what its description lists.
+    """Loads a library of the engine.
 
-    Raises EngineError, MissingError among them.
+    Uses the file ``chosen`` if it is not empty. Otherwise tries the file that the environment
+    names, ``files``, and the files in the description. Raises EngineError and its subclass
+    MissingError.
     """
     library = library_called(name)
     if library is None:

@@ -1,4 +1,4 @@
-"""The libraries that a run measures, on one rank: opened, described, joined by all ranks."""
+"""The libraries that a run measures, on one rank, and the creation of their communicators."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cclmark.run.rank import Rank
 
 
 class Library(Protocol):
-    """A library that was opened."""
+    """An open library."""
 
     @property
     def descriptions(self) -> list[LibraryDescription]:
-        """What it says of itself, and then what those say that it is made of."""
+        """The description of the library, followed by those of the libraries it consists of."""
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
-        """Makes the group of all ranks, a collective call. Raises EngineError."""
+        """Creates the communicator of all ranks, a collective call. Raises EngineError."""
 
 
 class NativeLibrary:
-    """One that the engine loads."""
+    """A library that the engine loads."""
 
     def __init__(self, ccl: engine.Ccl) -> None:
         self.ccl = ccl
@@ -33,13 +33,13 @@ class NativeLibrary:
         ]
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
-        """Of all ranks."""
+        """Creates the communicator of all ranks. See Library."""
         key = f"communicator id of {self.ccl.info.name}"
         return join_with_id(self.ccl, rank, device, rank.team, key)
 
 
 class _Offer(msgspec.Struct):
-    """What the rank that makes a communicator's id tells those that it is for."""
+    """The message with a communicator's ID from the rank that creates it."""
 
     rank: int
     version: str
@@ -50,10 +50,10 @@ class _Offer(msgspec.Struct):
 def join_with_id(
     ccl: engine.Ccl, rank: Rank, device: engine.Device, team: engine.Team, key: str
 ) -> engine.Communicator:
-    """Joins the ranks of ``team``: its first makes an id, and the launcher hands it on.
+    """Joins the ranks of ``team`` with an ID that its first rank creates and the launcher forwards.
 
-    Raises MissingError where that rank has another version of the library than this one: to join
-    it may hang, and the library would not say why.
+    Raises MissingError if that rank has another version of the library, because the call may then
+    hang without any error from the library.
     """
     own = ccl.info
     if team.rank == 0:

@@ -1,4 +1,4 @@
-"""Where Python packages keep vendor libraries that the loader does not find by itself."""
+"""Finds vendor libraries in Python packages, where the loader does not look."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cclmark.plan.libraries import library_called
 
 _MPIRUN = "CCLMARK_MPIRUN"
 _VERSION_S = 10.0
-# By what an mpirun says of itself: the libraries that it starts, in their own interface first.
+# The libraries that an mpirun supports, by a word in its version text, own interface first.
 _MPI_LIBRARIES = {
     "Open MPI": ("libmpi.so.40", "libmpi_abi.so.1"),
     "HYDRA": ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1"),
@@ -36,7 +36,7 @@ _NVRTC_FILES = (
 
 
 def wheel_files(library: str) -> list[str]:
-    """Files of ``library``, or of ``nvrtc``, in the packages of this Python, best first."""
+    """Files of ``library`` or ``nvrtc`` in the packages of this Python, in order of preference."""
     described = library_called(library)
     in_packages = described.wheel_files if described is not None else ()
     in_environment = described.environment_files if described is not None else ()
@@ -55,14 +55,14 @@ def wheel_files(library: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Mpirun:
-    """The program that starts the ranks of MPI, and the libraries that are installed with it."""
+    """The program that starts MPI ranks, and the libraries installed with it."""
 
     path: str
     libraries: list[str]
 
 
 def has_torch() -> bool:
-    """Whether torch is installed for this Python. It is not imported, which takes seconds."""
+    """Whether torch is installed for this Python, without an import, which would take seconds."""
     try:
         return importlib.util.find_spec("torch") is not None
     except (ImportError, ValueError):
@@ -70,15 +70,15 @@ def has_torch() -> bool:
 
 
 def require_torch() -> None:
-    """Raises MissingError where torch is not installed."""
+    """Raises MissingError if torch is not installed."""
     if not has_torch():
         raise MissingError("torch is not installed: pip install torch")
 
 
 def find_mpirun() -> Mpirun:
-    """The one that the environment names, this Python's own, or the first in the path.
+    """The mpirun that the environment names, else this Python's own, else the first in the path.
 
-    Raises MissingError when there is none.
+    Raises MissingError if none is found.
     """
     program = _mpirun_program()
     if program is None:
@@ -90,10 +90,10 @@ def find_mpirun() -> Mpirun:
 
 
 def mpi_of_srun() -> Mpirun:
-    """The MPI of ranks that Slurm has started itself, which takes no mpirun: where there is one all
-    the same, the libraries beside it come first.
+    """The MPI of ranks that Slurm has started directly, which requires no mpirun.
 
-    Raises MissingError when the environment names one that is not there.
+    If an mpirun is installed nevertheless, the libraries installed with it are tried first. Raises
+    MissingError if the environment names an mpirun that does not exist.
     """
     program = _mpirun_program()
     return mpirun_at(program) if program is not None else Mpirun("", _ANY_LIBRARY)
@@ -111,7 +111,7 @@ def _mpirun_program() -> Path | None:
 
 
 def mpirun_at(path: Path) -> Mpirun:
-    """That program of an MPI, with the libraries that are installed with it."""
+    """The mpirun at ``path`` with the libraries installed with it."""
     names = _libraries_of(path)
     roots = dict.fromkeys((path.parent.parent, path.resolve().parent.parent))
     triplet = f"{platform.machine()}-linux-gnu"
@@ -125,7 +125,7 @@ def mpirun_at(path: Path) -> Mpirun:
 
 
 def _libraries_of(mpirun: Path) -> list[str]:
-    """Names of the libraries that an mpirun starts: all where it does not say what it is."""
+    """The names of the libraries that an mpirun supports, all names for an unknown mpirun."""
     text = ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = [str(mpirun), "--version"]

@@ -1,4 +1,4 @@
-"""Measuring one case: warm up until batches agree, sample until the median is known, then check."""
+"""Measurement of one case: warm-up, sampling until the median converges, and verification."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _TIMINGS = {
     "graph": engine.Timing.graph,
     "per-op": engine.Timing.per_op,
 }
-_SINGLY = ("blocking", "per-op")  # each operation of a batch is a sample of its own
+_SINGLY = ("blocking", "per-op")  # each operation of a batch is a separate sample
 _MOST_SINGLE_OPERATIONS = 50
-_GRACE_S = 10.0  # what one rank cannot do, the others cannot within so long, or they can
-# Of the time of a device, replayed from a graph: launches that count, after one that keeps the
-# devices busy while the host enqueues these.
+_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
+# Timed launches of a graph for device times. One launch before them keeps the devices busy while
+# the host enqueues the timed ones.
 _REPLAYS = 3
-_LEAD_REPLAYS = 1  # before those that are timed
-_LEAST_CAPTURED = 20  # operations of a graph
+_LEAD_REPLAYS = 1  # launches before the timed ones
+_LEAST_CAPTURED = 20  # operations in a graph
 
 
 def _by_itself(done: bool) -> bool:
-    """Whether to stop sampling a case that is not held back by others."""
+    """The stopping decision for a case that is independent of other ranks' cases."""
     return done
 
 
 class CaseRunner:
     """Runs cases on one rank, in step with the same object on the others.
 
-    What to do next depends only on times that every rank knows, so all ranks decide alike.
+    Decisions depend only on times shared by all ranks, so all ranks decide alike.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class CaseRunner:
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
     ) -> None:
-        """``agreement``: the ranks of ``session``, in places of their own."""
+        """``agreement``: a team of the ranks of ``session`` with separate slots."""
         self._session = session
         self._agreement = agreement
         checked = agreement.gather([1.0 if session.checked_on_host else 0.0])
         #: The first rank whose outputs its host checks; None where devices check all.
         self.checking_host = checked.index(1.0) if 1.0 in checked else None
         without = agreement.gather([1.0 if session.no_graphs else 0.0])
-        #: Why operations are not replayed from graphs, on any rank; empty where they are.
+        #: The reason why operations are not replayed from graphs, empty if all ranks have graphs.
         self._no_graphs = session.no_graphs or (
             f"rank {without.index(1.0)} has no graphs" if 1.0 in without else ""
         )
-        self._tried = False  # whether all ranks have done an operation of this case
+        self._tried = False  # whether all ranks have completed an operation of this case
         self._settings = settings
         self._enter = enter
         delays_ms = [entry.value for entry in injections if entry.kind == "delay"]
@@ -88,10 +88,10 @@ class CaseRunner:
         cycle: int,
         all_done: Callable[[bool], bool] = _by_itself,
     ) -> CaseResult:
-        """Measures and checks one case. A case that the library cannot do is skipped.
+        """Measures and checks one case. A case that the library does not support is skipped.
 
-        ``all_done`` is asked before each batch that counts, and told whether this case needs no
-        more of them: sampling goes on until it says so.
+        ``all_done`` is called before each timed batch with the argument whether this case has
+        enough samples. Sampling ends when it returns true.
         """
         begin_s = time.monotonic()
         started_at_s = time.time()
@@ -138,7 +138,7 @@ class CaseRunner:
         )
 
     def _hang(self) -> None:
-        """Never returns: whoever supervises this rank has to notice."""
+        """Never returns, so that the supervisor of this rank must detect the hang."""
         self._enter("timing", 0)
         while True:
             time.sleep(self._settings.timeout_s)
@@ -153,9 +153,9 @@ class CaseRunner:
     def _device_time(
         self, case: Case, iterations: int, samples: Samples
     ) -> tuple[DeviceTime | None, str]:
-        """The device's time of a case whose calls take the host as long, or why there is none.
+        """The device time of a case whose time is determined by launches, or the reason for none.
 
-        All ranks hold the same samples and so decide alike.
+        All ranks have the same samples, so all ranks decide alike.
         """
         if self._settings.timing != "auto" or not launches_determine(samples):
             return None, ""
@@ -163,7 +163,7 @@ class CaseRunner:
             return None, self._no_graphs
         try:
             self._enter("replaying", 0)
-            # A graph that takes less time than launching it would have launches in its time.
+            # The time of a short graph would include the time of its launches.
             iterations = max(iterations, _LEAST_CAPTURED)
             in_step(self._agreement, partial(self._capture, iterations))
             replayed, converged = self._sample(
@@ -184,7 +184,7 @@ class CaseRunner:
         self._session.capture(iterations, group=settings.group, warm=warm)
 
     def _replay(self, iterations: int) -> Samples:
-        """A sample of the device's time: operations are replayed, none is launched by itself."""
+        """A sample of device time from graph replays, without individual launches."""
         settings = self._settings
         measured = self._session.run(
             engine.Timing.graph,
@@ -231,7 +231,7 @@ class CaseRunner:
         return max(1, operations // (self._settings.group * launches))
 
     def _warm_up(self) -> tuple[int, int]:
-        """Returns the number of operations for a batch and how many batches it took."""
+        """Returns the number of operations per batch and the number of warm-up batches."""
         settings = self._settings
         self._enter("warm-up", 0)
         if settings.warmup == 0 and settings.iterations is not None:
@@ -239,7 +239,7 @@ class CaseRunner:
         if settings.warmup is not None:
             time_s = _middle(self._times(self._batch(max(1, settings.warmup))))
             return settings.iterations or self._batch_size(time_s), 1
-        self._batch(1)  # connects, compiles, maps: says nothing of speed
+        self._batch(1)  # connects, compiles and maps memory, so its time is not representative
         time_s = _middle(self._times(self._batch(1)))
         rule = WarmUp()
         times_s: list[float] = []
@@ -262,10 +262,10 @@ class CaseRunner:
         clock: str = "",
         elapsed_factor: float = 1.0,
     ) -> tuple[Samples, bool]:
-        """Returns the samples and whether they reached the precision asked for.
+        """Returns the samples and whether they converged to the requested precision.
 
-        ``clock``: whose times decide; without it, the clock of the figures. ``elapsed_factor``: the
-        time of a batch over the time of its operations that are timed.
+        ``clock``: the clock whose times decide, by default the clock of the figures.
+        ``elapsed_factor``: the ratio of the time of a batch to the time of its timed operations.
         """
         settings = self._settings
         rule = Precision(settings.precision, settings.max_time_s)
@@ -318,7 +318,7 @@ class CaseRunner:
 
 
 def _samples_of(measured: engine.Samples, operations: int) -> Samples:
-    """The times of one batch of the engine, whose samples are of so many operations each."""
+    """Converts the times of one batch, with ``operations`` operations per sample."""
     return Samples(
         host_s=_by_sample(measured.host_s),
         device_s=[
@@ -335,8 +335,9 @@ def _by_sample(by_rank: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _as_one(samples: Samples) -> Samples:
-    """Operations that were enqueued one after another as the single sample that they are to the
-    host, whose clock sees the whole batch and none of them.
+    """Merges operations that were enqueued one after another into one sample.
+
+    The clock of the host measures only the whole batch.
     """
     by_rank = zip(*samples.device_s, strict=True)
     return Samples(
@@ -353,7 +354,7 @@ def _mean(times_s: Sequence[float | None]) -> float | None:
 
 
 def _elapsed(samples: Samples) -> float:
-    """Seconds that the samples took, by the host clock of the rank that took longest."""
+    """The time of all samples in seconds, by the host clock of the slowest rank of each."""
     return sum(max(row) for row in samples.host_s) * samples.operations_per_sample
 
 

@@ -1,4 +1,4 @@
-"""Buffers for a whole run: taken once, for the largest case that fits."""
+"""Buffers for a whole run, allocated once for the largest case that fits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cclmark import _engine as engine
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 
-_KEPT_FREE = 0.02  # of the memory, for what the library still takes when it is first used
+_KEPT_FREE = 0.02  # share of the memory that the library may allocate on first use
 
 
 def room_for(case: Case) -> tuple[int, int]:
-    """Bytes of the send and of the receive buffer that ``case`` needs on every rank."""
+    """The sizes in bytes of the send and receive buffers that ``case`` needs on every rank."""
     return engine.room_for(
         case.operation,
         case.dtype,
@@ -25,7 +25,7 @@ def room_for(case: Case) -> tuple[int, int]:
 
 
 def free_on_all(device: engine.Device, team: engine.Team, ranks: int) -> int:
-    """Bytes that every one of the team's ``ranks`` can take; ranks of the host share its memory."""
+    """The bytes that each of the team's ``ranks`` can allocate. Host ranks share their memory."""
     kept_free = int(_KEPT_FREE * device.info.memory_bytes)
     sharing = ranks if device.info.runtime == "host" else 1
     return int(min(team.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
@@ -38,10 +38,10 @@ def reserve_for(
     registration: engine.Registration,
     free_bytes: int,
 ) -> dict[Case, str]:
-    """Reserves buffers for as many of the cases as fit, and returns the others with the reason.
+    """Reserves buffers for as many cases as fit, and returns the other cases with the reason.
 
-    Every rank of ``team`` decides alike: what does not fit on one is left out on all.
-    ``free_bytes``: what each of them has.
+    All ranks of ``team`` decide alike: a case that does not fit on one rank is skipped on all.
+    ``free_bytes``: the free memory of each rank.
     """
     rooms = {case: room_for(case) for case in cases}
     limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
@@ -51,7 +51,7 @@ def reserve_for(
         send_bytes = max((room[0] for room in fitting), default=0)
         receive_bytes = max((room[1] for room in fitting), default=0)
         if send_bytes + receive_bytes > free_bytes:
-            continue  # the largest of each do not fit together
+            continue  # the largest send and receive buffers do not fit together
         failed = ""
         unsupported = False
         try:

@@ -1,4 +1,4 @@
-"""Finds the library that a case names: one of the engine's, torch's, or the islands' bridge."""
+"""Opens the library of a case: one of the engine, a torch backend, or the bridge of islands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cclmark.run.rank import Rank
 
 
 class AbsentLibrary:
-    """In the place of one that this rank cannot open, for ``reason``."""
+    """A placeholder for a library that this rank cannot open for ``reason``."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -37,10 +37,10 @@ def require_present(library: Library) -> None:
 def open_libraries(
     names: Sequence[str], job: Job, *, all_needed: bool = False
 ) -> dict[str, Library]:
-    """The libraries of a run, in the order of ``names``.
+    """Opens the libraries of a run, in the order of ``names``.
 
-    Of several, those that are missing are absent, unless ``all_needed``. Raises MissingError where
-    none is left.
+    Of several libraries, missing ones become AbsentLibrary, unless ``all_needed``. Raises
+    MissingError if none is left.
     """
     opened: dict[str, Library] = {}
     for name in names:
@@ -60,7 +60,7 @@ def open_libraries(
 
 
 def open_library(name: str, job: Job, measured: Sequence[str]) -> Library:
-    """The library of that name: one of the engine's, ``torch:BACKEND``, or the islands' bridge.
+    """Opens a library: one of the engine, ``torch:BACKEND``, or the bridge of islands.
 
     Raises MissingError.
     """
@@ -78,8 +78,9 @@ def open_library(name: str, job: Job, measured: Sequence[str]) -> Library:
 
 
 def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:
-    """What mpirun's ranks speak; ``--ccl-path`` is of the islands' library, unless MPI is measured
-    too.
+    """Opens the MPI between hosts.
+
+    ``--ccl-path`` belongs to the library of the islands, unless MPI is measured too.
     """
     path = job.ccl_path if "mpi" in measured else ""
     return NativeLibrary(open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
@@ -99,14 +100,12 @@ def measure_each(
 ) -> None:
     """Loads the libraries of ``cases``, introduces the rank and calls ``measure`` with each.
 
-    ``all_needed``: see open_libraries.
-
-    Raises what opening and measuring raise.
+    ``all_needed``: see open_libraries. Raises the errors of open_libraries and ``measure``.
     """
     rank, job = context.rank, context.job
     rank.enter("loading the library")
     names = list(dict.fromkeys(case.ccl for case in cases))
-    # Torch first: it takes a libnccl that is there already for the one that it came with.
+    # Torch first: it would use a libnccl that is already loaded instead of its own.
     order = sorted(names, key=lambda name: torch_backend_of(name) is None)
     opened = open_libraries(order, job, all_needed=all_needed)
     libraries = {name: opened[name] for name in names}
@@ -118,16 +117,17 @@ def measure_each(
         measure(name, library)
     rank.case_index = -1
     rank.enter("finished")
-    # An MPI ends with its library, and has to. Errors that torch keeps from its own import hold
-    # this frame, and what it names, for good.
+    # MPI must be finalized, which the destruction of its library does. Errors that torch keeps from
+    # its own import hold a reference to this frame and its variables.
     opened.clear()
     libraries.clear()
     used.clear()
 
 
 def _share_processors_for(name: str, context: RankContext) -> None:
-    """A rank of the host has a processor to itself, unless the library ``name`` starts threads, as
-    torch does and what carries data between hosts: those may run anywhere.
+    """Gives a rank of the host a processor of its own, unless the library ``name`` starts threads.
+
+    Torch and the transport between hosts start threads, which may run on any inherited processor.
     """
     threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(context.job.hosts))
     context.share_processors(alone=not threads)

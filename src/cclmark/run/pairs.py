@@ -1,8 +1,9 @@
-"""Measuring collectives of every two ranks, several pairs at once where that disturbs none.
+"""Measurement of collectives between every two ranks, with pairs in parallel where they allow it.
 
-The pairs of a round share no rank. Each is measured alone, all others asleep, but for large
-messages: of every sweep one large size is measured alone for each pair and then for all of them at
-once. Where that takes no longer, for any pair, so are the sizes that go by it.
+The pairs of a round share no rank. Each pair is measured alone while the others sleep, except for
+large messages. One large size of every sweep, the probe, is measured for each pair alone and then
+for all pairs at once. If no pair is slower, the sizes that follow the probe are measured for all
+pairs at once.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from cclmark.run.measure import CaseRunner
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
 
-_PHASES_OF_A_CASE = 5  # each with the time-out of one phase
-_SLACK_S = 120.0  # for what a thousand short batches take besides their own time
+_PHASES_OF_A_CASE = 5  # each with the timeout of one phase
+_SLACK_S = 120.0  # for the overhead of a thousand short batches
 
 
 @dataclass
 class _Bench:
-    """What one pair measures with. ``too_large``: places with the reason why they do not fit."""
+    """The resources of one pair. ``too_large``: places with the reason why they do not fit."""
 
     pair: Pair
     runner: CaseRunner
@@ -82,7 +83,7 @@ class PairsRunner:
             self._close(bench)
 
     def _pending(self, pair: Pair) -> list[int]:
-        """The places that ``pair`` still has to measure."""
+        """The places still to be measured for ``pair``."""
         if not self._left:
             return self._places
         return [place for place in self._places if self._cases.index_of(pair, place) in self._left]
@@ -95,8 +96,8 @@ class PairsRunner:
             beside = self._at_once(bench, probe)
             ratio = None if beside is None else disturbance(alone[probe], beside)
             if beside is not None and beside.status == "wrong":
-                # A fault that shows only beside others must not be lost for the sake of the one
-                # that was measured alone.
+                # A fault that occurs only next to other pairs must be reported in addition to the
+                # result of the pair alone.
                 beside.beside = len(pairs) - 1
                 self._report(beside)
             if not self._all(bench is None or ratio is not None, self._case_s):
@@ -114,13 +115,13 @@ class PairsRunner:
             self._alone(pairs, bench, left)
 
     def _bench(self, pairs: Sequence[Pair]) -> _Bench | None:
-        """Joins the pair that this rank is in; None where it is in none."""
+        """Joins the pair of this rank, and returns None if the rank is in no pair."""
         job, rank = self._job, self._rank
         pair = next((pair for pair in pairs if job.rank in pair), None)
         rank.team.rest(pair is None)
         if pair is None:
             return None
-        # Should it hang from here on, this is the pair that does.
+        # A hang from here on is attributed to this pair.
         rank.case_index = self._cases.index_of(pair, self._pending(pair)[0])
         group = rank.form_group(list(pair), 2 * pairs.index(pair))
         rank.enter("communicator creation")
@@ -148,8 +149,9 @@ class PairsRunner:
         return _Bench(pair, runner, session, communicator, too_large)
 
     def _injections(self, pair: Pair) -> list[Injection]:
-        """The faults that strike this rank in ``pair``: a delay its first, corruption its second
-        device, as they are written.
+        """The faults that affect this rank in ``pair``.
+
+        A delay affects the first device of the fault's pair, corruption the second one.
         """
         faults = [
             Injection.parse_for_pairs(text, self._job.ranks) for text in self._job.settings.inject
@@ -176,7 +178,7 @@ class PairsRunner:
         pair = result.case.pair
         if pair is None or self._job.rank != pair[0]:
             return
-        # What is said of the ranks of a pair is said of the run's ranks.
+        # Ranks of the pair are converted to ranks of the run.
         if result.summary is not None:
             for name in ("slowest_rank", "late_rank"):
                 number = getattr(result.summary, name)
@@ -187,15 +189,15 @@ class PairsRunner:
         self._rank.report(result)
 
     def _wait(self, others_s: float) -> None:
-        """Enters a wait for all ranks, some of which may work for so long.
+        """Enters a wait for all ranks, some of which may work for ``others_s``.
 
-        A rank that hangs at work is found by those it works with: their deadlines are shorter.
+        A rank that hangs is detected by its partners first, because their deadlines are shorter.
         """
         self._rank.case_index = -1
         self._rank.enter("waiting for other pairs", others_s=others_s)
 
     def _meet(self, cases: int) -> None:
-        """Waits for all ranks, some of which have so many cases before them."""
+        """Waits for all ranks, some of which have ``cases`` cases to measure."""
         self._wait(cases * self._case_s)
         self._rank.team.barrier()
 
@@ -214,8 +216,8 @@ class PairsRunner:
             return bench.runner.run(index, case, 0)
 
         def all_done(done: bool) -> bool:
-            # Every batch of every pair begins at this meeting, and none is checked before the last
-            # one has been timed. To the first one others may come late, from their warm-up.
+            # Every batch of every pair begins at this barrier, and no pair is checked before the
+            # last batch is timed. Other ranks may reach the first one late, after their warm-up.
             self._finished = self._all(done, self._patience_s)
             self._patience_s = self._job.settings.timeout_s
             self._rank.case_index = index
@@ -226,7 +228,7 @@ class PairsRunner:
     def _alone(
         self, pairs: Sequence[Pair], bench: _Bench | None, places: Iterable[int]
     ) -> dict[int, CaseResult]:
-        """One pair after the other, each with its ``places``; the others sleep."""
+        """Measures one pair after the other, each with ``places``, while the others sleep."""
         results: dict[int, CaseResult] = {}
         places = list(places)
         for pair in pairs:
@@ -241,7 +243,7 @@ class PairsRunner:
         return results
 
     def _at_once(self, bench: _Bench | None, place: int) -> CaseResult | None:
-        """The same case of all pairs at the same time; None where this rank is in no pair."""
+        """Measures one case of all pairs at once, and returns None if this rank is in no pair."""
         self._finished = False
         self._patience_s = self._case_s
         result = None if bench is None else self._run(bench, place, at_once=True)
@@ -251,7 +253,7 @@ class PairsRunner:
 
 
 def _followers(cases: PairCases, places: Iterable[int]) -> dict[int, list[int]]:
-    """The probe of each sweep, with the places that go by it: see plan.pairs.probe_of."""
+    """The probe of each sweep with the places that follow it: see plan.pairs.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]

@@ -1,4 +1,4 @@
-"""What this machine has: counted and loaded without measuring anything."""
+"""The inventory of this machine's devices and libraries, without measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cclmark.run.locate import find_mpirun, wheel_files
 
 @dataclass
 class Inventory:
-    """Devices and libraries found, and why the others are not available, by name."""
+    """The devices and libraries found, and the reasons why others are unavailable, by name."""
 
     devices: list[DeviceDescription] = field(default_factory=list)
     libraries: list[LibraryDescription] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Inventory:
 
 
 def count_devices(runtime: str) -> int:
-    """How many devices ``runtime`` has. Raises MissingError when it is not on this machine."""
+    """The number of devices of ``runtime``. Raises MissingError if it is missing or fails."""
     try:
         return engine.device_count(runtime)
     except engine.MissingError as error:
@@ -36,10 +36,10 @@ def count_devices(runtime: str) -> int:
 
 
 def open_found(name: str, ccl_path: str) -> engine.Ccl:
-    """A library of the engine's where this machine has it. ``ccl_path``: a file of NCCL.
+    """Opens a library of the engine on this machine. ``ccl_path``: the file for NCCL.
 
-    A library that no symbol identifies is opened where its runtime has devices, or where the
-    environment names its file. Raises EngineError, MissingError.
+    A library that no symbol identifies is opened only if its runtime has devices, or if the
+    environment names its file. Raises EngineError and MissingError.
     """
     library = library_called(name)
     if library is not None and library.indistinct:
@@ -63,9 +63,9 @@ def _require_devices(library: Library) -> None:
 
 
 def _runtime_of_same_devices(runtime: str) -> str:
-    """An earlier runtime of the table that drives every device of ``runtime``, empty for none.
+    """An earlier runtime of the table that has every device of ``runtime``, empty for none.
 
-    NVIDIA's libcudart drives what libcuda drives: each physical device is listed once.
+    NVIDIA's libcudart has the devices of libcuda, and each physical device is listed once.
     """
     places = _bus_ids(runtime)
     for other in _runtimes():
@@ -78,7 +78,7 @@ def _runtime_of_same_devices(runtime: str) -> str:
 
 @cache
 def _bus_ids(runtime: str) -> frozenset[str]:
-    """PCI addresses of the devices of ``runtime``, empty where it does not work."""
+    """The PCI addresses of the devices of ``runtime``, empty if it does not work."""
     if runtime == "host":
         return frozenset()
     try:

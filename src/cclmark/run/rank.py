@@ -1,4 +1,4 @@
-"""What a rank is made of: its job, its ways to the launcher and to the other ranks, where it is."""
+"""The state of a rank: its job, its current phase and its connections to launcher and ranks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cclmark.results.schema import Condition, Result
 
 
 class Rank:
-    """One rank of a run, for whatever it has to measure.
+    """One rank of a run, for any kind of work.
 
-    ``planned`` are the items of its job. ``case_index`` is that of the case at hand, -1 between
-    cases; ``group`` are the ranks that measure it where not all of ``team`` do. They agree in
-    places of their own (run/together.py): ``agreement`` of the team, ``group_agreement`` of the
-    group. ``counter`` notes how many operations were entered.
+    ``planned``: the items of its job. ``case_index``: the index of the current case, -1 between
+    cases. ``group``: the ranks that measure the case, None if all of ``team`` do. Agreement uses
+    separate slots (run/together.py): ``agreement`` for the team, ``group_agreement`` for the group.
+    ``counter``: the counter of operations on the board.
     """
 
     def __init__(self, job: Job) -> None:
@@ -44,8 +44,9 @@ class Rank:
         self._since_s = time.monotonic()
 
     def form_group(self, members: list[int], place: int) -> engine.Team:
-        """Some of the ranks as ``group``. ``place``: the first of as many as it has ranks, of which
-        no other group at the same time takes any.
+        """Creates ``group`` from some of the ranks.
+
+        ``place``: the first of its slots, one per member, which no other group uses at that time.
         """
         file, ranks = self.job.team_fd, self.job.ranks
         self.group = self.team.group(file, members, ranks + place)
@@ -55,7 +56,7 @@ class Rank:
         return self.group
 
     def leave_group(self) -> None:
-        """Measures with all ranks again."""
+        """Returns to measurements with all ranks."""
         self.group = self.group_agreement = None
 
     def _carry_agreement(self, members: list[int], own: list[float]) -> list[float]:
@@ -67,9 +68,9 @@ class Rank:
     def _carry(
         self, members: list[int], own: list[float], lane: str = "", team: engine.Team | None = None
     ) -> list[float]:
-        """Meets the other hosts of ``members`` through the first process: see engine.Team.
+        """Exchanges values with the other hosts of ``members`` through the first process.
 
-        ``team``: whose patience counts, that of all ranks where it is None.
+        See engine.Team. ``team``: the team whose deadline applies, by default that of all ranks.
         """
         hosts = self.job.hosts
         here = hosts[self.job.rank]
@@ -90,9 +91,9 @@ class Rank:
         return result
 
     def enter(self, phase: str, batches: int = 0, others_s: float = 0.0) -> None:
-        """Notes the phase on the board and grants the waits in it their time.
+        """Records the phase on the board and sets the deadline of its waits.
 
-        ``others_s``: what other ranks may take besides, for something that this one has no part in.
+        ``others_s``: additional time for work of other ranks in which this rank has no part.
         """
         now_s = time.monotonic()
         self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now_s - self._since_s
@@ -112,15 +113,15 @@ class Rank:
         self.client.send(Measured(self.job.rank, self.job.token, result))
 
     def observe(self, condition: Condition) -> None:
-        """Sends what was seen of the device."""
+        """Sends the condition of the device to the launcher."""
         self.client.send(Observed(self.job.rank, self.job.token, condition))
 
     def notice(self, text: str) -> None:
-        """Tells the user something that ends nothing."""
+        """Sends a notice for the user that does not end the run."""
         self.client.send(Notice(self.job.rank, self.job.token, text))
 
     def fail(self, kind: str, message: str) -> None:
-        """Tells the launcher what went wrong and lets the other ranks stop waiting."""
+        """Reports the error to the launcher and ends the other ranks' waits."""
         self.team.abort()
         job = self.job
         self.client.send(Failed(job.rank, job.token, kind, message, self._phase, self.case_index))

@@ -1,4 +1,4 @@
-"""A soak: the sweep again and again until its time is over, with an eye on the devices."""
+"""A soak: repeats the sweep until its time is over and samples the conditions of the devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Soak:
             {one.ccl for one in items_of(rank.planned, Case)}
         )
         self._until_s = 0.0
-        # Cases that cannot be measured: to skip them again for hours would fill the journal.
+        # Cases that cannot be measured. Results for them in every cycle would fill the journal.
         self.given_up: set[int] = set()
         self._reader: ConditionReader | None = None
         try:
@@ -31,11 +31,11 @@ class Soak:
                 rank.notice(f"device conditions unknown: {error}")
 
     def begin(self) -> None:
-        """The time of one library begins: each gets as much."""
+        """Starts the time of one library. All libraries get the same time."""
         self._until_s = time.monotonic() + self._share_s
 
     def over_after(self, index: int, cycle: int) -> bool:
-        """Notes the device's condition after that case. Whether the time is over on any rank."""
+        """Samples the device after a case, and returns whether the time is over on any rank."""
         rank = self._rank
         if self._reader is not None:
             rank.observe(self._reader.read(rank.job.rank, index, cycle))

@@ -1,4 +1,4 @@
-"""What ranks do together or not at all."""
+"""Steps that either all ranks complete or none."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MOST_BYTES = 2000  # of a rank's reason
 
 
 def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None = None) -> T:
-    """What ``step`` gives, where it does so on every rank: what one rank cannot do, all leave.
+    """The result of ``step`` if every rank supports it.
 
-    ``agreement``: the ranks, in places where they meet for nothing else. A step may meet the others
-    itself, and a rank that cannot do it must not be taken for one that does.
-    ``grace_s``: for how long a rank that cannot waits for the others to find out as well; without
-    it, as long as everything may last. Then they wait for it in what it left.
+    ``agreement``: a team with slots used for no other purpose, since a step may synchronise ranks
+    itself, and a rank that fails must not count as a participant of the step. ``grace_s``: the time
+    that a rank without support waits for the others to fail as well, by default the deadline of the
+    phase. Other ranks that do not fail wait for this rank inside the step.
 
-    Raises UnsupportedError with the first such rank's reason on all ranks, or EngineError with
-    this one's own where others can.
+    Raises UnsupportedError with the reason of the first such rank on all ranks, or EngineError with
+    the reason of this rank if other ranks support the step.
     """
     reason = b""
     try:
@@ -43,7 +43,7 @@ def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None
 
 
 def _told(agreement: engine.Team, own: bytes, lengths: list[int]) -> list[str]:
-    """The text of every rank. Ranks share numbers: here one for each byte."""
+    """The text of every rank. Teams exchange only numbers, so each byte is sent as a number."""
     most = max(lengths)
     told = bytes(map(int, agreement.gather([float(byte) for byte in own.ljust(most, b"\0")])))
     return [

@@ -1,4 +1,4 @@
-"""torch.distributed on one rank: the process group, found and made, with what is wrong said."""
+"""torch.distributed on one rank: loading of backends, process groups and their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLUG_INS = {
     "eccl": "torch_gcu",
     "ccl": "oneccl_bindings_for_pytorch",
 }
-# How torch and its backends word that they cannot do something, in any letters.
+# Phrases of torch and its backends for unsupported operations, compared in lower case.
 _CANNOT = (
     *("not support", "unsupported", "not implemented", "only implemented", "cannot use"),
     *("only available", "only support", "not available", "not yet", "no backend type"),
@@ -36,11 +36,11 @@ _LONGEST = 300
 
 
 def load_torch(backend: str, modules: Sequence[str]) -> Any:
-    """torch, with the plug-in that brings ``backend`` (none where that is empty).
+    """Imports torch with the plug-in that provides ``backend`` (none if that is empty).
 
-    Raises MissingError with what to do.
+    Raises MissingError with a remedy.
     """
-    # A check is not the place for a framework's advice on other names for what is called.
+    # The framework's deprecation warnings are not relevant to a check.
     warnings.simplefilter("ignore")
     try:
         import torch
@@ -80,12 +80,12 @@ def backends_of(torch: Any) -> list[str]:
 
 
 def built_in_names(torch: Any) -> set[str]:
-    """The names that this torch knows, whether it was built with what they stand for or not."""
+    """The names of torch's backends, including those that this torch was built without."""
     return {*torch.distributed.Backend.backend_list} - {"undefined", "fake"}
 
 
 def describe_backend(torch: Any, backend: str) -> LibraryDescription:
-    """The backend as it was loaded, for the header."""
+    """The description of the loaded backend for the header."""
     version = str(torch.__version__)
     if backend == "nccl":
         version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
@@ -96,9 +96,9 @@ def describe_backend(torch: Any, backend: str) -> LibraryDescription:
 
 
 def _file_behind(name: str, symbol: str) -> str:
-    """The file that this process has loaded by this name, empty where it has none.
+    """The file that this process has loaded under ``name``, empty if there is none.
 
-    Others may call themselves so as well: the first of that name is who programs get.
+    Several loaded files may have this name. Programs use the first one.
     """
     try:
         library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
@@ -120,7 +120,7 @@ def _host_of(endpoint: str) -> str:
 
 
 def tensor_device(torch: Any, runtime: str, index: int) -> Any:
-    """Torch's name for a device of the engine's, made current."""
+    """The torch device for a device of the engine, set as the current device."""
     if runtime == "cuda":
         device = torch.device("cuda", index)
         torch.cuda.set_device(device)
@@ -130,21 +130,21 @@ def tensor_device(torch: Any, runtime: str, index: int) -> Any:
 
 
 def cannot(error: Exception) -> bool:
-    """Whether torch says that something cannot be done, and not that it went wrong."""
+    """Whether an error of torch reports an unsupported operation and not a failure."""
     text = one_line(error).lower()
     return isinstance(error, NotImplementedError) or any(words in text for words in _CANNOT)
 
 
 def one_line(error: Exception) -> str:
-    """What an error of torch's says, short enough for a table."""
+    """The message of an error of torch, shortened for a table."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 class ProcessGroup:
-    """The default process group of a run, which can be made anew when an operation broke it.
+    """The default process group of a run, which can be recreated after a failed operation.
 
-    ``timeout_s``: after which an operation of torch gives up.
+    ``timeout_s``: the timeout of operations of torch.
     """
 
     def __init__(self, rank: Rank, torch: Any, backend: str, device: Any, timeout_s: float) -> None:
@@ -156,15 +156,15 @@ class ProcessGroup:
         self._device = device
         self._made = 0
         self._store: Any = None
-        # Gloo asks the resolver for this host's name, which containers often do not know, and which
-        # is a loopback address on others.
+        # Gloo resolves this host's name, which often fails in containers, and which yields a
+        # loopback address on other systems.
         if interface := self._interface():
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-        # NCCL's backend warns of each send that does not stand in a batch; what it costs is known.
+        # The NCCL backend warns of each send outside a batch. Its cost is known.
         os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
 
     def make(self) -> None:
-        """Joins all ranks, a collective call. Raises what torch raises."""
+        """Creates the process group of all ranks, a collective call. Raises torch's errors."""
         job = self._rank.job
         timeout = datetime.timedelta(seconds=self.timeout_s)
         if self._store is None:
@@ -182,28 +182,29 @@ class ProcessGroup:
         )
 
     def renew(self) -> None:
-        """Leaves the group, whatever state it is in, and makes another."""
+        """Destroys the group, whatever its state, and creates another."""
         self._dist.destroy_process_group()
         self.make()
 
     def close(self) -> None:
-        """Leaves the group."""
+        """Destroys the group."""
         self._dist.destroy_process_group()
 
     def _interface(self) -> str | None:
-        """The one that other ranks can reach: between hosts that of the control plane."""
+        """The interface that other ranks can reach: between hosts, that of the control plane."""
         job = self._rank.job
         return interface_towards(_host_of(job.access.endpoint)) if job.hosts else "lo"
 
     def _meeting_place(self, timeout: datetime.timedelta) -> Any:
-        """Torch's own store on the interface of the control plane, at a port that the system chose.
+        """Torch's store on the interface of the control plane, at a port chosen by the system.
 
-        Torch knows no secrets: between hosts, whoever can reach that port can disturb the run.
+        Torch has no authentication: between hosts, any host that can reach the port can disturb the
+        run.
         """
         job, key = self._rank.job, f"port of torch's store for {self._backend}"
         address = _host_of(job.access.endpoint)
         if job.rank == 0:
-            # A socket of ours, for torch would listen on every interface.
+            # A socket created here, because torch would listen on every interface.
             listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
             listener.bind((address, 0))
             listener.listen()

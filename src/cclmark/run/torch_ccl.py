@@ -1,8 +1,8 @@
-"""torch.distributed as a library: what a training program calls, timed like every other.
+"""torch.distributed as a library: the calls of a training program, timed like other libraries.
 
-Tensors lie on the engine's own buffers, so that the same kernels fill and check them. Each call is
-bound to its tensors when it first meets a place in the buffers; what is timed is torch's call, and
-one look into a dictionary.
+Tensors use the engine's buffers, so the same kernels fill and check them. Each call is bound to its
+tensors on the first use of an address in the buffers. The timed region contains torch's call and
+one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cclmark.run.torch_backend import (
 
 _DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
 _REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
-_PATIENCE_S = 60.0  # of torch, after our own time is over
+_PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 _IN_PLACE_ONLY = "torch.distributed has {0} in place only: --placement in-place"
 _ROUTES = {
     "all_gather": "all_gather_into_tensor",
@@ -40,7 +40,7 @@ Prepare = Callable[[int, int], Run]
 
 
 def route_of(operation: str) -> str:
-    """Torch's own name for what an operation calls, where it is another."""
+    """The torch function that an operation calls, ``native`` if it has the same name."""
     return _ROUTES.get(operation, "native")
 
 
@@ -48,20 +48,20 @@ class TorchLibrary:
     """torch with one backend, loaded."""
 
     def __init__(self, backend: str, modules: Sequence[str]) -> None:
-        """Raises MissingError with what to do where torch or the backend is not there."""
+        """Raises MissingError with a remedy if torch or the backend is missing."""
         self._backend = backend
         self._torch = load_torch(backend, modules)
         self.descriptions = [describe_backend(self._torch, backend)]
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
-        """The default process group over all ranks. Raises MissingError with torch's words."""
+        """Creates the default process group over all ranks. Raises MissingError on any error."""
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
-        # Where a rank keeps others waiting, the launcher is to find all of them where they are.
+        # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.
         timeout_s = rank.job.settings.timeout_s + _PATIENCE_S
         group = ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
         try:
             group.make()
-        except Exception as error:  # whatever a backend raises, it is not there
+        except Exception as error:  # any exception means that the backend is unavailable
             raise engine.MissingError(
                 f"torch cannot make a process group of {self._backend}: {one_line(error)}"
             ) from None
@@ -69,7 +69,7 @@ class TorchLibrary:
 
 
 class TorchCommunicator:
-    """What the engine asks for: calls bound to an operation, then to addresses."""
+    """The engine's communicator interface: binds calls to an operation, then to addresses."""
 
     def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
         self._rank = rank.job.rank
@@ -80,11 +80,11 @@ class TorchCommunicator:
         self._device = device
 
     def __del__(self) -> None:
-        """Leaves the group."""
+        """Destroys the process group."""
         self._group.close()
 
     def route(self, operation: str) -> str:
-        """Torch's own name for what is called, where it is another."""
+        """See route_of."""
         return route_of(operation)
 
     def bind(
@@ -97,10 +97,10 @@ class TorchCommunicator:
         matrix: Sequence[int],
         stream: int,
     ) -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
-        """What is called with the addresses of input and output: once before, and each time.
+        """Two functions of the input and output addresses: for preparation and for each call.
 
-        Both, and this, raise UnsupportedError, but only until the operation was done once: ranks
-        that find out together stay together.
+        This function and both results may raise UnsupportedError, but only until the operation has
+        succeeded once, so that all ranks detect it at the same point.
         """
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
@@ -131,7 +131,7 @@ class TorchCommunicator:
                 prepared[send, receive] = bound(send, receive)
             except engine.EngineError:
                 raise
-            except Exception as error:  # torch and its plug-ins raise what they like
+            except Exception as error:  # torch and its plug-ins may raise any exception
                 fail(error)
 
         def enqueue(send: int, receive: int) -> None:
@@ -146,9 +146,9 @@ class TorchCommunicator:
 
 
 class _Binding:
-    """An operation without its buffers. Each method gives the call for two addresses.
+    """An operation without its buffers. Each method returns the call for two addresses.
 
-    ``count`` and ``matrix`` are as the engine counts: see Operation in engine/core/operation.hpp.
+    ``count`` and ``matrix``: see Operation in engine/core/operation.hpp.
     """
 
     count: int

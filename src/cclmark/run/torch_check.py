@@ -1,4 +1,4 @@
-"""Checking torch.distributed on one rank: every check on all ranks, one verdict of all."""
+"""The checks of torch.distributed on one rank, with one verdict over all ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TorchChecker:
         self._checks = checks
         backend = checks[0].backend
         device = tensor_device(torch, runtime, index)
-        # A check that hangs is one that fails: torch gives up before the ranks themselves do.
+        # A check that hangs counts as failed: torch times out before the deadline of the rank.
         timeout_s = rank.job.settings.timeout_s / 2
         self._group = ProcessGroup(rank, torch, backend, device, timeout_s)
         faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
@@ -46,12 +46,12 @@ class TorchChecker:
         self._world = World(torch, backend, job.rank, job.ranks, device, self._corrupt)
 
     def run(self) -> None:
-        """Tries everything; rank 0 reports."""
+        """Runs all checks; rank 0 reports the results."""
         rank = self._rank
         rank.enter("communicator creation")
         try:
             self._group.make()
-        except Exception as error:  # whatever a backend raises, it is not there
+        except Exception as error:  # any exception means that the backend is unavailable
             raise engine.MissingError(
                 f"torch cannot make a process group of {self._checks[0].backend}: {error}"
             ) from None
@@ -76,9 +76,9 @@ class TorchChecker:
             time.sleep(self._delay_s)
         verdict, reason = self._call(check)
         duration_s = time.monotonic() - begin_s
-        # Others may still wait for an operation of theirs to give up.
+        # Other ranks may still wait for an operation to time out.
         self._rank.enter("verification", others_s=self._group.timeout_s)
-        # Since the last meeting: clocks of several hosts have nothing in common.
+        # Durations instead of times, because the clocks of several hosts are not comparable.
         gathered = self._rank.team.gather([verdict, duration_s])
         verdicts, durations_s = gathered[::2], gathered[1::2]
         result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
@@ -98,7 +98,7 @@ class TorchChecker:
             return _UNSUPPORTED, str(error)
         except MismatchError as error:
             return _FAILED, str(error)
-        except Exception as error:  # torch and its plug-ins raise what they like
+        except Exception as error:  # torch and its plug-ins may raise any exception
             return (_UNSUPPORTED if cannot(error) else _FAILED), one_line(error)
         return _PASS, ""
 
@@ -111,7 +111,7 @@ class TorchChecker:
         *,
         alike: bool,
     ) -> str:
-        """What the rank says that gave up first: others may have waited for it in vain."""
+        """The reason of the rank that failed first, since others may only have waited for it."""
         job, client = self._rank.job, self._rank.client
         worst = max(verdicts)
         speaker = min(

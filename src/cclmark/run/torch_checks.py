@@ -1,4 +1,4 @@
-"""The checks of torch.distributed: each calls what a training program calls, and compares."""
+"""The checks of torch.distributed: each calls an operation and compares its output."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Callable
 from typing import Any
 
 _COUNT = 1000
-# Of a hash of 32 bits: odd numbers without a pattern.
+# Constants of a 32-bit hash: odd numbers without a pattern.
 _SPREAD, _APART, _STIR, _WORD = 0x9E3779B1, 0x85EBCA6B, 0x2C1B3C6D, 0xFFFFFFFF
-_AVERAGED = 1024  # an average is as exact as that
-_MOST_VALUE = 13  # whole numbers up to 16 are exact in 8-bit floats
+_AVERAGED = 1024  # averages are compared with a resolution of 1/1024
+_MOST_VALUE = 13  # integers up to 16 are exact in 8-bit floats
 _LARGE = 16 << 20  # elements of 4 bytes
 _FACTOR = 3.0
 _LATE_S = 0.2
-# Libraries whose messages go by their order alone: they have neither tags nor unnamed senders.
+# Backends that match messages by order only: they support neither tags nor unknown senders.
 _IN_ORDER = ("nccl", "flagcx", "hccl", "mccl", "cncl", "eccl", "ccl")
 
 
 class MismatchError(Exception):
-    """An output is not what it must be."""
+    """An output differs from the expected one."""
 
 
 class NotThereError(Exception):
-    """The backend has no such thing, and to try it might hang."""
+    """The backend does not support the operation, and an attempt might hang."""
 
 
 class World:
-    """What a check works with. ``corrupt``: an element of every output to falsify, or None."""
+    """The context of a check. ``corrupt``: the element to falsify in every output, or None."""
 
     def __init__(
         self,
@@ -48,8 +48,9 @@ class World:
         self.falsified = False  # whether an output had that element
 
     def values(self, number: int, count: int = _COUNT, dtype: Any = None) -> Any:
-        """Small whole numbers, of which every reduction is exact, one after another of ``number``:
-        those of two numbers are neither alike nor shifted.
+        """A sequence of small integers for ``number``, of which every reduction is exact.
+
+        The sequences of two numbers are neither equal nor shifted copies of each other.
         """
         torch = self.torch
         mixed = torch.arange(count, dtype=torch.int64) * _SPREAD + (number + 1) * _APART
@@ -58,22 +59,22 @@ class World:
         return (mixed % _MOST_VALUE + 1).to(dtype or torch.float32).to(self.device)
 
     def empty(self, count: int = _COUNT, dtype: Any = None) -> Any:
-        """Room for an output, filled with what no output is."""
+        """A tensor for an output, filled with a value that no output contains."""
         return self.torch.full((count,), 77, dtype=dtype or self.torch.float32, device=self.device)
 
     def all_values(self, count: int = _COUNT, dtype: Any = None) -> list[Any]:
-        """``values`` of every rank."""
+        """The ``values`` of every rank."""
         return [self.values(rank, count, dtype) for rank in range(self.size)]
 
     def total(self, ranks: list[int] | None = None, count: int = _COUNT, dtype: Any = None) -> Any:
-        """The sum of ``values`` over ``ranks``, or over all."""
+        """The sum of ``values`` over ``ranks``, by default over all ranks."""
         result = self.torch.zeros_like(self.values(0, count, dtype))
         for rank in range(self.size) if ranks is None else ranks:
             result += self.values(rank, count, dtype)
         return result
 
     def expect(self, got: Any, wanted: Any, what: str = "output") -> None:
-        """Raises MismatchError when a tensor is not what it must be, with the first place."""
+        """Raises MismatchError with the first wrong index if a tensor differs from ``wanted``."""
         torch = self.torch
         if self.device.type != "cpu":
             torch.cuda.synchronize(self.device)
@@ -97,9 +98,9 @@ class World:
             )
 
     def reduced(self, operation: Any, combine: Callable[[Any], Any], dtype: Any = None) -> None:
-        """One all_reduce, against ``combine`` of the stacked inputs of all ranks.
+        """Compares one all_reduce with ``combine`` of the stacked inputs of all ranks.
 
-        The inputs are ones and twos: sums and products of those of many ranks are exact in every
+        The inputs are ones and twos, so that sums and products over many ranks are exact in every
         type.
         """
         inputs = [self.values(rank, dtype=self.torch.int64) % 2 + 1 for rank in range(self.size)]
@@ -152,7 +153,7 @@ def _bitwise(name: str) -> Callable[[World], None]:
 
 
 def _premul_sum(w: World) -> None:
-    # The public way to make this operation of torch has an underscore.
+    # Torch's public function for this operation has a leading underscore.
     operation = w.dist._make_nccl_premul_sum(_FACTOR)
     x = w.values(w.rank)
     w.dist.all_reduce(x, operation)
@@ -167,7 +168,7 @@ def _of_type(name: str) -> Callable[[World], None]:
 
 
 def _float8(w: World) -> None:
-    # Sums of so small numbers are exact in it for two ranks at least; the maximum always is.
+    # Sums of such numbers may be inexact with many ranks, but the maximum is always exact.
     x = w.values(w.rank, dtype=w.torch.float8_e4m3fn)
     w.dist.all_reduce(x, w.dist.ReduceOp.MAX)
     w.expect(x.float(), w.torch.stack(w.all_values()).amax(0))
@@ -233,7 +234,7 @@ def _sub_group(w: World) -> None:
 
 
 def _halves(w: World) -> None:
-    middle = max(2, (w.size + 1) // 2)  # an output of one rank alone is its input
+    middle = max(2, (w.size + 1) // 2)  # the output of a single rank would be its input
     halves = [list(range(middle)), list(range(middle, w.size))]
     groups = [w.dist.new_group(half) for half in halves if half]
     number = 0 if w.rank < middle else 1
@@ -278,7 +279,7 @@ def _broadcast_async(w: World) -> None:
 
 
 def _needs_numpy(w: World) -> None:
-    """torch turns Python objects into tensors by way of numpy."""
+    """Raises NotThereError without numpy, which torch requires to convert Python objects."""
     try:
         w.torch.zeros(1).numpy()
     except RuntimeError as error:
@@ -367,12 +368,12 @@ def _reduce_scatter_tensor(w: World) -> None:
 
 
 def _parts_of(w: World) -> list[Any]:
-    """What this rank has for each."""
+    """The parts of this rank for each rank."""
     return [w.values(w.rank * w.size + to) for to in range(w.size)]
 
 
 def _own_parts(w: World) -> list[int]:
-    """The numbers of what each rank has for this one."""
+    """The numbers of the parts of each rank for this rank."""
     return [rank * w.size + w.rank for rank in range(w.size)]
 
 
@@ -414,7 +415,7 @@ def _neighbours(w: World) -> tuple[int, int]:
 def _send_recv(w: World) -> None:
     left, right = _neighbours(w)
     x = w.empty()
-    # Some backends' send waits for the receiver: the first rank sends, the others receive first.
+    # In some backends send waits for the receiver: rank 0 sends first, the others receive first.
     if w.rank == 0:
         w.dist.send(w.values(0), right)
         w.dist.recv(x, left)
@@ -486,7 +487,7 @@ def _any_source(w: World) -> None:
 
 
 def _barrier(w: World) -> None:
-    w.dist.all_reduce(w.values(w.rank))  # so that all come at about the same time
+    w.dist.all_reduce(w.values(w.rank))  # so that all ranks start at about the same time
     if w.device.type != "cpu":
         w.torch.cuda.synchronize(w.device)
     begin_s = time.monotonic()

@@ -1,6 +1,4 @@
-"""Measuring transfers between devices: copies behind a gate until the median is known, then a look
-at what arrived.
-"""
+"""Measurement of transfers: copies behind a gate until the median converges, then verification."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ _FAR_ENDS = {
     "pinned": engine.FarEnd.pinned,
     "pageable": engine.FarEnd.pageable,
 }
-_SAMPLE_S = 5e-3  # of copies behind each other: what begins and ends them is nothing to it
-_MOST_COPIES = 200  # all of them wait behind the gate, and a stream holds only so many
+_SAMPLE_S = 5e-3  # of consecutive copies: long enough to make their start and end negligible
+_MOST_COPIES = 200  # all copies wait behind the gate, and the queue of a stream is limited
 # On accelerators, and on the host.
 _CHASE_ACCESSES, _CHASE_ACCESSES_OF_HOST = 1024, 1 << 18
 _PING_PONG_ROUNDS, _PING_PONG_ROUNDS_OF_HOST = 1000, 500
@@ -60,7 +58,7 @@ class TransferRunner:
         enter: Callable[[str, int], None],
         processors: set[int],
     ) -> None:
-        """``processors``: those that this process may use to touch memory near and far."""
+        """``processors``: the processors on which this process may touch memory near and far."""
         self._transfers = engine.Transfers(list(devices), team, settings.seed)
         self._team = team
         self._settings = settings
@@ -71,7 +69,7 @@ class TransferRunner:
         self._processors = processors
         self._first = team.rank * len(devices)
         self._host_kind: tuple[str, str, int] | None = None
-        # Of all devices of the run, as the runtime numbers them: what users know them by.
+        # The runtime's indices of all devices of the run, which users recognise.
         self._indices = [
             int(index) for index in team.gather([float(device.info.index) for device in devices])
         ]
@@ -82,11 +80,11 @@ class TransferRunner:
 
     @property
     def checked_on_host(self) -> str:
-        """Why checks run on the host, empty when they run on the devices."""
+        """The reason why checks run on the host, empty if they run on the devices."""
         return self._transfers.checked_on_host
 
     def reserve(self, transfers: Sequence[Transfer]) -> dict[Transfer, str]:
-        """Makes room for all that fit and returns the others with the reason."""
+        """Reserves memory for all transfers that fit and returns the others with the reason."""
         rooms = {transfer: self._room(transfer) for transfer in transfers}
         too_large: dict[Transfer, str] = {}
         fitting: list[tuple[int, int]] = []
@@ -101,14 +99,14 @@ class TransferRunner:
                 fitting.append((size_bytes, landings))
         while fitting:
             size_bytes = max(room[0] for room in fitting)
-            # The largest of each need not fit together: then the fewest places serve, again if need
-            # be.
+            # The largest size and the most landings may not fit together, so only the landings of
+            # the largest size are reserved; run reserves again if necessary.
             landings = max(room[1] for room in fitting if room[0] == size_bytes)
             try:
                 self._transfers.reserve(size_bytes, landings)
                 break
             except engine.OutOfMemoryError as error:
-                # What is free is not always free in one piece.
+                # Free memory is not always contiguous.
                 reason = f"not enough memory: {error}"
                 fitting = [room for room in fitting if room[0] < size_bytes]
                 for transfer, room in rooms.items():
@@ -123,7 +121,7 @@ class TransferRunner:
         return transfer.offset_bytes + transfer.size_bytes, landings
 
     def run(self, index: int, transfer: Transfer) -> TransferResult:
-        """Measures and checks one transfer. What cannot be done here is skipped."""
+        """Measures and checks one transfer. An unsupported transfer is skipped."""
         begin_s = time.monotonic()
         result = TransferResult(index, transfer, "ok", started_at_s=time.time())
         self._enter("preparing", 0)
@@ -178,7 +176,7 @@ class TransferRunner:
         return [fault for fault in self._injections if fault.kind == kind]
 
     def _reserve_host(self, transfer: Transfer) -> None:
-        """Host memory near each device or far from it: pages lie where they are first touched."""
+        """Allocates host memory near or far from each device, by the first touch of its pages."""
         if self._runtime == "host":
             raise engine.UnsupportedError("a host device is the host: there is no way between them")
         size_bytes = transfer.offset_bytes + transfer.size_bytes
@@ -205,7 +203,7 @@ class TransferRunner:
             trouble = _NO_HOST_MEMORY
         finally:
             os.sched_setaffinity(0, usual)
-        # All ranks go on together or leave it together.
+        # All ranks continue or skip the transfer together.
         worst = max(self._team.gather([trouble]))
         if worst == _NO_HOST_MEMORY:
             raise engine.OutOfMemoryError("the host has no such memory for every device")
@@ -236,7 +234,7 @@ class TransferRunner:
             samples.device_s.append(list(times.device_s))
             samples.call_s.append(list(times.call_s))
             slowest_s.append(max(times.device_s))
-            # By the clock of rank 0, so that all decide alike.
+            # By the clock of rank 0, so that all ranks decide alike.
             elapsed_s = self._team.gather([time.monotonic() - begin_s])[0]
         result.samples = samples
         result.converged = len(slowest_s) == 1 or rule.reached(slowest_s)

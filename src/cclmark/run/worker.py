@@ -1,7 +1,7 @@
-"""One rank: opens its device, joins the others, measures the cases, reports.
+"""One rank: opens its device, joins the communicator, measures the cases and reports results.
 
 Started by the launcher as ``python -m cclmark.run.worker`` with its job on standard input, or by an
-mpirun with the file that holds the jobs of all.
+mpirun with the file that contains the jobs of all ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cclmark.run.rank import Rank
 from cclmark.signals import STACK_SIGNAL
 
 _LINGERING_S = 10.0
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # what mpiruns tell
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
 
 
 class Worker:
@@ -42,7 +42,7 @@ class Worker:
         self.rank = Rank(job)
 
     def run(self) -> None:
-        """Everything from opening the device to the last result. Raises what went wrong."""
+        """Opens the devices and does all the work of the rank. Raises the errors of every step."""
         job = self.job
         self.rank.enter("opening the device")
         self._binding.bind_early()
@@ -54,23 +54,26 @@ class Worker:
         runner_of(job.kind)(RankContext(self.rank, devices, self._binding))
 
     def fail(self, error: BaseException) -> None:
-        """Tells the launcher what went wrong and lets the other ranks stop waiting."""
+        """Reports the error to the launcher and ends the other ranks' waits."""
         self.rank.fail(_kind(error), str(error) or type(error).__name__)
 
     def finish(self) -> None:
-        """Tells the launcher that all went well."""
+        """Reports success to the launcher."""
         self.rank.client.send(Finished(self.job.rank, self.job.token, self.rank.phases_s))
 
     def leave(self, status: int) -> None:
-        """Ends the process at once. Called while a caught error still holds the session alive: to
-        destroy one whose operation never completes would wait for it.
+        """Ends the process without teardown.
+
+        Called while a caught error still keeps the session alive, since its destruction would wait
+        for an operation that may never complete.
         """
         self.rank.client.close()
         if status != 0 and self._under_mpirun:
-            # An mpirun ends all others as soon as one fails: first the launcher looks at them.
+            # An mpirun ends all ranks as soon as one fails, so the launcher first gets time to
+            # examine them.
             time.sleep(_LINGERING_S)
         elif self._under_mpirun:
-            # MPICH says goodbye to its mpirun in an exit handler, without which all are killed.
+            # MPICH signs off from its mpirun in an exit handler; otherwise all ranks are killed.
             ctypes.CDLL(None).exit(status)
         os._exit(status)
 
@@ -92,12 +95,13 @@ def _job_on_standard_input() -> Job:
 
 
 def _job_of_mpirun(path: str) -> Job:
-    """This rank's of the jobs in ``path``. What the launcher has open is opened from there: an
-    mpirun hands no files on.
+    """The job of this rank from the file ``path``.
+
+    The launcher's files are opened through /proc, since an mpirun does not pass descriptors on.
     """
     engine.die_with_parent(os.getppid())
     if not _descends_from(int(Path(path).parts[2])):
-        os._exit(1)  # what started this rank is gone already
+        os._exit(1)  # the launcher of this rank has already exited
     numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
     if not numbers:
         raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
@@ -111,13 +115,13 @@ def _job_of_mpirun(path: str) -> Job:
 
 
 def _answer_with_stacks(fd: int) -> None:
-    """Lets the launcher ask where this rank is, also when it never comes back from a call."""
+    """Installs the handlers that write the stack on request, even inside a call that hangs."""
     faulthandler.register(STACK_SIGNAL, fd, all_threads=False)
-    engine.report_stack_on(STACK_SIGNAL, fd)  # calls the one above, then adds the native stack
+    engine.report_stack_on(STACK_SIGNAL, fd)  # calls the handler above, then adds native frames
 
 
 def _descends_from(ancestor: int) -> bool:
-    """Whether this process was started by ``ancestor``, or by one that was."""
+    """Whether this process is a descendant of process ``ancestor``."""
     pid = os.getpid()
     while pid > 1:
         pid = int(
@@ -132,14 +136,14 @@ def _descends_from(ancestor: int) -> bool:
 
 
 def main() -> None:
-    """Runs its job. Leaves without teardown: vendors' exit handlers may hang."""
-    # The supervisor reports the signal: an exception in the middle of a call would say less.
+    """Runs the job of this rank. Exits without teardown, since vendors' exit handlers may hang."""
+    # The supervisor reports the signal. An exception in the middle of a call would be less clear.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
     except msgspec.DecodeError:
-        os._exit(1)  # the launcher went away while it wrote: it says why itself
+        os._exit(1)  # the launcher exited while it wrote the job, and reports the reason itself
     except OSError as error:
         print(f"cclmark: this rank does not find its job: {error}", flush=True)
         os._exit(1)

@@ -1,5 +1,5 @@
 """The history in a browser: its runs, their reports, overlays, comparisons and trends.
 
-Everything is read only. Nothing here knows how a run is made: the room stands on the history, the
-analysis and the reports. ``from cclmark.serve.app import make_app`` needs Starlette.
+All access is read only. The package depends on the history, the analysis and the reports, not on
+the code that runs measurements. ``from cclmark.serve.app import make_app`` needs Starlette.
 """

@@ -34,10 +34,10 @@ from cclmark.serve.refusal import RefusalError
 from cclmark.serve.responses import file_response, message_response, report_response
 from cclmark.serve.trends import trend_page
 
-# A report is five megabytes, nine tenths of them one script: a third is left of it in 0.1 s, and
-# higher levels take longer for 4 % less.
+# A report has five megabytes, nine tenths of them one script: this level reduces it to a third in
+# 0.1 s; higher levels are slower for 4 % less.
 _GZIP_LEVEL = 4
-_AT_ONCE = 2  # reports that are made at the same time: each may take much memory
+_AT_ONCE = 2  # reports rendered at the same time: each may require much memory
 
 Work = Callable[[Request], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -46,7 +46,7 @@ Answer = Callable[[Request, Exception], Response]
 
 @dataclass(frozen=True)
 class Site:
-    """What the pages are made of. Every method answers one request and may take its time."""
+    """The sources of the pages. Every method answers one request and may block."""
 
     history: History
     load: Load
@@ -57,18 +57,18 @@ class Site:
         return HTMLResponse(list_page(self.history, fields_of(query), page_number(query)))
 
     def run(self, request: Request) -> Response:
-        """The report of one run."""
+        """Returns the report of one run."""
         [one] = stored(self.history, [_one(request)])
         return report_response(run_page(one, self.load))
 
     def journal(self, request: Request) -> Response:
-        """The journal of a run, byte by byte as it was added."""
+        """Returns the journal of a run, byte by byte as it was added."""
         run = self.history.run(_one(request))
         content = self.history.content(run.run_id)
         return file_response(content, "application/jsonl", f"{run.run_id[:SHORT_ID]}.jsonl")
 
     def export(self, request: Request) -> Response:
-        """A run in another format."""
+        """Returns a run in another format."""
         format = request.query_params.get("format", "csv")
         if format not in EXPORTED:
             raise RefusalError(400, f"format {format!r}: there are {' and '.join(EXPORTED)}")
@@ -77,14 +77,14 @@ class Site:
         return file_response(exported(one, format), EXPORTED[format], name)
 
     def together(self, request: Request) -> Response:
-        """Runs on the same axes."""
+        """Returns the report of several runs on the same axes."""
         ids = chosen(request.query_params.getlist("run"), 1, "draw")
         return report_response(together_page(stored(self.history, ids), self.load))
 
     def compare(self, request: Request) -> Response:
-        """Runs against the first one, or, as the list asks for it, against the oldest.
+        """Compares runs with the first one, or, on the list's request, with the oldest.
 
-        Raises RefusalError for a run against itself, also by two abbreviations of its id.
+        Raises RefusalError for a run compared with itself, also by two abbreviations of its id.
         """
         asked = [text for text in request.query_params.getlist("run") if text]
         ids = chosen(asked, 1 if len(asked) > 1 else 2, "compare")
@@ -98,12 +98,12 @@ class Site:
         return report_response(compared_page(runs))
 
     def trend(self, request: Request) -> Response:
-        """What changed over time."""
+        """Returns the page of changes over time."""
         query = request.query_params
         return HTMLResponse(trend_page(self.history, fields_of(query), "all" in query))
 
     def health(self, request: Request) -> Response:
-        """Whether the history can be read. Says no more: anybody may ask."""
+        """Reports whether the history can be read, and nothing else: it requires no token."""
         try:
             self.history.runs(RunFilter(), 1)
         except CclmarkError:
@@ -111,7 +111,7 @@ class Site:
         return PlainTextResponse("ok\n")
 
     def icon(self, request: Request) -> Response:
-        """None, for browsers that ask."""
+        """Answers browsers that request an icon: there is none."""
         return Response(status_code=204)
 
 
@@ -122,9 +122,9 @@ def make_app(
     say: Callable[[str], None],
     log: Callable[[str], None] | None = None,
 ) -> ASGIApp:
-    """The site of ``history``, which is to be opened read only.
+    """Creates the site of ``history``, which must be opened read only.
 
-    ``load`` gives references, ``say`` takes what went wrong, ``log`` a line for each request.
+    ``load`` returns references, ``say`` receives errors, ``log`` a line for each request.
     """
     site = Site(history, load)
     limiter = CapacityLimiter(_AT_ONCE)
@@ -149,17 +149,17 @@ def make_app(
             Exception: _fell_over,
         },
     )
-    # Nothing secret is in a page, so its size after compression gives nothing away.
+    # Pages contain no secrets, so their size after compression reveals nothing.
     return Guard(GZipMiddleware(app, compresslevel=_GZIP_LEVEL), access, say, log)
 
 
 def _one(request: Request) -> str:
-    """The run that is asked for. Raises RefusalError."""
+    """Returns the requested run. Raises RefusalError."""
     return chosen(request.query_params.getlist("run")[-1:], 1, "look at")[0]
 
 
 def _in_thread(work: Work, limiter: CapacityLimiter | None) -> Endpoint:
-    """The database and the reports would hold up all other requests."""
+    """Runs ``work`` in a thread: the database and the reports would block all other requests."""
 
     async def endpoint(request: Request) -> Response:
         return await to_thread.run_sync(work, request, limiter=limiter)
@@ -179,7 +179,7 @@ def _unknown(request: Request, error: Exception) -> Response:
 
 
 def _unreadable(say: Callable[[str], None]) -> Answer:
-    """The answer where the history cannot be read; the reason may name paths and hosts."""
+    """Returns the handler for an unreadable history; the reason may contain paths and hosts."""
 
     def answered(request: Request, error: Exception) -> Response:
         say(f"{request.url.path} failed: {error}")

@@ -1,4 +1,4 @@
-"""HTTP connections whose requests have to arrive within a time."""
+"""HTTP connections with a deadline for the arrival of each request."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ REQUEST_S = 10.0
 class DeadlineProtocol(H11Protocol):
     """Closes a connection whose request is not complete ``REQUEST_S`` seconds after it began.
 
-    Uvicorn limits only the silence between two requests: a client that sends a byte now and then
+    Uvicorn limits only the idle time between two requests: a client that sends a byte now and then
     would keep its connection for ever.
     """
 
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins the time of the first request, which is also that of a client that is silent."""
+        """Starts the timer of the first request, which also limits a silent client."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Takes a part of a request."""
+        """Receives a part of a request."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the time."""
+        """Stops the timer."""
         self._end_watch()
         super().connection_lost(exc)
 

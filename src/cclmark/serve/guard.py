@@ -1,4 +1,4 @@
-"""What every request has to pass, and what every answer carries."""
+"""The checks of every request, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cclmark.serve.pages import policy
 from cclmark.serve.responses import message_response
 
 _METHODS = ("GET", "HEAD")
-_OPEN = ("/healthz",)  # tells nothing: whoever watches over the server needs no token
+_OPEN = ("/healthz",)  # reveals nothing: monitoring of the server requires no token
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -32,11 +32,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask.
+    """The conditions of access.
 
-    ``token``: what they must know, empty for nothing. ``hosts``: the names by which the server may
-    be called, empty for any; a page elsewhere that had its own name point here is refused by it.
-    ``port`` parts the cookies of servers on one host.
+    ``token``: the required token, empty for none. ``hosts``: the names by which the server may be
+    called, empty for any; this rejects a foreign page whose name was pointed here (DNS rebinding).
+    ``port`` separates the cookies of servers on one host.
     """
 
     token: str = ""
@@ -45,12 +45,12 @@ class Access:
 
     @staticmethod
     def on_loopback(host: str, port: int, token: str = "") -> Access:
-        """For this machine alone."""
+        """Returns the access conditions of a server for this machine alone."""
         return Access(token, frozenset({*_LOOPBACK, host.lower()}), port)
 
 
 class Guard:
-    """Lets through to ``app`` who may ask, and puts the same headers on every answer."""
+    """Passes admitted requests to ``app``, and adds the same headers to every response."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Guard:
         self._say = say
         self._log = log
         self._cookie = f"cclmark-{access.port}"
-        # Not the token itself: that may hold what a cookie cannot.
+        # Not the token itself, which may contain characters that a cookie cannot.
         self._pass = hmac.new(access.token.encode(), b"cookie", hashlib.sha256).hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
             return
         began_s = time.monotonic()
@@ -92,12 +92,12 @@ class Guard:
             )
         finally:
             if self._log is not None:
-                # Without what follows the path: the token may be there.
+                # Without the query, which may contain the token.
                 took_ms = (time.monotonic() - began_s) * 1e3
                 self._log(f"{scope['method']} {scope['path']} {status} in {took_ms:.0f} ms")
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that goes no further."""
+        """Returns the response to a rejected request, None if it passes."""
         headers = Headers(scope=scope)
         if self._access.hosts and _host_of(headers.get("host", "")) not in self._access.hosts:
             return PlainTextResponse(
@@ -112,7 +112,7 @@ class Guard:
         return self._admission(scope, headers)
 
     def _admission(self, scope: Scope, headers: Headers) -> Response | None:
-        """None for who has been admitted, a cookie for who brings the token, else 401."""
+        """Returns None if already admitted, a cookie for a valid token, else 401."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [text for name, text in query if name == "token"]
         if given and _same(given[-1], self._access.token):
@@ -140,7 +140,7 @@ def _dress(headers: MutableHeaders) -> None:
     for name, text in _HEADERS.items():
         headers[name] = text
     headers.setdefault("Content-Security-Policy", policy())
-    # Only a header can say this, a page's own element cannot.
+    # Only a header can contain this directive; a page's own element cannot.
     headers["Content-Security-Policy"] += "; frame-ancestors 'none'"
 
 
@@ -149,7 +149,7 @@ def _same(given: str, expected: str) -> bool:
 
 
 def _host_of(header: str) -> str:
-    """The name without the port, which a tunnel may change."""
+    """Returns the name without the port, which a tunnel may change."""
     name = header.lower().strip()
     if name.startswith("["):
         return name[1:].partition("]")[0]

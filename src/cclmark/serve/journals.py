@@ -1,4 +1,4 @@
-"""Journals of the history, and the pages that reports and comparisons make of them."""
+"""Journals of the history, and the report and comparison pages created from them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ EXPORTED = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 def stored(history: History, ids: Sequence[str]) -> list[Stored]:
-    """The runs with these ids, each once. Raises UnknownRunError, MissingError."""
+    """Returns the runs with these ids, each once. Raises UnknownRunError, MissingError."""
     runs = {run.number: run for run in map(history.run, ids)}
     return [(run, history.journal(run.run_id)) for run in runs.values()]
 
 
 def run_page(one: Stored, load: Load) -> Page:
-    """The report of one run, with what only the history knows. Raises RefusalError."""
+    """Returns the report of one run, with data that only the history holds. Raises RefusalError."""
     run, journal = one
     _require_results(one)
     with _fitting(run):
@@ -54,7 +54,7 @@ def run_page(one: Stored, load: Load) -> Page:
 
 
 def together_page(runs: Sequence[Stored], load: Load) -> Page:
-    """All of ``runs`` on the same axes. Raises RefusalError."""
+    """Returns a page with all of ``runs`` on the same axes. Raises RefusalError."""
     for one in runs:
         _require_results(one)
     names = names_of([run for run, _ in runs])
@@ -69,7 +69,7 @@ def together_page(runs: Sequence[Stored], load: Load) -> Page:
 
 
 def compared_page(runs: Sequence[Stored]) -> Page:
-    """Each run but the first against the first. Raises RefusalError."""
+    """Returns the comparison of each other run with the first. Raises RefusalError."""
     if len(runs) < 2:
         raise RefusalError(400, "choose two different runs to compare")
     names = names_of([run for run, _ in runs])
@@ -77,7 +77,7 @@ def compared_page(runs: Sequence[Stored]) -> Page:
         for name, (_, journal) in zip(names, runs, strict=True):
             require_figures(journal, name)
         sides = [
-            # As of a file: pages call a side by its name without the end.
+            # As for a file: pages show a side's name without the suffix.
             Side(f"{name}.jsonl", [journal])
             for name, (_, journal) in zip(names, runs, strict=True)
         ]
@@ -93,7 +93,7 @@ def compared_page(runs: Sequence[Stored]) -> Page:
 
 
 def exported(one: Stored, format: str) -> bytes:
-    """A run in one of EXPORTED. Raises RefusalError."""
+    """Returns a run in one of the formats EXPORTED. Raises RefusalError."""
     run, journal = one
     _require_results(one)
     try:
@@ -104,7 +104,7 @@ def exported(one: Stored, format: str) -> bytes:
 
 
 def names_of(runs: Sequence[StoredRun]) -> list[str]:
-    """What to call each of several: its file's name, with its id where that helps."""
+    """Returns a name for each run: its file's name, with its id if ambiguous."""
     stems = [_stem(run) for run in runs]
     names = [
         stem if stems.count(stem) == 1 else f"{stem} {run.run_id[:SHORT_ID]}"
@@ -141,7 +141,7 @@ def _known(run: StoredRun) -> list[tuple[str, str]]:
 
 
 def _require_results(one: Stored) -> None:
-    """Raises RefusalError for a run of which nothing can be shown."""
+    """Raises RefusalError for a run without results."""
     run, journal = one
     if not (journal.results or journal.transfers or journal.checks):
         raise RefusalError(
@@ -151,7 +151,7 @@ def _require_results(one: Stored) -> None:
 
 @contextmanager
 def _fitting(*runs: StoredRun) -> Iterator[None]:
-    """Journals may come from anywhere. Raises RefusalError for one that makes no sense."""
+    """Raises RefusalError for an invalid journal, which may come from an untrusted source."""
     try:
         yield
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:

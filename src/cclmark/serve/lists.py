@@ -1,4 +1,4 @@
-"""The list of runs as its template takes it."""
+"""The list of runs in the form that its template requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PER_PAGE = 50
 
 @dataclass(frozen=True)
 class Line:
-    """A run as the list shows it. ``trouble``: its state is a bad one."""
+    """A run as the list shows it. ``trouble``: its state is an error."""
 
     run_id: str
     address: str
@@ -35,7 +35,7 @@ class Line:
 
 
 def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
-    """The runs that the filter chooses, newest first. Raises RefusalError, MissingError."""
+    """Renders the runs that the filter selects, newest first. Raises RefusalError, MissingError."""
     found, total = history.runs(filter_by(fields), PER_PAGE, (page - 1) * PER_PAGE)
     pages = max(1, -(-total // PER_PAGE))
     first = (page - 1) * PER_PAGE + 1
@@ -85,7 +85,7 @@ def _line(run: StoredRun) -> Line:
 
 
 def _state(run: StoredRun) -> tuple[str, bool]:
-    """How it ended, in words, and whether that is bad."""
+    """Returns how the run ended, in words, and whether that is an error."""
     if run.not_ok:
         return f"{run.not_ok} not ok", True
     if run.exit_code is None:

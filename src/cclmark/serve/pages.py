@@ -1,4 +1,4 @@
-"""The pages that are no reports: lists, trends, messages. No script, and nothing is fetched."""
+"""The pages other than reports: lists, trends, messages; without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
 
 
 def html(template: str, **values: Any) -> str:
-    """A page of ``template`` with ``values``, of which every text is only text."""
+    """Renders ``template`` with ``values``, whose texts are escaped."""
     return _environment().get_template(f"{template}.html.j2").render(values)
 
 
 @cache
 def policy() -> str:
-    """The Content-Security-Policy of these pages: one style, and forms of this site."""
+    """Returns the Content-Security-Policy of these pages: one style, and forms of this site."""
     return (
         f"default-src 'none'; style-src {source_hash(style())}; img-src data:; "
         "base-uri 'none'; form-action 'self'"
@@ -33,7 +33,7 @@ def policy() -> str:
 
 @cache
 def style() -> str:
-    """That of reports, which turns dark by a script, and here by the reader's preference."""
+    """Returns the style of reports, with the dark theme set by user preference, not by a script."""
     reports = page_style()
     dark = _DARK.search(reports)
     assert dark is not None

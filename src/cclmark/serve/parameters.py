@@ -1,4 +1,4 @@
-"""What the parameters of an address ask for. All of it can be wrong."""
+"""Parses the parameters of a URL, all of which may be invalid."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cclmark.results.history.model import RunFilter
 from cclmark.serve.refusal import RefusalError
 
 FIELDS = ("machine", "device", "operation", "ccl", "label", "since", "until")
-MOST_TOGETHER = 8  # runs in one page: more curves nobody can tell apart
+MOST_TOGETHER = 8  # runs in one page: more curves cannot be distinguished
 _MOST_PAGES = 1_000_000
 _LONGEST = 400
 
 
 def fields_of(query: Mapping[str, str]) -> dict[str, str]:
-    """The fields of the filter form as they were filled in. Raises RefusalError."""
+    """Returns the fields of the filter form as they were filled in. Raises RefusalError."""
     fields = {name: query.get(name, "").strip() for name in FIELDS}
     for name, text in fields.items():
         if len(text) > _LONGEST or not text.isprintable():
@@ -26,7 +26,7 @@ def fields_of(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def filter_by(fields: Mapping[str, str]) -> RunFilter:
-    """What they choose. Raises RefusalError."""
+    """Returns the filter of these fields. Raises RefusalError."""
     try:
         return filter_of(**fields)
     except UsageError as error:
@@ -34,7 +34,7 @@ def filter_by(fields: Mapping[str, str]) -> RunFilter:
 
 
 def page_number(query: Mapping[str, str]) -> int:
-    """From 1. Raises RefusalError."""
+    """Returns the number of the page, from 1. Raises RefusalError."""
     text = query.get("page", "1")
     if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_PAGES)):
         number = int(text)
@@ -44,7 +44,7 @@ def page_number(query: Mapping[str, str]) -> int:
 
 
 def chosen(ids: Sequence[str], least: int, what: str) -> list[str]:
-    """The ids of runs that were chosen, each once. Raises RefusalError for too few or too many."""
+    """Returns the selected ids of runs, each once. Raises RefusalError for too few or too many."""
     unique = list(dict.fromkeys(filter(None, ids)))
     if len(unique) < least:
         several = "two runs at least" if least > 1 else "a run"
@@ -61,6 +61,6 @@ def chosen(ids: Sequence[str], least: int, what: str) -> list[str]:
 
 
 def address(path: str, *pairs: tuple[str, str]) -> str:
-    """A path of this site with parameters; empty ones are left out."""
+    """Returns a path of this site with parameters, without empty ones."""
     query = urlencode([(name, text) for name, text in pairs if text])
     return f"{path}?{query}" if query else path

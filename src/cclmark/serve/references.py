@@ -1,4 +1,4 @@
-"""How pages come by references."""
+"""The function type by which pages load references."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Callable, Collection, Sequence
 
 from cclmark.results.reference import Reference
 
-# Gives the references of devices of some kinds, as ReferenceNotes asks for them.
+# Returns the references of some device kinds, as ReferenceNotes requests them.
 Load = Callable[[Collection[str]], Sequence[Reference]]

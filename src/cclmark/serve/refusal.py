@@ -1,10 +1,10 @@
-"""What a page answers instead of what was asked for."""
+"""The error for a request that cannot be answered."""
 
 from __future__ import annotations
 
 
 class RefusalError(Exception):
-    """An answer with ``status`` and a sentence that says what to do."""
+    """A response with ``status`` and a sentence with the action to take."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Answers that carry the policy of what is in them."""
+"""Responses with the Content-Security-Policy of their content."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cclmark.serve.pages import html
 
 
 def report_response(page: Page) -> Response:
-    """A report. Its header says what the page says itself: no more may run, and no less."""
+    """Returns a report, whose header repeats the policy in the page itself."""
     return HTMLResponse(render(page), headers={"Content-Security-Policy": policy_of(page)})
 
 
 def message_response(status: int, message: str) -> Response:
-    """A page that only says something."""
+    """Returns a page with a message only."""
     name = HTTPStatus(status).phrase
     return HTMLResponse(
         html("message", title=name, here="", status=status, message=plain(message)), status
@@ -25,7 +25,7 @@ def message_response(status: int, message: str) -> Response:
 
 
 def file_response(content: bytes, media_type: str, name: str) -> Response:
-    """A file to keep. ``name`` may hold anything."""
+    """Returns a file to download. ``name`` may contain any characters."""
     safe = "".join(one for one in name if one.isascii() and (one.isalnum() or one in "-_."))
     disposition = f'attachment; filename="{safe.lstrip(".") or "cclmark"}"'
     return Response(content, media_type=media_type, headers={"Content-Disposition": disposition})

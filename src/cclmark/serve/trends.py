@@ -1,4 +1,4 @@
-"""The page of what changed over time."""
+"""The page of changes over time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Place:
-    """Two runs between which something changed, the furthest from 1 first."""
+    """Two runs between which cases changed, ordered by ratio, the furthest from 1 first."""
 
     before: Link
     after: Link
@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Row:
-    """A series: its newest times as blocks, and its changes, each with the run since when."""
+    """A series: its newest times as blocks, and its changes, each with the run where it began."""
 
     size: str
     flows: str
@@ -80,7 +80,7 @@ class Block:
 
 
 def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
-    """What changed first, then the series. Raises RefusalError, MissingError."""
+    """Renders the changes first, then the series. Raises RefusalError, MissingError."""
     which = filter_by(fields)
     found = trends_of(*history.series(which), history.headers)
     shown = list(found.trends)

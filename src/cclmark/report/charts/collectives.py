@@ -15,6 +15,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
+from cclmark.report.insights.words import on_host_alone
 from cclmark.report.text import BYTES_PER_GB, US_PER_S, counted, format_time_us, plain
 from cclmark.results.schema import CaseResult, Summary
 
@@ -48,6 +49,12 @@ class _Point:
     summary: Summary
     low_s: float
     high_s: float
+
+    @property
+    def device_s(self) -> float | None:
+        """The time of the device alone, None where launches do not set the cost of a call."""
+        known = [one.device.summary.time_s for one in self.results if one.device is not None]
+        return median(known) if known else None
 
     @cached_property
     def rows(self) -> list[list[float]]:
@@ -177,17 +184,43 @@ class _Draft:
             for curve, points in self._points.items()
         ]
         first = min((one.y[0], one.name, one.x[0]) for one in series)
+        devices = self._device_series()
         return Lines(
             key=f"{self._group.key}-time",
             title=f"{self._title}: time",
             says=f"Time of one {self._title} against message size, both on logarithmic axes. The "
             f"shortest at the smallest size is {first[0]:.2f} µs at {format_size(int(first[2]))} "
-            f"({first[1]}).",
+            f"({first[1]})."
+            + (" The time of the device is drawn where launches set it." if devices else ""),
             x_title="message size",
             y_title="time [µs]",
-            series=series,
+            series=[*series, *devices],
             y_log=True,
         )
+
+    def _device_series(self) -> list[Series]:
+        """The time that devices need where launches set the cost of a call, each dashed."""
+        first = 1 + max(colour for colour, _ in self._colours.values())
+        found: list[Series] = []
+        for curve, points in self._points.items():
+            known = [(point, time_s) for point in points if (time_s := point.device_s) is not None]
+            if known:
+                name = self._names[curve]
+                found.append(
+                    Series(
+                        name=f"{name}: device" if len(self._points) > 1 else "device",
+                        x=[point.size_bytes for point, _ in known],
+                        y=[time_s * US_PER_S for _, time_s in known],
+                        colour=first + len(found),
+                        dashed=True,
+                        hover=[
+                            f"{format_time_us(time_s)} µs by the device; a call costs "
+                            f"{format_time_us(point.summary.time_s)} µs"
+                            for point, time_s in known
+                        ],
+                    )
+                )
+        return found
 
     def _series(
         self,
@@ -293,8 +326,11 @@ class _Draft:
         clocks = {summary.clock for summary in summaries}
         notes = []
         if "device" in clocks:
+            journals = [self._runs[curve[0]].journal for curve in self._points]
+            on_host = all(map(on_host_alone, journals))
             notes.append(
-                "by the device's clock: a rank that comes late is busy for less time, since the "
+                ("of each rank's own work" if on_host else "by the device's clock")
+                + ": a rank that comes late is busy for less time, since the "
                 "others wait for it in theirs"
             )
         if "host" in clocks:

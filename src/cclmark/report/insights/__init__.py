@@ -17,12 +17,17 @@ from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
 from cclmark.report.insights.together import of_methods, together
 from cclmark.report.insights.words import Insight, Kind, of_all_ranks
+from cclmark.report.launches import all_launches_in_words
 from cclmark.report.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 
 __all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "of_methods", "together"]
 
 _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
+
+_LAUNCH_ADVICE = (
+    "The time of a call includes what the process does to start it; graphs avoid that cost."
+)
 
 
 def insights(
@@ -52,6 +57,8 @@ def insights(
         *of_libraries(journal),
         *of_noise(journal),
     ]
+    if launches := all_launches_in_words(of_operations):
+        found.append(Insight("note", launches, _LAUNCH_ADVICE))
     measured = any(one.summary is not None for one in journal.results)
     measured |= any(one.summary is not None for one in journal.transfers)
     if measured and not any(one.kind in ("bad", "look") for one in found):

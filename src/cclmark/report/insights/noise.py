@@ -22,7 +22,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
         yield Insight(
             "look",
             f"The medians of {counted(len(unsure), 'case')} of {len(measured)} are known to no "
-            f"better than ±{_unsure_from(journal):.2g} % (95 %), the worst that of "
+            f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
             f"{described(worst)}: ±{width:.0%}.",
             "Smaller differences say nothing. Measure longer (--max-time), or with nothing else "
             "at work on the machine.",
@@ -71,4 +71,9 @@ def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
     known = [width for width in widths if width is not None]
     if len(known) < len(widths):
         return ""
-    return f"; their medians are known to ±{max(known) * 100:.2g} % or better"
+    return f"; their medians are known to ±{_two_digits(max(known) * 100)} % or better"
+
+
+def _two_digits(percent: float) -> str:
+    """Two digits of it, and no exponent."""
+    return f"{float(f'{percent:.2g}'):.15g}"

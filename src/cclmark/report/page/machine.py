@@ -9,6 +9,7 @@ from cclmark.report.charts.naming import Run
 from cclmark.report.head import binding_lines, device_lines, link_lines, method_of, origin_of
 from cclmark.report.page.page import Facts, Section
 from cclmark.report.text import plain
+from cclmark.report.transfer_table import method_of_transfers
 
 _LONGEST_VALUE = 2000  # characters of a variable
 
@@ -63,7 +64,7 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
     sections = [Section("machine", "Machine", facts=facts)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))
-    sections.append(Section("method", "Method", words=_METHOD_WORDS, facts=method))
+    sections.append(Section("method", "Method", words=_method_words(runs), facts=method))
     return sections
 
 
@@ -72,28 +73,42 @@ def _cut(value: str) -> str:
     return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
 
 
-_METHOD_WORDS = (
+_COLLECTIVES = (
     "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
     "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
     "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
-    "whatever the number of ranks (as in nccl-tests).",
+    "whatever the number of ranks (as in nccl-tests)."
 )
+_COPIES = (
+    "A copy's bandwidth is its bytes over the median of its samples; several at once have all of "
+    "their bytes over the time of the slowest."
+)
+
+
+def _method_words(runs: Sequence[Run]) -> list[str]:
+    """What figures mean, of each kind of measurement that there is."""
+    words = [_COLLECTIVES] if any(run.journal.results for run in runs) else []
+    return [*words, _COPIES] if any(run.journal.transfers for run in runs) else words
 
 
 def _method_rows(run: Run) -> list[tuple[str, str]]:
     journal = run.journal
     header, settings = journal.header, journal.header.settings
+    of_copies = bool(journal.transfers) and not journal.results
     rows = [
         ("command", plain(" ".join(header.command))),
         ("started", plain(header.started_at)),
-        ("in words", method_of(header)),
+        ("in words", method_of_transfers(header) if of_copies else method_of(header)),
     ]
-    if header.imported is None:
+    if header.imported is None and not of_copies:
         rows += [
             ("timing", plain(settings.timing)),
             ("across ranks", plain(settings.across_ranks)),
             ("barrier", plain(settings.barrier)),
             ("clock", plain(settings.clock)),
+        ]
+    if header.imported is None:
+        rows += [
             (
                 "precision",
                 f"±{settings.precision * 100:.3g} % of the median, "

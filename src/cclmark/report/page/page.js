@@ -635,15 +635,17 @@
   // Charts are drawn when they come near, one after another: a page of hundreds opens as fast as one
   // of two, and answers in between.
   const waiting = [];
-  function drawNext() {
-    const figure = waiting[0];
+  function drawOrTell(figure) {
     const told = (error) => {
       const plot = figure.querySelector(".plot");
       plot.textContent = `This chart cannot be drawn (${error.message}): its values are below.`;
     };
     let drawn;
     try { drawn = draw(figure); } catch (error) { drawn = Promise.reject(error); }
-    drawn.catch(told).finally(() => {
+    return drawn.catch(told);
+  }
+  function drawNext() {
+    drawOrTell(waiting[0]).finally(() => {
       waiting.shift();
       if (waiting.length) setTimeout(drawNext);
     });
@@ -686,8 +688,13 @@
   for (const figure of figures) addTools(figure);
   root.dataset.ready = "yes";
   performance.mark("cclmark-ready");
+  // What is seen at once is drawn before the page counts as loaded: a screenshot taken then has it.
+  const EAGER = 6;
+  const seen = figures.filter((figure) => figure.getBoundingClientRect().top < innerHeight).slice(0, EAGER);
+  if (seen.length) runPlotly();
+  for (const figure of seen) drawOrTell(figure);
   requestAnimationFrame(() => setTimeout(() => {
     runPlotly();
-    for (const figure of figures) watch.observe(figure);
+    for (const figure of figures) if (!seen.includes(figure)) watch.observe(figure);
   }));
 })();

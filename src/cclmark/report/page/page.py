@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
 import jinja2
+from markupsafe import Markup, escape
 
 from cclmark.errors import MissingError
 from cclmark.report.charts.model import Chart
 from cclmark.report.insights import Insight
 from cclmark.report.page.encode import Encoder, Value, for_script
-from cclmark.report.text import shown
+from cclmark.report.text import plain, shown
+
+_CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ def plotly_script() -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -132,6 +136,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["coded"] = _coded
+    return environment
+
+
+def _coded(text: str) -> Markup:
+    """As HTML: what is between backticks is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))
 
 
 @cache

@@ -31,6 +31,8 @@ from cclmark.results.schema import CaseResult, Summary
 from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
+_SHARES = ("link limit", "reference")
+_DEVICE = "device µs"
 _MOST_LED = 3  # runs that are told of one by one before the table of peaks
 _MOST_RUNS = 12  # named in a note
 _MOST_CONNECTED = 32
@@ -145,7 +147,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
     """The best bandwidth and the smallest message's time of each operation."""
     rows = []
     named: list[CaseResult] = []
-    shown = dict.fromkeys(("link limit", "reference"), False)
+    shown = dict.fromkeys(("link limit", "reference", _DEVICE), False)
     references: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         header = run.journal.header
@@ -156,11 +158,14 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
                 continue
             name = plain(found.name)
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
+            own = found.latency.device
+            device = "" if own is None else format_time_us(own.summary.time_s)
+            shown[_DEVICE] |= bool(device)
             if not moves_data(found.operation):
-                cells += ["", "", "", "", "", format_time_us(latency.time_s), ""]
+                cells += ["", "", "", "", "", format_time_us(latency.time_s), device, ""]
             elif found.peak is None or found.peak.summary is None:
                 cells += ["", "no case converged", "", "", ""]
-                cells += _smallest(found.latency, latency)
+                cells += _smallest(found.latency, latency, device)
             else:
                 peak, half = found.peak.summary, found.half_peak_bytes
                 share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
@@ -177,7 +182,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
                     share,
                     "" if match is None else share_text(match.share),
                     "" if half is None else format_size(half),
-                    *_smallest(found.latency, latency),
+                    *_smallest(found.latency, latency, device),
                 ]
             named += [one for one in (found.peak, found.latency) if one is not None]
             rows.append(cells)
@@ -185,16 +190,21 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
         return None
     heads = (
         *("operation", "peak busbw GB/s", "at", "link limit", "reference"),
-        *("half of peak from", "smallest message µs", "size"),
+        *("half of peak from", "smallest message µs", _DEVICE, "size"),
     )
     kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
     return Table(
         "Peak bus bandwidth and time of the smallest message",
-        [f"of {heads[place]}" if heads[place] in shown else heads[place] for place in kept],
+        [f"of {heads[place]}" if heads[place] in _SHARES else heads[place] for place in kept],
         [[row[place] for place in kept] for row in rows],
         len(kept) - 1,
         [
             *staged_legend(named),
+            *(
+                ["device µs: the time of the device alone, where launches set the cost of a call."]
+                if shown[_DEVICE]
+                else []
+            ),
             *(
                 f"Reference of {_users(of, len(runs))}: {reference}."
                 for reference, of in list(references.items())[:_MOST_NOTES]
@@ -203,10 +213,11 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
     )
 
 
-def _smallest(result: CaseResult, summary: Summary) -> list[str]:
-    """The time of the smallest message, and its size."""
+def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
+    """The time of the smallest message, that of the device where it is another, and its size."""
     return [
         f"{format_time_us(summary.time_s)}{staged_mark(result)}",
+        device,
         format_size(result.case.size_bytes),
     ]
 

@@ -1,4 +1,4 @@
-"""Makes a journal of what an importer found. Nothing is made up: what is not known is left out."""
+"""Creates a journal from an importer's findings. Unknown values are omitted, not guessed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNCOUNTED = "the check of the tool failed, and it does not say of how many elem
 
 @dataclass
 class _Notices:
-    """Sentences about rows, each with the first line that it is about and how many there are."""
+    """Notices about rows, each with the first line and the number of rows."""
 
     found: dict[str, list[int]] = field(default_factory=dict)
 
@@ -43,8 +43,10 @@ class _Notices:
 
 
 def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Origin) -> Journal:
-    """The journal. Raises UsageError where the text and ``given`` leave something open that every
-    case needs, contradict each other, or hold no row.
+    """Creates the journal from a text.
+
+    Raises UsageError if the text and ``given`` lack a field that every case requires, contradict
+    each other, or contain no row.
     """
     if not run.rows:
         raise UsageError(f"{text.name} holds no row of {run.tool}")
@@ -123,7 +125,7 @@ def _results(
 def _case(
     row: Row, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
 ) -> Case | None:
-    """What was measured; None, with a notice, where it is nothing that we know."""
+    """Returns the measured case; None, with a notice, if cclmark does not support it."""
     info = OPERATIONS[operation]
     dtype = row.dtype or given.dtype
     reduction = row.reduction or given.reduction
@@ -156,9 +158,9 @@ def _case(
 def _measured(
     row: Row, operation: str, ranks: int, dtype: str, notices: _Notices
 ) -> tuple[int, int]:
-    """The elements of a rank, and the bytes that the figures are of.
+    """Returns the elements of a rank, and the bytes that the figures refer to.
 
-    A tool that rounds up measures more than it prints; its bandwidth tells whether it did.
+    A tool that rounds up measures more than it prints; its bandwidth shows whether it did.
     """
     if row.count is not None:
         return row.count, row.size_bytes

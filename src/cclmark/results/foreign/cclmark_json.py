@@ -1,4 +1,4 @@
-"""Our own JSON document: a whole journal, read back as it was."""
+"""Reads cclmark's own JSON document, a complete journal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_cclmark_json(text: Text) -> bool:
 
 
 def read_cclmark_json(text: Text) -> Journal:
-    """The journal. Raises UsageError for one that is cut off, damaged or of a newer schema."""
+    """Reads a journal. Raises UsageError if it is truncated, damaged or of a newer schema."""
     try:
         document = json.loads(text.content)
     except (ValueError, RecursionError) as error:
@@ -64,7 +64,7 @@ def read_cclmark_json(text: Text) -> Journal:
 
 
 def _refuse_damage(journal: Journal, text: Text) -> None:
-    """Raises UsageError where readers of the journal would leave something out of it."""
+    """Raises UsageError if readers of the journal would skip a part of it."""
     places: dict[str, Sequence[Line]] = {
         "cases": journal.results,
         "transfers": journal.transfers,

@@ -1,4 +1,4 @@
-"""The lines of FlagCX's perf programs, one below the other or, as in documents, all in one."""
+"""Reads the lines of FlagCX's perf programs, one below the other or, as in documents, joined."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ROW = re.compile(
 
 
 def is_flagcx(lines: list[Line]) -> int | None:
-    """The first line that only such a text has, None where there is none."""
+    """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _BEGIN in line.text), None)
 
 
 def read_flagcx(text: Text) -> ForeignRun:
-    """What the text tells. Raises UsageError for a row that cannot be read."""
+    """Reads a text. Raises UsageError for a row that cannot be read."""
     run = ForeignRun(
         "FlagCX perf",
         "the mean of the tool's iterations",
@@ -67,7 +67,7 @@ def _rows(text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool
 
 
 def _row(text: Text, number: int, printed: str, series: Series) -> Row | None:
-    """The row, None for one that is not there to its end. Raises UsageError for a wrong number."""
+    """Returns the row, None if it is incomplete. Raises UsageError for an invalid number."""
     found = _ROW.match(printed)
     if found is None:
         return None

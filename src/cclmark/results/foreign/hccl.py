@@ -29,12 +29,12 @@ _CHECKS = {"success": 0, "NULL": None, "failed": None}
 
 
 def is_hccl(lines: list[Line]) -> int | None:
-    """The first line that only such a text has, None where there is none."""
+    """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _columns(line.text)), None)
 
 
 def read_hccl(text: Text) -> ForeignRun:
-    """What the text tells. Raises UsageError for a row that cannot be read."""
+    """Reads a text. Raises UsageError for a row that cannot be read."""
     run = ForeignRun(
         "hccl_test",
         "the mean of the tool's iterations",
@@ -60,7 +60,7 @@ class _Reader:
         self.lines = [line for line in text.lines() if line.text.strip()]
 
     def take(self, line: Line) -> None:
-        """The next line."""
+        """Reads the next line."""
         text = line.text
         if (ours := read_series(self._text, line)) is not None:
             self.failures.settle()
@@ -100,7 +100,7 @@ class _Reader:
 
 
 def _columns(line: str) -> list[str]:
-    """The columns that a head names, in its order; empty for a line that is none."""
+    """Returns the columns of a table head, in its order; empty for any other line."""
     cells = [_COLUMN.fullmatch(cell.strip()) for cell in line.split("|")]
     names = [_NAMES.get(cell[1], "") for cell in cells if cell is not None]
     whole = len(names) == len(cells) and {"size", "time", "algbw"} <= set(names)
@@ -108,7 +108,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bool) -> Row | None:
-    """The row, None for one that the end of the text cut off."""
+    """Returns the row, None if the end of the text truncates it."""
     cells = [cell.strip() for cell in line.text.split("|")]
     if len(cells) != len(columns) or not all(cells):
         if last:
@@ -144,7 +144,7 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
 
 
 def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> Facts:
-    """How a table was set; sizes span those before it. Raises UsageError for another run."""
+    """Returns a table's settings, with earlier tables' sizes. Raises UsageError for another run."""
     begin, end, iterations, warmup = (int(word) for word in setup.groups())
     before = run.facts
     now = replace(before, iterations=iterations or None, warmup=warmup or None)

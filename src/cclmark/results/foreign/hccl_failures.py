@@ -1,4 +1,4 @@
-"""What ranks of hccl_test print whose check failed: the table's row tells only of the root's."""
+"""Reads the lines of hccl_test's ranks whose check failed: a table row reports the root's only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cclmark.results.foreign.run import ForeignRun
 from cclmark.results.foreign.text import read_count
 
-# The newest version, older ones. Every rank prints it for itself, before or behind the root's row.
+# The newest version, then older ones. Every rank prints its own, before or after the root's row.
 _FAILED = re.compile(
     r"\b(?:local )?rank[_ ]id (\d{1,7}), check result failed(?:, *(\d{1,20})(?=\s*\||\s*$))?"
 )
@@ -26,14 +26,14 @@ class _Failure:
 
 @dataclass
 class Failures:
-    """Those of one table: its lines may come in any order, even before its head."""
+    """The failures of one table, whose lines may arrive in any order, even before its head."""
 
     run: ForeignRun
     found: list[_Failure] = field(default_factory=list)
     first: int = 0
 
     def take(self, number: int, line: str) -> bool:
-        """Whether the line is one."""
+        """Whether the line reports a failure, which is then recorded."""
         told = _FAILED.search(line)
         if told is None:
             return False
@@ -42,7 +42,7 @@ class Failures:
         return True
 
     def settle(self) -> None:
-        """The table has ended: its rows of which a rank said that they are wrong are."""
+        """Ends the table: marks its rows that a rank has reported as wrong."""
         for failure in self.found:
             places = self._places(failure)
             for place in places:
@@ -58,11 +58,11 @@ class Failures:
         self.first = len(self.run.rows)
 
     def _places(self, failure: _Failure) -> list[int]:
-        """The rows that a failure is about."""
+        """Returns the rows that a failure refers to."""
         rows = range(self.first, len(self.run.rows))
         if failure.size_bytes is not None:
             return [one for one in rows if self.run.rows[one].size_bytes == failure.size_bytes]
-        # The root prints its own before its row. When the others print theirs nobody knows.
+        # The root prints its own before its row. The other ranks' order is unknown.
         place = min(failure.before, len(self.run.rows) - 1)
         if place not in rows:
             return []

@@ -1,4 +1,4 @@
-"""The header of a journal of another tool's results: what the text tells, and nothing else."""
+"""The header of a journal of another tool's results: only information from the text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cclmark.results.schema import (
 
 @dataclass(frozen=True)
 class Given:
-    """What the user says of a text that does not say it itself."""
+    """Information from the user that a text lacks."""
 
     operation: str | None = None
     ccl: str | None = None
@@ -39,10 +39,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a text comes from. ``written_s``: when, in seconds since 1970, None for a pipe.
+    """The origin of a text. ``written_s``: in seconds since 1970, None for a pipe.
 
-    ``digest`` is of the content and of what was said of it: the same file is the same run, however
-    often it is imported.
+    ``digest`` is of the content and of the user's information: the same file is the same run,
+    however often it is imported.
     """
 
     file: str
@@ -53,7 +53,7 @@ class Origin:
 
 
 def how(settings: Facts | Settings) -> str:
-    """How times came about, in words: results with other settings are of another run."""
+    """Describes how times were measured: results with other settings are of another run."""
     words = [settings.timing]
     words += [f"-n {settings.iterations}"] if settings.iterations is not None else []
     words += [f"-w {settings.warmup}"] if settings.warmup is not None else []
@@ -70,9 +70,9 @@ def header_of(
     results: Sequence[CaseResult],
     notices: list[str],
 ) -> Header:
-    """The header of a journal of ``results``, of which there are some.
+    """Creates the header of a journal of ``results``, which must not be empty.
 
-    Raises UsageError where the text tells other hosts than the user.
+    Raises UsageError if the text and the user specify different hosts.
     """
     written = _iso(origin.written_s)
     ranks = max(result.case.ranks for result in results)
@@ -111,7 +111,7 @@ def header_of(
 
 
 def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin: Origin) -> int:
-    """As the devices of the text tell it, else as the user does; 0 where nobody does."""
+    """Returns the number of hosts from the text's devices, else from the user; 0 if unknown."""
     told = {device.host for device in devices}
     known = len(told) if told and all(told) else 0
     if known and given.hosts not in (None, known):
@@ -123,9 +123,10 @@ def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin:
 
 
 def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescription]:
-    """Those of the text, by another name if one is given. Of ranks that it does not list only the
-    name is known, where one is given or all listed devices have the same; without any they are
-    left out.
+    """Returns the text's devices, renamed if the user gives a name.
+
+    For ranks that the text does not list only the name is known, if one is given or all listed
+    devices have the same; without a name they are omitted.
     """
     devices = run.devices
     if given.device is not None:
@@ -190,7 +191,7 @@ def _machine(hostname: str) -> Machine:
 
 
 def footer_of(run: ForeignRun, results: Sequence[CaseResult], header: Header) -> Footer:
-    """The footer of a text that goes on to its end."""
+    """Creates the footer of a complete text."""
     wrong = run.failed or any(result.status == "wrong" for result in results)
     return Footer(
         ended_at=header.started_at,

@@ -20,15 +20,15 @@ from cclmark.results.foreign.text import Line, Text, decode
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
-_HEAD_LINES = 5  # among which cclmark's own table names its version
+_HEAD_LINES = 5  # one of which contains the version in cclmark's own table
 _OWN = re.compile(r"cclmark \d")
 
 
 @dataclass(frozen=True)
 class Importer:
-    """``finds``: the first line by which a text is known to be of this format, if it is.
+    """A format. ``finds``: returns the first line that identifies the format, if any.
 
-    ``read`` raises UsageError for what it cannot read.
+    ``read`` raises UsageError for a text that it cannot read.
     """
 
     finds: Callable[[Text, list[Line]], int | None]
@@ -58,9 +58,9 @@ IMPORTERS: dict[str, Importer] = {
 def import_text(
     content: bytes, name: str, format: str | None, given: Given, origin: Origin
 ) -> tuple[str, Journal]:
-    """The format of a file and the journal of what it holds; ``format`` None: find out.
+    """Returns the format of a file and its journal; ``format`` None: detect it.
 
-    Raises UsageError for what is of no format, of several, or cannot be read.
+    Raises UsageError for a text of no format, of several, or one that cannot be read.
     """
     if content.startswith(_JOURNAL):
         raise UsageError(f"{name} is a journal of cclmark already: use it as it is")

@@ -1,4 +1,4 @@
-"""Several texts of one tool as one run: of operations that were measured one after the other."""
+"""Merges several texts of one tool into one run of operations measured one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cclmark.results.schema import CaseResult, Header
 
 
 def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
-    """One journal of all, each with its name. Raises UsageError where they cannot be of one run."""
+    """Merges journals, each with its name. Raises UsageError if they cannot be of one run."""
     first_name, first = runs[0]
     if len(runs) == 1:
         return first
@@ -57,9 +57,9 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
 
 
 def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
-    """Raises UsageError where two files hold the same case and may not be of the same devices.
+    """Raises UsageError if two files contain the same case and may be of different devices.
 
-    The same text twice is no repetition of a measurement either.
+    The same text twice is not a repeated measurement either.
     """
     files: dict[str, str] = {}
     cases: dict[Case, str] = {}
@@ -78,7 +78,7 @@ def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
 
 
 def _identity(there: Header, here: Header) -> list[tuple[str, str, str]]:
-    """What has to be the same, as pairs of words."""
+    """Returns the properties that must be equal: a name and both values."""
     return [
         ("tool", _tool(there), _tool(here)),
         ("devices", _devices(there), _devices(here)),
@@ -104,7 +104,7 @@ def _libraries(header: Header) -> str:
 
 
 def _notices(runs: Sequence[tuple[str, Journal]]) -> list[str]:
-    """Those about lines with the name of the file."""
+    """Returns the notices; those about lines start with the name of the file."""
     return [
         f"{_file(run.header) or name}: {notice}" if "line" in notice.partition(":")[0] else notice
         for name, run in runs
@@ -113,7 +113,7 @@ def _notices(runs: Sequence[tuple[str, Journal]]) -> list[str]:
 
 
 def _renumbered(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Each case has one index; what was measured again is of another cycle."""
+    """Renumbers results: each case has one index, and a repeated case is of another cycle."""
     places: dict[Case, int] = {}
     seen: dict[Case, int] = {}
     numbered = []

@@ -1,5 +1,7 @@
-"""What all_reduce_bench.py prints, of the book Machine Learning Engineering: a table, or in older
-versions one size in a sentence. Translations of the book have other words.
+"""Reads the output of all_reduce_bench.py, from the book Machine Learning Engineering.
+
+It prints a table, or in older versions one size in a sentence. Translations of the book have other
+words.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
 def is_ml_engineering(lines: list[Line]) -> int | None:
-    """The first line that only such a text has, None where there is none."""
+    """Returns the first line that is unique to this format, None if there is none."""
     found = (
         line.number
         for line in lines
@@ -39,7 +41,7 @@ def is_ml_engineering(lines: list[Line]) -> int | None:
 
 
 def read_ml_engineering(text: Text) -> ForeignRun:
-    """What the text tells. Raises UsageError for a row that cannot be read."""
+    """Reads a text. Raises UsageError for a row that cannot be read."""
     reader = _Reader(text)
     for line in reader.lines:
         reader.take(line)
@@ -62,7 +64,7 @@ class _Reader:
         self._sentence: Row | None = None
 
     def take(self, line: Line) -> None:
-        """The next line."""
+        """Reads the next line."""
         row = line.text.strip()
         if (told := _RANKS.search(row)) is not None:
             self._ranks = self._count(line, told[1])
@@ -89,7 +91,7 @@ class _Reader:
             self._within = False
 
     def finish(self) -> ForeignRun:
-        """All of it."""
+        """Returns the complete run."""
         self._run.whole = self._run.whole and self._sentence is None
         return self._run
 
@@ -97,7 +99,7 @@ class _Reader:
         return RankCount(self._text.ranks(line.number, word), line.number)
 
     def _bandwidth(self, line: Line, rate: re.Match[str]) -> None:
-        """A line below the sentence: the algorithm bandwidth, then that of the bus."""
+        """Reads a line below the sentence: the algorithm bandwidth, then the bus bandwidth."""
         assert self._sentence is not None
         figure = read_figure(rate[2])
         if figure is None:
@@ -109,7 +111,7 @@ class _Reader:
             self._sentence = None
 
     def _add(self, line: Line) -> None:
-        """A row of the table."""
+        """Adds a row of the table."""
         cells = [cell.strip() for cell in line.text.strip().strip("|").split("|")]
         size = _SIZE.fullmatch(cells[0])
         rates = [_rate(cell) for cell in cells[1:]]

@@ -1,4 +1,4 @@
-"""What stands above a table of nccl-tests: how it was set, and on which devices."""
+"""Reads the lines above a table of nccl-tests: its settings and its devices."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WORD = re.compile(r"([a-z]+(?: [a-z]+)?): (\d{1,9})(?=\s|$)")
 
 
 def read_device(line: str) -> tuple[str, DeviceDescription] | None:
-    """The group that a device is in, empty where there are none, and the device.
+    """Returns a device and its group, empty without groups; None for any other line.
 
-    None for any other line. The runtime is told by the device's name.
+    The runtime is derived from the device's name.
     """
     found = _DEVICE.match(line)
     if found is None:
@@ -42,7 +42,7 @@ def read_device(line: str) -> tuple[str, DeviceDescription] | None:
 
 
 def read_facts(line: str) -> Facts | None:
-    """How a run was set, by the line that says it."""
+    """Returns the settings of a run from the line that contains them."""
     setup = _SETUP.match(line)
     if setup is None:
         return None

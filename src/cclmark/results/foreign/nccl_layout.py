@@ -16,7 +16,7 @@ _HEAD = re.compile(
     r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\btime\b.*|#\s+size\s+count\s+.*cputime.*"
 )
 _PLACEMENTS = re.compile(r"\b(out-of-place|in-place)\b")
-_GAP = re.compile(r"\s{24,}")  # where a row has no out-of-place half
+_GAP = re.compile(r"\s{24,}")  # in place of a missing out-of-place half
 _TAIL = ("algo", "proto", "nchannels")
 _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
 
@@ -37,11 +37,11 @@ class Layout:
 
     @property
     def columns(self) -> int:
-        """How many a row has."""
+        """The number of columns of a row."""
         return len(self.lead) + len(self.part) * len(self.in_place) + self.tail
 
     def words(self, line: str) -> list[str]:
-        """The columns of the row on ``line``; a reduction that was left blank is ``none``."""
+        """Returns the columns of the row on ``line``; a blank reduction is ``none``."""
         words = line.split()
         if "redop" in self.lead:
             place = self.lead.index("redop")
@@ -50,7 +50,7 @@ class Layout:
         return words
 
     def halves(self, line: str) -> tuple[bool, ...]:
-        """The placements of the row on ``line``, which may lack its out-of-place half."""
+        """Returns the placements of the row on ``line``, which may lack its out-of-place half."""
         short = len(self.words(line)) == self.columns - len(self.part)
         if short and len(self.in_place) == 2 and _GAP.search(line.lstrip()):
             return self.in_place[1:]
@@ -58,9 +58,9 @@ class Layout:
 
 
 def read_layout(line: str, before: str) -> Layout | None:
-    """The layout that the head on ``line`` tells, with the placements of the line before it.
+    """Reads the layout from the head on ``line``, with the placements from the line before it.
 
-    None where it is no head, one without times, or one whose halves are not alike.
+    Returns None if it is not a head, has no times, or has unequal halves.
     """
     if _HEAD.fullmatch(line.strip()) is None:
         return None

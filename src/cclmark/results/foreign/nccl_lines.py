@@ -1,5 +1,6 @@
-"""Lines of nccl-tests as the tool printed them, out of what mails, documents and shells made of
-them: boxes around lines are removed, and a comment that lost its ``#`` gets it back.
+"""Restores lines of nccl-tests that mails, documents and shells have changed.
+
+Boxes around lines are removed, and a comment that lost its ``#`` gets it back.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ _HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
 
 
 def plain_line(text: str) -> str:
-    """``text`` without a box, without the time of day that ``-S`` puts at its end, and with ``#``
-    before a comment.
-    """
+    """Returns ``text`` without a box and ``-S``'s time of day, with ``#`` before a comment."""
     bare = text.strip()
     if bare[:1] in _BOX and bare:
         text = text.translate(_BLANK_BOX)
@@ -38,5 +37,5 @@ def is_head(text: str) -> bool:
 
 
 def is_ellipsis(text: str) -> bool:
-    """Whether a line stands for others that were left out."""
+    """Whether a line is an ellipsis for omitted lines."""
     return _ELLIPSIS.match(text) is not None

@@ -1,12 +1,12 @@
-"""What NCCL and RCCL log, wherever in a line of nccl-tests their process was when it did."""
+"""Removes log output of NCCL and RCCL, which may begin anywhere in a line of nccl-tests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# Both begin with what is rare in a line, so that a long one costs no more than its length. Before
-# the first stands the host's name.
+# Both begin with characters that are rare in a line, so that the search stays linear. The host's
+# name precedes the first.
 _LOG = re.compile(
     r":\d{1,10}:\d{1,10} \[\d{1,5}\] [NR]CCL |\b[NR]CCL (?:INFO|WARN|TRACE)\b", re.ASCII
 )
@@ -15,9 +15,9 @@ _LONGEST_HOST = 255
 
 
 def without_noise(text: str, hosts: Iterable[str]) -> str:
-    """``text`` up to what the library logged behind it, be it without a blank between.
+    """Returns ``text`` without the library's log output after it, which may follow without a blank.
 
-    ``hosts``: names that are known, of which one may be glued to a row's last figure.
+    ``hosts``: known names, one of which may directly follow a row's last figure.
     """
     found = _LOG.search(text)
     if found is None:

@@ -1,4 +1,4 @@
-"""What stands above the tables of one text of nccl-tests: all of it has to be of one run."""
+"""The lines above the tables of one text of nccl-tests, which must all be of one run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SPLIT = "so this is another run. Split the text before this line and import the
 
 
 class Preamble:
-    """Takes what is told line by line; ``open_table`` holds it against what was told before.
+    """Collects descriptions line by line; ``open_table`` compares them with the earlier ones.
 
-    Until a first row was read, what was told is of a run that gave nothing.
+    Until a first row was read, they describe a run without results.
     """
 
     def __init__(self, text: Text, run: ForeignRun) -> None:
@@ -35,26 +35,26 @@ class Preamble:
         return self._set_up is not None
 
     def begin(self, line: int) -> None:
-        """``line`` stands above a table."""
+        """Notes that ``line`` is above a table."""
         self._begins = self._begins or line
 
     def version(self, line: int, tool: str, version: str) -> None:
-        """The tool names itself."""
+        """Records the tool's version."""
         self.begin(line)
         self._tool, self._run.version = f"{tool} {version}", version
 
     def facts(self, line: int, facts: Facts) -> None:
-        """How the run is set."""
+        """Records the settings of the run."""
         self.begin(line)
         self._set_up = facts
 
     def blocking(self) -> None:
-        """The run waits after each operation."""
+        """Records that the run waits after each operation."""
         if self._set_up is not None:
             self._set_up = replace(self._set_up, timing="blocking")
 
     def device(self, line: int, device: DeviceDescription) -> None:
-        """A device of the next table."""
+        """Records a device of the next table."""
         self.begin(line)
         if not self.devices_open:
             self.devices = []
@@ -62,7 +62,7 @@ class Preamble:
         self.devices.append(device)
 
     def library(self, line: int, name: str, version: str, path: str = "") -> None:
-        """A library names itself, before a table or within it. Raises UsageError for another."""
+        """Records a library, before a table or within it. Raises UsageError for another version."""
         known = self._libraries.get(name)
         if known is not None and same_version(known.version, version):
             return
@@ -76,7 +76,7 @@ class Preamble:
         self._run.libraries = list(self._libraries.values())
 
     def open_table(self, line: int) -> None:
-        """A table begins. Raises UsageError where it is of another run than those above it."""
+        """Begins a table. Raises UsageError if it is of another run than the tables above it."""
         here = Told(
             self._begins or line,
             self._tool,

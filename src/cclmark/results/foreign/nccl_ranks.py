@@ -8,7 +8,7 @@ from cclmark.results.schema import DeviceDescription
 
 
 class RankList:
-    """Takes the list line by line. It has to begin with rank 0 and to name every rank once."""
+    """Reads the list line by line; it must begin with rank 0 and contain every rank once."""
 
     def __init__(self) -> None:
         self._devices: dict[int, tuple[str, DeviceDescription]] = {}  # by rank, with the group
@@ -22,8 +22,9 @@ class RankList:
         return len({group for group, _ in self._devices.values()})
 
     def add(self, text: Text, line: int, group: str, device: DeviceDescription) -> bool:
-        """Whether the rank on ``line`` is new. Raises UsageError for one that is too large, or was
-        listed before with another device.
+        """Adds the rank on ``line``; returns whether it is new.
+
+        Raises UsageError for a rank that is too large, or was listed before with another device.
         """
         text.ranks(line, str(device.rank + 1))
         known = self._devices.get(device.rank)
@@ -42,13 +43,13 @@ class RankList:
         return True
 
     def shorten(self) -> None:
-        """An ellipsis stands for the ranks that follow."""
+        """Notes an ellipsis in place of the following ranks."""
         self._shortened = bool(self._devices)
 
     def count(self, ranks_per_process: int) -> RankCount | None:
         """The number of ranks of a communicator, the largest of several; None without a list.
 
-        ``ranks_per_process``: of which the number of ranks has to be a multiple.
+        ``ranks_per_process``: the number of ranks must be a multiple of it.
         """
         if not self._devices:
             return None

@@ -1,4 +1,4 @@
-"""The rows of nccl-tests' tables, of which a layout says what is where."""
+"""Reads the rows of nccl-tests' tables, whose columns a layout defines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ALLOWED = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-12
 def read_half(
     text: Text, number: int, lead: Mapping[str, str], cells: Mapping[str, str], unit_s: float
 ) -> Row | None:
-    """One placement of the row on line ``number``, None where it has no time.
+    """Reads one placement of the row on line ``number``, None if it has no time.
 
-    ``lead`` and ``cells`` are words by column, ``unit_s`` what times are counted in. Raises
-    UsageError for a word that is no number.
+    ``lead`` and ``cells`` are words by column, ``unit_s`` the unit of times. Raises UsageError for
+    a word that is not a number.
     """
     if cells["time"] == "N/A":
         return None
@@ -59,7 +59,7 @@ def _rate(text: Text, number: int, name: str, word: str) -> Figure | None:
 
 
 def _checked(text: Text, number: int, cells: Mapping[str, str]) -> tuple[int | None, Figure | None]:
-    """Wrong elements, and the largest deviation, which older versions print: only 0 says enough."""
+    """Returns wrong elements and the largest deviation of older versions, conclusive only if 0."""
     word = cells.get("wrong", "N/A").rstrip("*")
     if "wrong" in cells and word != "N/A":
         return round(_figure(text, number, "#wrong", word).value), None
@@ -68,9 +68,9 @@ def _checked(text: Text, number: int, cells: Mapping[str, str]) -> tuple[int | N
 
 
 def out_of_bounds(rows: Sequence[Row]) -> list[int]:
-    """Which of the rows of a table that failed are wrong, by their deviations.
+    """Returns the wrong rows of a failed table, by their deviations.
 
-    Those beyond what nccl-tests allows, as far as that can be told, else all that deviate.
+    Those are the rows beyond nccl-tests' tolerance if it is known, else all that deviate.
     """
     deviating = [
         (place, row.deviation, row)
@@ -88,10 +88,10 @@ def out_of_bounds(rows: Sequence[Row]) -> list[int]:
 
 
 def looks_like_row(tokens: Sequence[str], layout: Layout) -> bool:
-    """Whether words that begin with no two numbers were a row all the same."""
+    """Whether words are a row even though they do not begin with two numbers."""
     return len(tokens) == layout.columns and dtype_of(tokens[layout.lead.index("type")]) is not None
 
 
 def is_figure(word: str) -> bool:
-    """Whether a row may hold such a word among its figures."""
+    """Whether a row may contain this word among its figures."""
     return word == "N/A" or read_figure(word) is not None

@@ -1,4 +1,4 @@
-"""The text of nccl-tests, of any version, of rccl-tests, and our own in that layout."""
+"""Reads the text of nccl-tests, of any version, of rccl-tests, and of cclmark in that layout."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
 
 def is_nccl_tests(lines: list[Line]) -> int | None:
-    """The first line that only such a text has, None where there is none."""
+    """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if is_head(plain_line(line.text))), None)
 
 
 def read_nccl_tests(text: Text) -> ForeignRun:
-    """What the text tells. Raises UsageError for a row that cannot be read."""
+    """Reads a text. Raises UsageError for a row that cannot be read."""
     reader = _Reader(text)
     for line in text.lines():
         reader.take(line)
@@ -58,12 +58,11 @@ def read_nccl_tests(text: Text) -> ForeignRun:
 
 @dataclass
 class _Block:
-    """What is known of the table that is being read.
+    """The state of the table that is being read.
 
-    ``unknown``: its operation, where it is none of ours. ``ranks``: by the list above it, or as our
-    own text tells (``told_ranks``). ``rows``: that were read of it, of which
-    ``first`` is the place of the first among those of the run. ``busbw``: the printed bandwidths
-    that its average is to be of.
+    ``unknown``: its operation, if cclmark does not support it. ``ranks``: from the list above it,
+    or from cclmark's own text (``told_ranks``). ``rows``: the rows read so far, the first of which
+    is row ``first`` of the run. ``busbw``: the printed bandwidths that its average must match.
     """
 
     operation: str | None = None
@@ -92,7 +91,7 @@ class _Reader:
         self._left_out: dict[str, int] = {}
 
     def take(self, line: Line) -> None:
-        """The next line."""
+        """Reads the next line."""
         noise = _LIBRARY.search(line.text)
         if noise is not None:
             if self._run.whole:  # the table above has ended
@@ -107,7 +106,7 @@ class _Reader:
         self._before = line.text if line.text.strip() else self._before
 
     def finish(self) -> ForeignRun:
-        """All of it."""
+        """Returns the complete run."""
         self._give_up_pending()
         run = self._run
         if not run.rows and self._left_out:
@@ -155,14 +154,14 @@ class _Reader:
             self._versions(line)
 
     def _said(self, text: str) -> bool:
-        """Whether a line of ours is about a case, or about how the run ended."""
+        """Whether a comment of cclmark describes a case, or the end of the run."""
         problem = read_problem(text)
         if problem is None:
             return read_ending(text, self._run)
         rows = self._run.rows
         for place in range(self._block.first, len(rows)):
             row = rows[place]
-            # What was counted stands in the row.
+            # The row contains the count.
             if row.in_place == problem.in_place and row.wrong is None and problem.is_about(row):
                 rows[place] = with_problem(row, replace(problem, elements=None))
         return True
@@ -212,7 +211,7 @@ class _Reader:
         self._run.device_of_each_rank = True
         if device.runtime == "hip" and self._run.tool == "nccl-tests":
             self._is_rccl()
-        if self._run.tool == "cclmark":  # which may have measured on any
+        if self._run.tool == "cclmark":  # which supports any runtime
             device = msgspec.structs.replace(device, runtime="")
         elif self._run.ccl == "rccl":
             device = msgspec.structs.replace(device, runtime="hip")
@@ -307,7 +306,7 @@ class _Reader:
             )
 
     def _out_of_bounds(self, number: int) -> None:
-        """The table failed: its rows say where, or their deviations do, or nobody knows."""
+        """Marks wrong rows of a failed table, by their counts or deviations, if these are known."""
         rows = self._run.rows
         first = self._block.first
         if self._block.unknown or any(row.wrong or row.failed for row in rows[first:]):
@@ -322,7 +321,7 @@ class _Reader:
             )
 
     def _give_up_pending(self) -> None:
-        """A row that began and never ended."""
+        """Reports a row that began and did not end."""
         if self._pending:
             self._run.notices.append(
                 f"line {self._pending_line}: cut off after {len(self._pending)} columns, left out"
@@ -330,7 +329,7 @@ class _Reader:
             self._pending = []
 
     def _close(self, line: Line) -> None:
-        """The end of a table: whether all of its rows are there, by the average that it tells."""
+        """Ends a table; checks by its printed average whether all of its rows were read."""
         self._give_up_pending()
         self._run.whole = True
         found = _AVERAGE.match(line.text)

@@ -1,4 +1,4 @@
-"""What nccl-tests writes with ``-J``, whole or cut off."""
+"""Reads the document that nccl-tests writes with ``-J``, complete or truncated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_nccl_tests_json(text: Text) -> bool:
 
 
 def read_nccl_tests_json(text: Text) -> ForeignRun:
-    """What the document tells. Raises UsageError where it holds something else."""
+    """Reads the document. Raises UsageError for other content."""
     document, numbers, whole = _document(text)
     config = _mapping(document.get("config"))
     run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=whole)
@@ -59,7 +59,7 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
 
 
 def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
-    """The document, the line of each result, and whether it was whole."""
+    """Returns the document, the line of each result, and whether it was complete."""
     content = text.content.lstrip("\ufeff")
     offset = content.find(_RESULTS)
     start = content.find("[", offset) if offset >= 0 else -1
@@ -71,7 +71,7 @@ def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
         if start < 0:
             where = getattr(error, "lineno", 1)
             raise text.refuse(where, "this is no whole JSON, and holds no results") from None
-        try:  # what came before the results, and those that are whole
+        try:  # the part before the results, and the complete results
             document = json.loads(content[: start + 1] + "]}")
         except (ValueError, RecursionError):
             line = content.count("\n", 0, start) + 1
@@ -87,7 +87,7 @@ def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
 
 
 def _each_result(content: str, place: int) -> tuple[list[Any], list[int], int]:
-    """The whole results from ``place`` on, their lines, and where they end."""
+    """Returns the complete results from ``place`` on, their lines, and where they end."""
     decoder = json.JSONDecoder()
     found: list[Any] = []
     lines: list[int] = []
@@ -107,7 +107,7 @@ def _each_result(content: str, place: int) -> tuple[list[Any], list[int], int]:
 
 
 def _line_of(text: Text, word: str) -> int:
-    """The line of the first ``word``, 1 where it is missing."""
+    """Returns the line of the first ``word``, 1 if it is missing."""
     return 1 + text.content.count("\n", 0, max(0, text.content.find(word)))
 
 
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _spread(told: Any) -> Spread | None:
-    """What ``-I`` adds: times of single iterations, in microseconds."""
+    """Reads the statistics of ``-I``: times of single iterations, in microseconds."""
     if not isinstance(told, Mapping):
         return None
     names = ("p50_us", "min_us", "p95_us", "p99_us", "max_us", "cv_pct")
@@ -185,7 +185,7 @@ def _facts(config: Mapping[str, Any], command: list[str]) -> Facts:
 
 
 def _across(command: list[str]) -> str:
-    """How it combined the ranks: 1 is the mean, which it takes without ``-a``."""
+    """Returns how the tool combines ranks: 1 is the mean, its default without ``-a``."""
     for word, value in pairwise(command):
         if word in ("-a", "--average"):
             return _ACROSS.get(value, "")
@@ -206,7 +206,7 @@ def _device(told: Mapping[str, Any]) -> DeviceDescription:
 
 
 def _ranks(config: Mapping[str, Any], listed: int) -> int | None:
-    """It lists one device of each process, whatever number a process drives."""
+    """Returns the number of ranks: the tool lists one device of each process, even with several."""
     each = (_whole(config.get("nthreads")) or 1) * (_whole(config.get("ngpus")) or 1)
     ranks = listed * each
     return ranks if 0 < ranks <= MOST_RANKS else None
@@ -218,7 +218,7 @@ def _variables(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _started(document: Mapping[str, Any]) -> str:
-    """ISO 8601 with a zone. It writes local time without one: this machine's is taken."""
+    """Returns the start in ISO 8601; the tool writes local time: this machine's is assumed."""
     told = str(document.get("start_time", ""))
     try:
         return datetime.strptime(told, "%Y-%m-%d %H:%M:%S").astimezone().isoformat()
@@ -231,7 +231,7 @@ def _rate(value: Any) -> Figure | None:
 
 
 def _number(value: Any) -> int | None:
-    """A whole number that may be written as any."""
+    """Returns a whole number that may be written as a float."""
     return round(value) if _is_number(value) else None
 
 

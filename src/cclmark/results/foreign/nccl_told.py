@@ -1,4 +1,4 @@
-"""What a text tells of the run that one of its tables is of, and whether two are of the same."""
+"""The description of a table's run in a text, and whether two tables are of the same run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cclmark.results.schema import DeviceDescription
 
 @dataclass(frozen=True)
 class Told:
-    """``line``: where it begins. What is not told is empty, or None."""
+    """A run's description. ``line``: where it begins. Unknown fields are empty, or None."""
 
     line: int
     tool: str
@@ -22,7 +22,7 @@ class Told:
 
 
 def difference(there: Told, here: Told, *, ours: bool) -> str:
-    """What both tell and not alike, in words; empty where all may be of one run.
+    """Describes contradictions between two descriptions; empty if both may be of one run.
 
     ``ours``: a text of cclmark, which lists the devices that took part, the first of the run's.
     """
@@ -40,7 +40,7 @@ def difference(there: Told, here: Told, *, ours: bool) -> str:
 
 
 def spanned(before: Facts | None, now: Facts | None) -> Facts | None:
-    """The settings of two tables of one run: all sizes, and a step only where both have it."""
+    """Combines two tables' settings of one run: all sizes, and a step only if both have it."""
     if before is None or now is None:
         return before or now
     begins = [one.begin_bytes for one in (before, now) if one.begin_bytes is not None]
@@ -58,7 +58,7 @@ def spanned(before: Facts | None, now: Facts | None) -> Facts | None:
 
 
 def same_version(one: str, other: str) -> bool:
-    """Whether two names of a version may mean the same, one of which may be shorter."""
+    """Whether two version numbers may be equal, one of which may be shorter."""
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
@@ -67,7 +67,7 @@ def _places(devices: Sequence[DeviceDescription]) -> list[tuple[object, ...]]:
 
 
 def _described(first: Sequence[DeviceDescription], second: Sequence[DeviceDescription]) -> str:
-    """Both lists, as short as they can be told apart."""
+    """Describes both lists, as short as possible but distinguishable."""
     there, here = _kinds(first), _kinds(second)
     if there != here:
         return f"{there} there, {here} here"

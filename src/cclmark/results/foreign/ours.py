@@ -1,4 +1,4 @@
-"""The comments of our own texts: what was wrong with a case, and how the run ended."""
+"""The comments in cclmark's own texts: the errors of cases, and the end of the run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _ENDED = re.compile(r"exit code (?P<code>\d{1,3})(?:: (?P<message>.*))?")
 
 @dataclass(frozen=True)
 class Problem:
-    """A case whose data was wrong. ``elements``: how many were, on all ranks or on one of them;
-    None where nobody counted. ``case`` does not say the placement.
+    """A case with wrong data. ``case`` does not contain the placement.
+
+    ``elements``: the number of wrong elements, on all ranks or on one of them; None if unknown.
     """
 
     case: str
@@ -27,14 +28,14 @@ class Problem:
     elements: int | None
 
     def is_about(self, row: Row) -> bool:
-        """Whether a row is of this case, in either placement."""
+        """Whether a row belongs to this case, in either placement."""
         words = [row.operation, format_size(row.size_bytes), row.dtype, row.reduction]
         words.append(None if row.root is None else f"root {row.root}")
         return self.case == " ".join(filter(None, words))
 
 
 def read_problem(line: str) -> Problem | None:
-    """What such a line says; None for any other."""
+    """Reads such a line; None for any other."""
     found = _PROBLEM.fullmatch(line.strip())
     if found is None:
         return None
@@ -47,14 +48,14 @@ def read_problem(line: str) -> Problem | None:
 
 
 def with_problem(row: Row, problem: Problem) -> Row:
-    """``row`` with what was found wrong; what several ranks found adds up."""
+    """Returns ``row`` with its wrong elements, added up over ranks."""
     if problem.elements is None:
         return replace(row, failed=True)
     return replace(row, failed=False, wrong=(row.wrong or 0) + problem.elements)
 
 
 def read_ending(line: str, run: ForeignRun) -> bool:
-    """Whether a line says how the run ended; ``run`` then knows it."""
+    """Whether a line describes the end of the run, which is then stored in ``run``."""
     words = line.strip().removeprefix("# ").removeprefix("error: ")
     if words in _UNENDED:
         run.whole = False
@@ -68,23 +69,23 @@ def read_ending(line: str, run: ForeignRun) -> bool:
 
 
 class Shown:
-    """The last row of a format that shows one placement of two, and what was said of it."""
+    """The last row of a format that shows one of two placements, and the comments on it."""
 
     def __init__(self, run: ForeignRun) -> None:
         self._run = run
-        self._itself = False  # whether the placement that is shown was called wrong
-        self._other = ""  # the case of which the other one was
+        self._itself = False  # whether the shown placement was reported as wrong
+        self._other = ""  # the case whose other placement was wrong
 
     def added(self) -> None:
-        """A row was added to the run."""
+        """Notes that a row was added to the run."""
         self._itself = False
         self._other = ""
 
     def take(self, number: int, line: str) -> bool:
-        """Whether the comment on line ``number`` is about a case; the run then knows what it says.
+        """Whether the comment on line ``number`` is about a case; the run then records its content.
 
-        A placement that is not shown makes the run fail. If a row of ours says ``failed`` for the
-        other placement alone, it is fine itself.
+        A wrong placement that is not shown marks the run as failed. A row of cclmark that contains
+        ``failed`` for the other placement alone is correct itself.
         """
         problem = read_problem(line)
         if problem is None:
@@ -98,7 +99,7 @@ class Shown:
         if row is not None and row.failed and not self._itself:
             rows[-1] = replace(row, failed=False, wrong=0)
         self._run.failed = True
-        if self._other != problem.case:  # each rank that found something has a line
+        if self._other != problem.case:  # each rank with wrong elements has a line
             placement = "in-place" if problem.in_place else "out-of-place"
             self._run.notices.append(
                 f"line {number}: {problem.case} {placement} was wrong; the text has no figures "

@@ -1,4 +1,4 @@
-"""Whether the figures of a row fit each other, and how many ranks they can be of."""
+"""Checks whether the figures of a row are consistent, and which numbers of ranks they allow."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
 
 def time_of(row: Row) -> Figure | None:
-    """The time of one operation in seconds: as printed, or the size over the algorithm bandwidth
-    where that was printed with far more digits, or no time was. None where there is neither.
+    """Returns the time of one operation in seconds, None without a time and a bandwidth.
+
+    It is the printed time, or the size over the algorithm bandwidth if that was printed with far
+    more digits or no time was printed.
     """
     by_rate = None
     if row.algbw is not None and row.algbw.value > 0:
@@ -29,13 +31,15 @@ def time_of(row: Row) -> Figure | None:
 
 
 def is_derived(row: Row) -> bool:
-    """Whether the time is taken from the bandwidth, though one was printed."""
+    """Whether the time is derived from the bandwidth, although a time was printed."""
     return row.time is not None and time_of(row) is not row.time
 
 
 def bus_factor(row: Row, operation: str, ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth: of an alltoallv, whose parts may be uneven, as
-    printed where that is not what even parts make.
+    """Returns bus bandwidth over algorithm bandwidth.
+
+    For an alltoallv, whose parts may be uneven, it is the printed ratio if even parts do not give
+    it.
     """
     even = OPERATIONS[operation].bus_factor(ranks)
     if (
@@ -51,7 +55,7 @@ def bus_factor(row: Row, operation: str, ranks: int) -> float:
 
 
 def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
-    """What of the printed bandwidths cannot be of this time, in words; empty where all fits."""
+    """Describes the printed bandwidths that contradict this time; empty if all fit."""
     rate = row.size_bytes / time.value
     expected = {
         "algorithm": (row.algbw, rate),
@@ -67,14 +71,14 @@ def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
 
 
 def bandwidths_fit(row: Row, operation: str, ranks: int) -> bool:
-    """Whether the printed bus bandwidth is that of the printed algorithm bandwidth."""
+    """Whether the printed bus bandwidth matches the printed algorithm bandwidth."""
     if row.algbw is None or row.busbw is None:
         return True
     return _agree(row.busbw, row.algbw.times(OPERATIONS[operation].bus_factor(ranks)))
 
 
 def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
-    """The numbers of ranks that can make these bus bandwidths of these algorithm bandwidths."""
+    """Returns the numbers of ranks that are consistent with the printed bandwidths."""
     low, high = 1.0, float(MOST_RANKS)
     info = OPERATIONS[operation]
     for row in rows if info.bus_factor(2) != info.bus_factor(3) else ():
@@ -85,7 +89,7 @@ def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
         low = max(low, _ranks_of(operation, least))
         high = min(high, _ranks_of(operation, most))
     if low >= MOST_RANKS:
-        return range(0)  # more than any number of ranks makes
+        return range(0)  # more than any number of ranks gives
     return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
 
 

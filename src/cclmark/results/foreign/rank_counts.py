@@ -1,4 +1,4 @@
-"""How many ranks each row is of: as the text tells, as given, or as its bandwidths allow."""
+"""Determines the number of ranks of each row from the text, the user, or its bandwidths."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_NAMED = 4
 def rank_counts(
     rows: Sequence[Row], operations: Sequence[str], text: Text, given: Given
 ) -> tuple[list[int], dict[str, list[int]]]:
-    """The number of ranks of each row, and notices with the lines that they are about.
+    """Returns the number of ranks of each row, and notices with their lines.
 
-    Raises UsageError where the number is unknown, or does not fit the printed bandwidths.
+    Raises UsageError if the number is unknown, or contradicts the printed bandwidths.
     """
     tables: dict[tuple[str, RankCount | None], list[Row]] = {}
     for row, operation in zip(rows, operations, strict=True):
@@ -37,7 +37,7 @@ def rank_counts(
 def _of_table(
     operation: str, told: RankCount | None, rows: Sequence[Row], text: Text, given: Given
 ) -> tuple[int, str]:
-    """The number of ranks of rows of one operation, and a notice or nothing."""
+    """Returns the number of ranks of one operation's rows, and a notice or an empty text."""
     if told is None:
         if given.ranks is not None:
             return given.ranks, ""
@@ -61,7 +61,7 @@ def _of_table(
 
 
 def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
-    """Whether the printed bandwidths rule a number of ranks out.
+    """Whether the printed bandwidths exclude a number of ranks.
 
     A single damaged row does not: either the rows agree on another number, or most of them
     contradict this one.
@@ -77,7 +77,7 @@ def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
 def _refuse_given(
     operation: str, told: RankCount, number: int, rows: Sequence[Row], text: Text
 ) -> None:
-    """Raises UsageError where --ranks contradicts the text."""
+    """Raises UsageError if --ranks contradicts the text."""
     line = rows[0].line
     larger = number > told.number
     if larger and (told.gap or excluded(operation, told.number, rows)):
@@ -94,7 +94,7 @@ def _refuse_given(
 
 
 def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: Text) -> int:
-    """The only number of ranks that the bandwidths allow. ``told``: of an incomplete list."""
+    """Returns the only number of ranks that bandwidths allow. ``told``: from an incomplete list."""
     problem = "the text does not say how many ranks took part"
     line, least = rows[0].line, 1
     if told is not None:
@@ -124,7 +124,7 @@ def _notice(number: int) -> str:
 
 
 def _described(operation: str, rows: Sequence[Row]) -> str:
-    """The numbers of ranks that the bandwidths allow, in words."""
+    """Describes the numbers of ranks that the bandwidths allow."""
     possible = possible_ranks(operation, rows)
     if not possible:
         return "no number of ranks that they agree on"

@@ -1,4 +1,4 @@
-"""What an importer makes of a text: rows as they were printed, and what was said around them."""
+"""An importer's result: rows as they were printed, and the information around them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cclmark.results.schema import DeviceDescription, LibraryDescription
 
 @dataclass(frozen=True)
 class Spread:
-    """Statistics of single iterations, where a tool tells them. Seconds; ``cv`` is a share."""
+    """Statistics of single iterations, if a tool prints them. Seconds; ``cv`` is a share."""
 
     median_s: float
     min_s: float
@@ -23,10 +23,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class RankCount:
-    """How many ranks took part, as ``line`` of the text tells.
+    """The number of ranks, from ``line`` of the text.
 
-    ``gap``: what is wrong with a list of ranks that is incomplete, such as "lacks rank 3"; there
-    are ``number`` at least then.
+    ``gap``: the defect of an incomplete list of ranks, for example "lacks rank 3"; ``number`` is a
+    lower bound then.
     """
 
     number: int
@@ -36,11 +36,11 @@ class RankCount:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement as printed on ``line``. What was not printed is None.
+    """One measurement as printed on ``line``. Fields that were not printed are None.
 
-    ``time`` is in seconds, bandwidths are in bytes per second. ``wrong``: wrong elements, None
-    where nothing was checked, or where only ``failed`` says that some are. ``deviation``: the
-    largest of any element, of tools that print it. ``ranks``: that took part, as the text tells.
+    ``time`` is in seconds, bandwidths are in bytes per second. ``wrong``: wrong elements, None if
+    nothing was checked, or if only ``failed`` reports that some are. ``deviation``: the largest of
+    any element, for tools that print it. ``ranks``: the number of ranks, from the text.
     ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
     """
 
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Facts:
-    """How the tool was set, as far as it says: None for what it does not."""
+    """The tool's settings, None for those that it does not print."""
 
     begin_bytes: int | None = None
     end_bytes: int | None = None
@@ -85,13 +85,13 @@ class Facts:
 
 @dataclass
 class ForeignRun:
-    """All that a text tells of a run.
+    """The content of a text about a run.
 
-    ``figure``: what a time is, in words. ``clock``: whose it is, empty where nobody says.
-    ``usual``: the type and reduction of the tool where none is given, for texts that name neither.
-    ``whole``: whether the text goes on to its end, as far as one can see. ``failed``: whether it
-    says that data was wrong somewhere; ``exit_code`` (0: not told) and ``message``: how it ended.
-    ``device_of_each_rank``: whether ``devices`` are those of ranks, not of processes.
+    ``figure``: describes its times. ``clock``: the clock of the times, empty if unknown. ``usual``:
+    the tool's default type and reduction, for texts that contain neither. ``whole``: whether the
+    text appears complete. ``failed``: whether it reports wrong data anywhere; ``exit_code`` (0:
+    unknown) and ``message``: how the run ended. ``device_of_each_rank``: whether ``devices`` are of
+    ranks, not of processes.
     """
 
     tool: str

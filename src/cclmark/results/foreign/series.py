@@ -19,7 +19,7 @@ _SERIES = re.compile(
 
 @dataclass(frozen=True)
 class Series:
-    """What all rows after it have in common: out-of-place where nobody says otherwise."""
+    """The common fields of all rows after the line: out-of-place unless specified."""
 
     operation: str | None = None
     dtype: str | None = None
@@ -31,9 +31,7 @@ class Series:
 
 
 def read_series(text: Text, line: Line) -> Series | None:
-    """What such a line says; None for any other. Raises UsageError for an impossible number of
-    ranks.
-    """
+    """Reads such a line, None for any other. Raises UsageError for an impossible rank count."""
     found = _SERIES.fullmatch(line.text.strip())
     if found is None or found["operation"] not in OPERATIONS or dtype_of(found["dtype"]) is None:
         return None

@@ -1,4 +1,4 @@
-"""A text of another tool: its lines without what launchers put before them, and its numbers."""
+"""A text of another tool: its lines without launchers' prefixes, and its numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from cclmark.errors import UsageError
 
-# Colours and other orders to a terminal.
+# Colours and other terminal control sequences.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")
 _TIME = r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-# What stands before a line: the marks of a quoted mail, of mpirun --tag-output, of torchrun, a time
-# of day, of srun -l, of a tool that names the host (pdsh, kubectl). The last two only before what
-# a table's line begins with.
+# Prefixes of a line: of a quoted mail, of mpirun --tag-output, of torchrun, a time of day, of
+# srun -l, of a tool that prints the host (pdsh, kubectl). The last two only before the beginning of
+# a table's line.
 _PREFIXES = (
     re.compile(r"\s{0,16}>(?:\s?>){0,15}\s?"),
     re.compile(r"\s{0,16}\[(?P<process>\d+,\d+)\]\s?<std(?:out|err|diag)>:? ?"),
@@ -29,7 +29,7 @@ _LARGEST_COUNT = 1 << 60
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a text, counted from 1. ``process``: what a launcher says whose it is, or empty."""
+    """A line of a text, counted from 1. ``process``: from a launcher's prefix, or empty."""
 
     number: int
     text: str
@@ -38,25 +38,25 @@ class Line:
 
 @dataclass(frozen=True)
 class Text:
-    """A text and what to call it in messages."""
+    """A text and its name in messages."""
 
     name: str
     content: str
 
     def lines(self) -> list[Line]:
-        """Its lines, without colours and what launchers put before them.
+        """Returns the lines, without colours and launchers' prefixes.
 
-        What a carriage return parts, as of a progress that overwrites itself, counts as one line.
+        Parts separated by carriage returns, for example of a progress line, have the same number.
         """
         numbered = enumerate(self.content.split("\n"), start=1)
         return [_line(number, part) for number, text in numbered for part in text.split("\r")]
 
     def refuse(self, line: int, message: str) -> UsageError:
-        """The error to raise for what stands on ``line``."""
+        """Returns the error to raise for the content of ``line``."""
         return UsageError(f"{self.name}:{line}: {message}")
 
     def ranks(self, line: int, word: str) -> int:
-        """The number of ranks that ``line`` gives. Raises UsageError for one that no run has."""
+        """Parses the number of ranks on ``line``. Raises UsageError for an impossible one."""
         number = int(word)
         if not 1 <= number <= MOST_RANKS:
             raise self.refuse(line, f"{number} ranks: expected 1 to {MOST_RANKS}")
@@ -64,8 +64,8 @@ class Text:
 
 
 def decode(content: bytes, name: str) -> Text:
-    """The text of a file. Raises UsageError for one that is empty or holds no text."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Windows writes what is redirected
+    """Decodes the text of a file. Raises UsageError for one that is empty or is not text."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Windows writes redirected output
         text = content.decode("utf-16", errors="replace")
     else:
         text = content.decode("utf-8-sig", errors="replace")
@@ -78,23 +78,23 @@ def decode(content: bytes, name: str) -> Text:
 
 @dataclass(frozen=True)
 class Figure:
-    """A number as a tool printed it, and by how much it may be off: half of its last digit."""
+    """A number as a tool printed it, and its largest rounding error: half of its last digit."""
 
     value: float
     error: float
 
     def times(self, factor: float) -> Figure:
-        """The same in another unit."""
+        """Returns the figure in another unit."""
         return Figure(self.value * factor, self.error * factor)
 
     @property
     def share(self) -> float:
-        """By what part of itself it may be off."""
+        """The largest relative error."""
         return self.error / self.value if self.value else float("inf")
 
 
 def read_figure(text: str) -> Figure | None:
-    """The number that ``text`` is, None where it is none, or one that nobody measured."""
+    """Parses a number; None if ``text`` is not one, or one that no tool measures."""
     found = _FIGURE.fullmatch(text)
     if found is None:
         return None
@@ -106,7 +106,7 @@ def read_figure(text: str) -> Figure | None:
 
 
 def read_count(text: str) -> int | None:
-    """The whole number that ``text`` is, None where it is none."""
+    """Parses a whole number; None if ``text`` is not one."""
     if not (text.isascii() and text.isdigit()) or len(text) > 20:
         return None
     number = int(text)

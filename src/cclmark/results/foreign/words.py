@@ -20,13 +20,13 @@ _REDUCTION = re.compile(r"[a-z]{2,12}")
 
 
 def operation_of(word: str) -> str | None:
-    """The operation that ``word`` spells (all_reduce, AllReduce, reducescatter), if it does."""
+    """Returns the operation that ``word`` spells (all_reduce, AllReduce, reducescatter), if any."""
     bare = word.strip().lower().replace("-", "").replace("_", "")
     return _SHORT.get(bare)
 
 
 def operation_in(line: str) -> str | None:
-    """The operation of the program that a line names, if it names one of ours."""
+    """Returns the operation of the program in a line, if cclmark supports it."""
     for found in _PROGRAM.finditer(line):
         operation = operation_of(found["before"] or found["after"])
         if operation is not None:
@@ -35,7 +35,7 @@ def operation_in(line: str) -> str | None:
 
 
 def dtype_of(word: str) -> str | None:
-    """The element type that ``word`` spells, if it is one of ours."""
+    """Returns the element type that ``word`` spells, if cclmark supports it."""
     try:
         found = parse_dtypes(_OLD_TYPES.get(word, word))
     except UsageError:
@@ -44,6 +44,6 @@ def dtype_of(word: str) -> str | None:
 
 
 def reduction_of(word: str) -> str | None:
-    """The reduction that ``word`` spells, one that we lack (mulsum) too; None for ``none``."""
+    """Returns the reduction that ``word`` spells, also an unsupported one; None for ``none``."""
     lower = word.strip().lower()
     return lower if lower != "none" and _REDUCTION.fullmatch(lower) else None

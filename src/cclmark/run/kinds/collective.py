@@ -1,4 +1,4 @@
-"""Collectives of all ranks on one rank."""
+"""Collectives of all ranks, from the side of one rank."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Runner:
         try:
             self._measure_on(communicator, indices, pending)
         except engine.AbortedError:
-            communicator.check()  # what made the others stop may be known here
+            communicator.check()  # may raise the error that made the other ranks stop
             raise
         del communicator
         self._rank.leave_group()
@@ -100,9 +100,9 @@ class _Runner:
         communicator.leave()
 
     def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:
-        """Skips the cases of a library that does not work with these devices.
+        """Skips the cases of a library that does not support these devices.
 
-        Raises MissingError where no other is measured.
+        Raises MissingError if the run measures no other library.
         """
         job = self._job
         if all(case.ccl == name for case in self._cases):
@@ -116,7 +116,7 @@ class _Runner:
                     self._rank.report(CaseResult(index, case, "skipped", reason, cycle=cycle))
 
     def _soak_on(self, device: engine.Device) -> Soak | None:
-        """The soak of this run, with the time of one more library begun; None for other runs."""
+        """The soak of this run with the time of the next library started, None for other runs."""
         if self._job.settings.duration_s and self._soak is None:
             self._soak = Soak(self._rank, device)
         if self._soak is not None:
@@ -126,7 +126,7 @@ class _Runner:
     def _rounds(
         self, indices: list[int], pending: set[int], soak: Soak | None
     ) -> Iterator[tuple[int, int]]:
-        """Each case with its cycle, until all are measured or the time of the soak is over."""
+        """Yields each case with its cycle until all are measured or the soak's time is over."""
         number, cycles = len(self._cases), self._job.settings.cycles
         cycle = 0
         while indices and (cycles == 0 or cycle < cycles):

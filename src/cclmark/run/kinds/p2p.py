@@ -1,4 +1,4 @@
-"""Copies between devices on one rank."""
+"""Transfers between devices, from the side of one rank."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(context: RankContext) -> None:
     )
     if runner.checked_on_host and job.rank == 0:
         rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
-    # Kept until the process ends: to release the memory of a copy that hangs would hang.
+    # Kept until the process exits, because releasing the memory of a copy that hangs would hang.
     _kept.append(runner)
     pending = job.pending or range(len(transfers))
     try:

@@ -1,4 +1,4 @@
-"""Collectives of every two ranks on one rank."""
+"""Collectives of every two ranks, from the side of one rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cclmark.run.pairs import PairsRunner
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures all pairs.
 
-    The first rank of each pair reports. Raises MissingError where a library is missing.
+    The first rank of each pair reports. Raises MissingError if a library is missing.
     """
 
     def measure(name: str, library: Library) -> None:
