@@ -430,3 +430,15 @@ def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, nam
         if one["impact"] in ("serious", "critical")
     ]
     assert serious == []
+
+
+def test_what_is_seen_at_once_is_drawn_before_the_page_counts_as_loaded(seen, pages):
+    """A screenshot that is taken then has it."""
+    page = seen.page
+    page.set_viewport_size({"width": 1400, "height": 3000})
+    page.add_init_script(
+        "addEventListener('load', () => { window.atLoad = "
+        "document.querySelectorAll('figure[data-drawn], figure .main-svg').length; })"
+    )
+    page.goto(pages["collectives"].as_uri())
+    assert page.evaluate("window.atLoad") > 0

@@ -688,13 +688,17 @@
   for (const figure of figures) addTools(figure);
   root.dataset.ready = "yes";
   performance.mark("cclmark-ready");
-  // What is seen at once is drawn before the page counts as loaded: a screenshot taken then has it.
-  const EAGER = 6;
-  const seen = figures.filter((figure) => figure.getBoundingClientRect().top < innerHeight).slice(0, EAGER);
-  if (seen.length) runPlotly();
-  for (const figure of seen) drawOrTell(figure);
+  // What is seen at once is drawn before the page counts as loaded, so that a screenshot taken then has
+  // it: as many charts as are quick to draw.
+  const EAGER = { charts: 6, points: 3000 };
+  const pointsOf = (chart) => (chart.kind === "heat" ? chart.rows.length * chart.columns.length
+    : chart.series.reduce((sum, one) => sum + (one.x || one.boxes).length, 0));
+  const eager = new Set(figures.filter((figure) => figure.getBoundingClientRect().top < innerHeight
+    && pointsOf(charts.get(figure.dataset.chart)) <= EAGER.points).slice(0, EAGER.charts));
+  if (eager.size) runPlotly();
+  for (const figure of eager) drawOrTell(figure);
   requestAnimationFrame(() => setTimeout(() => {
     runPlotly();
-    for (const figure of figures) if (!seen.includes(figure)) watch.observe(figure);
+    for (const figure of figures) if (!eager.has(figure)) watch.observe(figure);
   }));
 })();
