@@ -17,6 +17,7 @@ import pytest
 
 from cclmark.rendezvous.board import PHASES
 from conftest import default_signals
+from holding import held
 from patience import scaled, waits
 
 RANKS = 3
@@ -69,11 +70,10 @@ def test_a_rank_killed_at_once(background, rank):
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_a_rank_killed_while_it_waits_for_the_communicator(background, rank):
+def test_a_rank_killed_while_it_waits_for_the_communicator(background, rank, tmp_path):
     """Rank 1 is held back before it has begun, so the others cannot get any further."""
-    run = background(*ENDLESS)
+    run = background(*ENDLESS, env=held(tmp_path, 1, "start-up"))
     workers = run.wait_for_workers(RANKS)
-    run.signal(workers[1], signal.SIGSTOP)
     run.wait_for_phase(rank, "communicator creation")
     run.signal(workers[rank], signal.SIGKILL)
     ended = run.finish(SOON_S)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from holding import held
 from patience import scaled, waits
 
 RANKS = 3
@@ -20,6 +21,7 @@ AT_MOST_S = TIMEOUT_S + 10.0
 MANY = "100000000"  # operations; nobody waits for their end
 SHORT = ("-n", "5", "-w", "0", "-N", "3")
 HELD = (
+    "start-up",
     "opening the device",
     "loading the library",
     "communicator creation",
@@ -34,24 +36,6 @@ LONG = {
     "verification": ("-n", "1", "-w", "0", "-c", MANY),
 }
 BEHIND = ("shutdown", "finished")  # all results
-HOLD = """
-import os, sys, time
-
-if "cclmark.run.worker" in sys.orig_argv:
-    from cclmark.rendezvous.board import Board
-
-    enter = Board.enter
-
-    def hold(board, rank, phase, *rest):
-        enter(board, rank, phase, *rest)
-        if f"{rank} {phase}" == os.environ["HELD_IN_TEST"]:
-            if "RAISED_IN_TEST" in os.environ:
-                raise ArithmeticError("of all things")
-            time.sleep(120)
-
-    Board.enter = hold
-"""
-
 # Ranks 1 and 2 differ in nothing: one of them will do.
 EVERY_RANK = [0, pytest.param(1, marks=pytest.mark.exhaustive), 2]
 
@@ -61,12 +45,11 @@ pytestmark = pytest.mark.usefixtures("no_leaks")
 @pytest.fixture
 def struck(background, tmp_path):
     """A run of which ``rank`` has got a signal in ``phase``, its end, and the rank's process."""
-    (tmp_path / "sitecustomize.py").write_text(HOLD)
 
     def strike(rank, phase, number, *more, timeout_s=60):
-        held = {"PYTHONPATH": str(tmp_path), "HELD_IN_TEST": f"{rank} {phase}"}
         if phase in HELD:
-            run = background(*SWEEP, *SHORT, *waits(timeout_s), *more, env=held)
+            env = held(tmp_path, rank, phase)
+            run = background(*SWEEP, *SHORT, *waits(timeout_s), *more, env=env)
         else:
             run = background(*SWEEP, *LONG.get(phase, SHORT), *waits(timeout_s), *more)
         pid = run.wait_for_workers(RANKS)[rank]
@@ -91,7 +74,7 @@ def check(run, ended, phase, says):
 
 
 @pytest.mark.parametrize("rank", EVERY_RANK)
-@pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
+@pytest.mark.parametrize("phase", [*HELD, *LONG])
 def test_a_rank_that_is_killed(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGKILL)
     says = f"rank {rank} (host:{rank}, pid {pid}) was killed by SIGKILL during"
@@ -99,7 +82,7 @@ def test_a_rank_that_is_killed(struck, rank, phase):
 
 
 @pytest.mark.parametrize("rank", EVERY_RANK)
-@pytest.mark.parametrize("phase", ["start-up", *HELD, *LONG])
+@pytest.mark.parametrize("phase", [*HELD, *LONG])
 def test_a_rank_that_is_stopped(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGSTOP, timeout_s=TIMEOUT_S)
     assert time.monotonic() - run.killed_at_s < scaled(AT_MOST_S)
@@ -110,12 +93,7 @@ def test_a_rank_that_is_stopped(struck, rank, phase):
 @pytest.mark.parametrize("rank", EVERY_RANK)
 @pytest.mark.parametrize("phase", ["loading the library", "timing", "verification", "shutdown"])
 def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_path, rank, phase):
-    (tmp_path / "sitecustomize.py").write_text(HOLD)
-    env = {
-        "PYTHONPATH": str(tmp_path),
-        "HELD_IN_TEST": f"{rank} {phase}",
-        "RAISED_IN_TEST": "",
-    }
+    env = held(tmp_path, rank, phase) | {"RAISED_IN_TEST": ""}
     run = background(*SWEEP, *SHORT, env=env)
     ended = run.finish()
     assert ended.code == 4

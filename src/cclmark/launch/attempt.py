@@ -72,6 +72,7 @@ _DEPARTURES_S = 0.5
 _DEAD_S = 0.1
 _SAME_SIGNAL_S = 0.3  # between deliveries of one signal to the processes of a group
 _STALL_S = 3.0  # the shortest pause of this process that counts as a stall
+_STALL_SHARE = 0.5  # of the time that a rank waited: from there the stall explains the wait
 _AFTER_STALL_S = 10.0  # the consequences of a stall appear within this time
 _LAST_WORDS_S = 1.0
 _STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
@@ -608,8 +609,8 @@ class Attempt:
         """
         culprit = culprit_of(states)
         left = culprit.failure is None and (culprit.exit_status or 0) > 0
-        # A rank that waited for this process cannot have waited much longer than the stall.
-        waited = hangs(culprit) and (culprit.in_phase_s or 0.0) < self._stall_s + _STALL_S
+        # A rank that waited for this process did so for most of its time in the phase.
+        waited = hangs(culprit) and self._stall_s >= _STALL_SHARE * (culprit.in_phase_s or 0.0)
         if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (waited or left):
             return ""
         join = self._crew.joins[0]

@@ -12,7 +12,6 @@ import zmq
 from cclmark.errors import RankError
 from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import (
-    Arrived,
     FromAny,
     FromRank,
     Gather,
@@ -73,7 +72,6 @@ class Client:
         self._connection = Connection(job.access)
         self._socket = self._connection.socket
         self._decoder = msgspec.msgpack.Decoder(ToRank)
-        self.send(Arrived(job.rank, job.token))
 
     def send(self, message: FromRank) -> None:
         """Hands a message over to the sender in the background."""

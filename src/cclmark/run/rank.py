@@ -9,7 +9,7 @@ from cclmark import _engine as engine
 from cclmark.plan.kinds import KINDS
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
-from cclmark.rendezvous.messages import Failed, Job, Measured, Notice, Observed
+from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
 from cclmark.results.schema import Condition, Result
 
 
@@ -25,6 +25,7 @@ class Rank:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.client = Client(job)
+        self.client.send(Arrived(job.rank, job.token))
         self.team = engine.Team(
             job.team_fd, job.rank, job.ranks, job.oversubscribed, job.hosts, self._carry
         )
