@@ -107,7 +107,7 @@ def keep(request, tmp_path):
         (("--inject", "explode:rank=1"), "explode"),
         (("--inject", "corrupt:rank=1"), "corrupt"),
         (("--inject", "corrupt:rank=2,index=0"), "rank 2"),
-        (("--inject", "corrupt:rank=1,index=99"), "rank 1 has"),
+        (("--inject", "corrupt:rank=1,index=99"), "rank 1's largest output has"),
         (("--inject", "corrupt:rank=0,index=nan"), "nan"),
         (("--inject", "corrupt:rank=0,index=inf"), "inf"),
         (("--inject", "delay:rank=0,ms=inf"), "inf"),
