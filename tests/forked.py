@@ -23,7 +23,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV")
+# Below a launcher a process ends with its parent, which it notes when it is imported.
+_LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
+_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
 _READY_S = 60.0
 

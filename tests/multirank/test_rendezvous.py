@@ -19,7 +19,16 @@ from hypothesis import strategies as st
 from cclmark.errors import RankError
 from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Access, Keys
-from cclmark.rendezvous.messages import Failed, Finished, Job, Notice, Put, Want, encoded_plan
+from cclmark.rendezvous.messages import (
+    Arrived,
+    Failed,
+    Finished,
+    Job,
+    Notice,
+    Put,
+    Want,
+    encoded_plan,
+)
 from cclmark.rendezvous.server import Server
 from cclmark.rendezvous.strangers import Strangers
 from conftest import examples
@@ -317,9 +326,10 @@ def test_silent_connections_of_ranks_are_kept_beside_a_few_strangers():
         assert server.dropped == 0
 
 
-def test_a_rank_speaks_as_soon_as_it_is_connected(server):
-    with connected(job_for(server)):
-        hear(server, lambda _: server._rank_speakers)
+def test_the_first_word_of_a_rank_shows_that_it_is_no_stranger(server):
+    with connected(job_for(server)) as client:
+        client.send(Arrived(0, server.token))
+        assert hear(server, lambda _: server._rank_speakers) == []
         assert [*server._rank_speakers] == [0]
         assert not server._strangers
 
