@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cclmark.rendezvous.keys import Access
+from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.results.schema import Settings
 
 _USUAL = Settings(
@@ -30,3 +32,29 @@ _USUAL = Settings(
 def usual_settings(**changes) -> Settings:
     """How a command without options measures, but for the sizes, with ``changes``."""
     return msgspec.structs.replace(_USUAL, **changes)
+
+
+def usual_job(**changes) -> Job:
+    """The job of rank 0 of two on the host, with nothing planned and no shared memory."""
+    return msgspec.structs.replace(
+        Job(
+            rank=0,
+            ranks=2,
+            parent_pid=1,
+            runtime="host",
+            device_indices=[0],
+            every_index=[0, 1],
+            processors=[],
+            oversubscribed=True,
+            team_fd=-1,
+            board_fd=-1,
+            access=Access("", b"", b"", b""),
+            token=b"",
+            kind="collective",
+            plan=encoded_plan([]),
+            settings=usual_settings(),
+            ccl_path="",
+            ccl_wheels={},
+        ),
+        **changes,
+    )

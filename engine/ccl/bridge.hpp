@@ -9,7 +9,7 @@
 
 namespace cclmark {
 
-/// The partition of a team's ranks into islands, each with a library of its own.
+/// The partition of a team's ranks into islands, each with its own library.
 struct Islands {
   /// The first rank of each island, ascending from 0: the ranks of an island are consecutive.
   std::vector<int> firsts;

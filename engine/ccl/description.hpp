@@ -56,7 +56,7 @@ struct CclDescription {
   /// 8-bit floats may be FNUZ: their codes stand for half of what OCP's do. What is added, compared
   /// or averaged has the same bits, products have not.
   bool fp8_halved = false;
-  /// A symbol, of its own or of a library that it needs, by which this vendor's library is told
+  /// A symbol of the library, or of one that it depends on, by which this vendor's is told
   /// from others of the same prefix; empty where there is none.
   std::string identified_by;
   /// Derived from another vendor's runtime and library, whose symbol does not distinguish them.

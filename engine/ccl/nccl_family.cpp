@@ -248,7 +248,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     refuse(what, known_as);
   }
 
-  /// For a vendor whose library has no identifying function of its own.
+  /// For a vendor whose library has no identifying function.
   void refuse_identified_ones() const {
     if (description_.derived) return;
     for (const SimilarCcl& other : description_.similar) {

@@ -20,7 +20,7 @@ struct Segment {
 
 /// The composition of an operation in a library that has no function for it.
 enum class Composition : uint8_t {
-  nothing,     ///< it requires a function of its own
+  nothing,     ///< it requires a function of the library
   exchange,    ///< a group of sends and receives, each rank with its peers
   ring,        ///< the same, with a neighbour to either side
   turns,       ///< a send and a receive, one after the other
@@ -31,7 +31,7 @@ enum class Composition : uint8_t {
 struct CollectiveInfo {
   Collective collective;
   bool reduces;
-  /// One rank has a part of its own, Operation::root.
+  /// One rank has a special part: Operation::root.
   bool rooted;
   /// Parts differ in size: Operation::matrix contains their sizes.
   bool uneven;

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cclmark.errors import RankError
 from cclmark.rendezvous.client import Client, Connection
-from cclmark.rendezvous.keys import Access, Keys
+from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     Arrived,
     Failed,
@@ -27,36 +27,15 @@ from cclmark.rendezvous.messages import (
     Notice,
     Put,
     Want,
-    encoded_plan,
 )
 from cclmark.rendezvous.server import Server
 from cclmark.rendezvous.strangers import Strangers
 from conftest import examples
 from patience import scaled
-from samples import usual_settings
+from samples import usual_job, usual_settings
 
 SETTINGS = usual_settings(timeout_s=5)
-
-
-BARE_JOB = Job(
-    rank=0,
-    ranks=2,
-    parent_pid=1,
-    runtime="host",
-    device_indices=[0],
-    every_index=[0, 1],
-    processors=[],
-    oversubscribed=True,
-    team_fd=-1,
-    board_fd=-1,
-    access=Access("", b"", b"", b""),
-    token=b"",
-    kind="collective",
-    plan=encoded_plan([]),
-    settings=SETTINGS,
-    ccl_path="",
-    ccl_wheels={},
-)
+BARE_JOB = usual_job(settings=SETTINGS)
 
 
 def job_for(server: Server, **changes) -> Job:

@@ -12,14 +12,14 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.attempt import _unbound
 from cclmark.launch.processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.plan.binding import Binding, mode_of
-from cclmark.rendezvous.messages import Hello, Job, encoded_plan
+from cclmark.rendezvous.messages import Hello
 from cclmark.report.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine
 from cclmark.run import binding
 from cclmark.run.binding import RankBinding
-from samples import usual_settings
+from samples import usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
 
@@ -229,19 +229,7 @@ def test_another_binding_is_another_plan():
 
 
 def job(bind, **changes):
-    usual = {
-        **dict.fromkeys(("rank", "parent_pid", "team_fd", "board_fd"), 0),
-        **{name: [] for name in ("device_indices", "every_index", "processors")},
-        **{
-            "kind": "collective",
-            "plan": encoded_plan([]),
-            "ccl_wheels": {},
-            "ccl_path": "",
-            "token": b"",
-        },
-        **{"ranks": 2, "runtime": "host", "oversubscribed": False, "access": None},
-    }
-    return Job(**{**usual, "settings": usual_settings(bind=bind), **changes})
+    return usual_job(oversubscribed=False, settings=usual_settings(bind=bind), **changes)
 
 
 class TestARank:

@@ -7,10 +7,9 @@ from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.kinds import CHECK, COLLECTIVE, KINDS, P2P, PAIRS, items_of
 from cclmark.plan.transfers import Transfer
-from cclmark.rendezvous.keys import Access
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.run.kinds import runner_of
-from samples import usual_settings
+from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
 COPY = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 64)
@@ -18,25 +17,7 @@ PLANS = {COLLECTIVE: [CASE], PAIRS: [CASE], P2P: [COPY], CHECK: [Check("barrier"
 
 
 def job_of(kind, planned):
-    return Job(
-        rank=0,
-        ranks=2,
-        parent_pid=1,
-        runtime="host",
-        device_indices=[0],
-        every_index=[0, 1],
-        processors=[],
-        oversubscribed=True,
-        team_fd=-1,
-        board_fd=-1,
-        access=Access("", b"", b"", b""),
-        token=b"",
-        kind=kind,
-        plan=encoded_plan(planned),
-        settings=usual_settings(),
-        ccl_path="",
-        ccl_wheels={},
-    )
+    return usual_job(kind=kind, plan=encoded_plan(planned))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -790,7 +790,7 @@ class TestWriting:
     def test_roots_of_files(self):
         text = references_text(self.rooted(1), "rack", multicast=unknown)
         assert parse_references(text.encode(), "x.toml", own=True)[0].root == 1
-        with pytest.raises(UsageError, match="root: -1 makes no sense"):
+        with pytest.raises(UsageError, match="root: -1 is invalid"):
             parse_references(text.replace("root = 1", "root = -1").encode(), "x", own=True)
         with pytest.raises(UsageError, match="root: all_reduce has none"):
             parse_references(text.replace("broadcast", "all_reduce").encode(), "x", own=True)

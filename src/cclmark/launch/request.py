@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from cclmark.launch.crew import Crew
@@ -57,7 +58,7 @@ class Request:
         """The kind's row of the table of kinds."""
         return KINDS[self.kind]
 
-    @property
+    @cached_property
     def items(self) -> Sequence[Item]:
         """The items to measure, in the order of the results' indices."""
         return self.traits.items(self.planned, len(self.processes))

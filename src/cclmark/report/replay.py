@@ -130,7 +130,7 @@ def replayed(
 
     ``columns``: of the terminal, None for none. ``references`` loads what the peaks of tables are
     held against. The journal may come from anywhere: nothing in it
-    reaches a terminal raw. Raises UsageError where it makes no sense.
+    reaches a terminal raw. Raises UsageError for an inconsistent journal.
     """
     try:
         yield from _pieces(_Page(journal, paint, columns, ReferenceNotes(references)), format)

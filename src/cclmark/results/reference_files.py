@@ -183,7 +183,7 @@ def _check(series: _WrittenSeries) -> None:
             )
     for key in ("hosts", "link_gbps"):
         if not 0 <= getattr(series, key) < 1e7:
-            raise UsageError(f"{key}: {getattr(series, key)} makes no sense")
+            raise UsageError(f"{key}: {getattr(series, key)} is invalid")
     _check_root(series)
     if series.operation == P2P:
         if not series.measure:
@@ -204,7 +204,7 @@ def _check_root(series: _WrittenSeries) -> None:
     if series.operation == P2P or not OPERATIONS[series.operation].rooted:
         raise UsageError(f"root: {series.operation} has none")
     if not 0 <= series.root < 1e7:
-        raise UsageError(f"root: {series.root} makes no sense")
+        raise UsageError(f"root: {series.root} is invalid")
 
 
 def _identity(reference: Reference) -> str:

@@ -18,7 +18,7 @@ from cclmark.run.rank import Rank
 
 
 class RankContext:
-    """A rank with open devices. ``inherited``: the processors that its process may use."""
+    """A rank with open devices."""
 
     def __init__(self, rank: Rank, devices: Sequence[engine.Device], binding: RankBinding) -> None:
         self.rank = rank

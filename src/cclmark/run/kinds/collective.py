@@ -23,7 +23,7 @@ from cclmark.run.together import in_step
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the cases; rank 0 reports."""
     runner = _Runner(context)
-    measure_each(context, items_of(context.rank.planned, Case), runner.measure)
+    measure_each(context, runner.cases, runner.measure)
 
 
 class _Runner:
@@ -31,17 +31,17 @@ class _Runner:
         self._rank = context.rank
         self._job = context.job
         self._device = context.devices[0]
-        self._cases = items_of(context.rank.planned, Case)
+        self.cases = items_of(context.rank.planned, Case)
         self._soak: Soak | None = None
 
     def measure(self, name: str, library: Library) -> None:
         """Measures the cases of one library, a collective call. Raises EngineError."""
         job = self._job
-        number = len(self._cases)
-        pending = {place for place in job.pending if self._cases[place % number].ccl == name}
+        number = len(self.cases)
+        pending = {place for place in job.pending if self.cases[place % number].ccl == name}
         if job.pending and not pending:
             return
-        indices = [index for index, case in enumerate(self._cases) if case.ccl == name]
+        indices = [index for index, case in enumerate(self.cases) if case.ccl == name]
         if pending:
             left = {place % number for place in pending}
             indices = [index for index in indices if index in left]
@@ -72,7 +72,7 @@ class _Runner:
         session = engine.Session(device, self._rank.team, communicator, self._rank.counter)
         self._rank.enter("allocating buffers")
         registration = getattr(engine.Registration, job.settings.registration)
-        cases = [self._cases[index] for index in indices]
+        cases = [self.cases[index] for index in indices]
         free_bytes = free_on_all(device, self._rank.team, job.ranks)
         too_large = reserve_for(cases, session, self._rank.team, registration, free_bytes)
         runner = CaseRunner(
@@ -85,7 +85,7 @@ class _Runner:
         soak = self._soak_on(device)
         for index, cycle in self._rounds(indices, pending, soak):
             self._rank.case_index = index
-            case = self._cases[index]
+            case = self.cases[index]
             if case in too_large:
                 result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
             else:
@@ -105,14 +105,14 @@ class _Runner:
         Raises MissingError if the run measures no other library.
         """
         job = self._job
-        if all(case.ccl == name for case in self._cases):
+        if all(case.ccl == name for case in self.cases):
             raise engine.MissingError(reason)
         if job.rank > 0:
             return
         for cycle in range(job.settings.cycles or 1):
             for index in indices:
-                if not pending or index + cycle * len(self._cases) in pending:
-                    case = self._cases[index]
+                if not pending or index + cycle * len(self.cases) in pending:
+                    case = self.cases[index]
                     self._rank.report(CaseResult(index, case, "skipped", reason, cycle=cycle))
 
     def _soak_on(self, device: engine.Device) -> Soak | None:
@@ -127,7 +127,7 @@ class _Runner:
         self, indices: list[int], pending: set[int], soak: Soak | None
     ) -> Iterator[tuple[int, int]]:
         """Yields each case with its cycle until all are measured or the soak's time is over."""
-        number, cycles = len(self._cases), self._job.settings.cycles
+        number, cycles = len(self.cases), self._job.settings.cycles
         cycle = 0
         while indices and (cycles == 0 or cycle < cycles):
             for index in indices:
