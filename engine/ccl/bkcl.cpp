@@ -1,6 +1,6 @@
 // XCCL, Kunlunxin's collective library, whose functions are called bkcl: the communicator comes
-// first, and the order of the other arguments differs. Its header is not public: everything that does
-// not appear in programs that call it is assumed, see src/cclmark/libraries/bkcl.toml.
+// first, and the order of the other arguments differs. Its header is not public: everything that
+// does not appear in programs that call it is assumed, see src/cclmark/libraries/bkcl.toml.
 
 #include <array>
 

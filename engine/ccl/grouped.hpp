@@ -306,7 +306,8 @@ class FunctionsInNcclsOrder : public GroupedFunctions {
   Result (*recv_)(void*, size_t, int, int, Comm, void*);
 };
 
-/// The route of an operation that the library lacks as a function. `exchange`: the route of exchanges.
+/// The route of an operation that the library lacks as a function. `exchange`: the route of
+/// exchanges.
 inline const char* composed_of(Composition composition, const char* exchange) {
   switch (composition) {
     case Composition::nothing:
