@@ -50,8 +50,15 @@ def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
     assert pipe.is_fifo()
 
 
+def catches_sigterm(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
 def test_a_signal_ends_the_wait_for_a_reader(background, pipe):
     run = background("all_reduce", *HOST, "-O", "pipe")
+    wait_until(lambda: catches_sigterm(run.process.pid), "the command handles signals")
     time.sleep(1.0)
     assert not run.ended()
     run.process.send_signal(signal.SIGTERM)
@@ -95,5 +102,5 @@ def test_a_reader_that_stands_still_holds_up_no_signal(background, pipe, no_leak
     finally:
         os.close(reading)
     assert ended.code == 130
-    assert "what reads the output stands still" in ended.message
+    assert "the reader of the output does not read" in ended.message
     assert ended.journal.footer.exit_code == 130

@@ -10,6 +10,7 @@ import pytest
 
 from cclmark import _engine as engine
 from cclmark.plan.cases import Sweep, UnevenPattern
+from cclmark.rendezvous.messages import Arrived
 from cclmark.run.rank import Rank
 from cclmark.run.together import in_step
 from patience import scaled
@@ -19,7 +20,10 @@ class LonelyClient:
     """A way to a first process at which nobody else arrives."""
 
     def __init__(self, job):
-        del job
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
 
     def gather(self, key, part, parts, value, waiting):
         while True:
@@ -42,10 +46,12 @@ def lonely_rank(monkeypatch):
         oversubscribed=True,
         kind="collective",
         planned=list,
+        token=b"",
         settings=settings,
         **files,
     )
     rank = Rank(job)
+    assert rank.client.sent == [Arrived(0, b"")], "a rank speaks as soon as it has a connection"
     yield rank
     rank.team = rank.agreement = None  # which hold it in turn
     for file in files.values():

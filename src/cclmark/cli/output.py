@@ -86,7 +86,7 @@ class Output:
             self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
         except KeyboardInterrupt:
             if self._is_stuck():  # the remaining output would block for ever
-                self._give_up("what reads the output stands still")
+                self._give_up("the reader of the output does not read")
             raise
 
     def write_whole(self, text: str) -> None:
