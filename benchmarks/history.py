@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.history.store import History
 from cclmark.plan.cases import Case
-from cclmark.results.history.store import History
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Footer, Header, Summary
 

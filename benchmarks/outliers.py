@@ -14,7 +14,7 @@ import random
 import sys
 from itertools import permutations
 
-from cclmark.analysis.transfers import deviations
+from cclmark.analysis.transfer_results import deviations
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import Relation, TransferResult, TransferSummary
 

@@ -21,7 +21,7 @@ from itertools import permutations
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.transfers import figures
+from cclmark.analysis.transfer_results import figures
 from cclmark.results.journal import read_journal
 
 SIZE_MIB = 512

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.compare import Side, compare
-from cclmark.report.charts.model import Heat, Lines, Series
+from cclmark.report.charts.chart_model import Heat, Lines, Series
 from cclmark.report.charts.naming import Run
 from cclmark.report.comparison import Comparison
 from cclmark.report.page.comparison_page import comparison_page

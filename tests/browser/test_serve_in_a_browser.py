@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.history.store import History
+from cclmark.history.store import History
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 

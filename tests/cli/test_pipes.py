@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.cli import atomic
 from cclmark.errors import UsageError
+from cclmark.recording import atomic
 from conftest import wait_until
 from patience import scaled
 

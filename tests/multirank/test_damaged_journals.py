@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.report.formats import FORMATS
-from cclmark.report.table import TableExporter
+from cclmark.report.formats.text_formats import FORMATS
+from cclmark.report.kinds.case_table import TableExporter
 from cclmark.results.journal import Journal, parse_journal, read_journal
 from conftest import examples
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.findings import findings
-from cclmark.analysis.libraries import comparisons
+from cclmark.analysis.library_comparison import comparisons
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import (
     coefficient_of_variation,

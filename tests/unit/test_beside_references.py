@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
-from cclmark.analysis.restrictions import restrictions
+from cclmark.references.reference_store import shipped_references
+from cclmark.references.restrictions import restrictions
 from cclmark.report.charts.naming import Run
+from cclmark.report.formats.markdown import MarkdownExporter
 from cclmark.report.insights import insights
-from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.run_page import page_of
-from cclmark.report.reference_notes import ReferenceNotes
-from cclmark.report.table import TableExporter
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.references import shipped_references
 from cclmark.results.schema import DeviceTime, HostDescription
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from cclmark import _engine as engine
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.attempt import _unbound
-from cclmark.launch.processors import ProcessorPlan, one_of_each, plan_processors
+from cclmark.launch.rank_processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.plan.binding import Binding, mode_of
 from cclmark.rendezvous.messages import Hello
-from cclmark.report.head import binding_lines
+from cclmark.report.wording.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine
-from cclmark.run import binding
-from cclmark.run.binding import RankBinding
+from cclmark.run import rank_binding
+from cclmark.run.rank_binding import RankBinding
 from samples import usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
@@ -240,9 +240,11 @@ class TestARank:
         nodes = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
         of_device = {"near": nodes[1], "far": nodes[0]}
         self.bound = []
-        monkeypatch.setattr(binding, "numa_nodes", lambda: nodes)
-        monkeypatch.setattr(binding, "processors_of_node_of", lambda bus: of_device.get(bus, set()))
-        monkeypatch.setattr(binding, "_bind_all_threads", self.bound.append)
+        monkeypatch.setattr(rank_binding, "numa_nodes", lambda: nodes)
+        monkeypatch.setattr(
+            rank_binding, "processors_of_node_of", lambda bus: of_device.get(bus, set())
+        )
+        monkeypatch.setattr(rank_binding, "_bind_all_threads", self.bound.append)
         self.monkeypatch = monkeypatch
 
     def rank(self, bind, inherited, pci_bus_ids=(), **changes):

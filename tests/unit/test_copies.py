@@ -7,16 +7,16 @@ import pytest
 
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
+from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.deviations import deviation_text, relative
 from cclmark.report.insights import insights
+from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.kinds.transfer_formats import TransferMarkdown
+from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.report.page.run_page import page_of
-from cclmark.report.pair_table import PairTable
-from cclmark.report.reference_notes import ReferenceNotes
-from cclmark.report.transfer_formats import TransferMarkdown
-from cclmark.report.transfer_table import TransferTable
+from cclmark.report.wording.deviations import deviation_text, relative
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.references import shipped_references
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COPIES = read_journal(RESULTS / "p2p.jsonl")

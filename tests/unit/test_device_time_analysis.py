@@ -16,8 +16,8 @@ from cclmark.analysis.device_time import (
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
-from cclmark.report.csv_format import COLUMNS, case_cells
-from cclmark.report.remarks import unsettled_text
+from cclmark.report.formats.csv_format import COLUMNS, case_cells
+from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.schema import CaseResult, DeviceTime, Samples, Settings
 
 SETTINGS = Settings(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.plan.checks import Check
-from cclmark.report.prometheus import METRICS, prometheus
-from cclmark.report.text import plain
+from cclmark.report.formats.prometheus import METRICS, prometheus
+from cclmark.report.wording.text import plain
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CheckResult, Verification
 from conftest import examples

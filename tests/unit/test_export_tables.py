@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from cclmark.errors import MissingError, UsageError
-from cclmark.report.exports import EXPORTS
+from cclmark.report.formats.exports import EXPORTS
 from cclmark.results.journal import read_journal
 
 TESTS = Path(__file__).parents[1]

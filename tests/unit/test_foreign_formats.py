@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.history.moments import stored_moment
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.importing.nccl_head import nccl_version
 from cclmark.report.replay import replayed
-from cclmark.results.foreign.header import Given, Origin
-from cclmark.results.foreign.importers import IMPORTERS, import_text
-from cclmark.results.foreign.nccl_head import nccl_version
-from cclmark.results.history.moments import stored_moment
 from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
-from cclmark.report.formats import FORMATS
-from cclmark.report.nccl_tests import fit
-from cclmark.results.foreign.header import Given, Origin
-from cclmark.results.foreign.importers import IMPORTERS, import_text
+from cclmark.report.formats.nccl_tests import fit
+from cclmark.report.formats.text_formats import FORMATS
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Footer, Summary, Verification
 from conftest import examples

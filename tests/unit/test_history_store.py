@@ -19,20 +19,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
-from cclmark.analysis.trend import trends
 from cclmark.errors import MissingError, UsageError
-from cclmark.report.trend import context_of, trend_markdown
-from cclmark.report.trend_steps import trends_of
-from cclmark.results.foreign.header import Given, Origin
-from cclmark.results.foreign.importers import import_text
-from cclmark.results.history import migrations, tables
-from cclmark.results.history.database import Database, default_path
-from cclmark.results.history.migrations import migrate, version_of
-from cclmark.results.history.model import RunFilter
-from cclmark.results.history.moments import moment, stored_moment
-from cclmark.results.history.rows import devices_of, method_of
-from cclmark.results.history.store import History
-from cclmark.results.history.tables import journals, runs, things
+from cclmark.history import migrations, tables
+from cclmark.history.database import Database, default_path
+from cclmark.history.history_model import RunFilter
+from cclmark.history.migrations import migrate, version_of
+from cclmark.history.moments import moment, stored_moment
+from cclmark.history.run_rows import devices_of, method_of
+from cclmark.history.store import History
+from cclmark.history.tables import journals, runs, things
+from cclmark.history.trend import trends
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import import_text
+from cclmark.report.lists.trend_lines import context_of, trend_markdown
+from cclmark.report.lists.trend_steps import trends_of
 from cclmark.results.journal import read_journal
 from conftest import examples
 from patience import scaled
@@ -628,7 +628,7 @@ class TestVersions:
             connection.execute(text("ALTER TABLE cclmark_runs ADD COLUMN note TEXT"))
 
         steps = (*migrations.MIGRATIONS, with_notes)
-        monkeypatch.setattr("cclmark.results.history.store.MIGRATIONS", steps)
+        monkeypatch.setattr("cclmark.history.store.MIGRATIONS", steps)
         monkeypatch.setattr(migrate, "__defaults__", (steps,))
         monkeypatch.setattr(migrations.refuse_newer, "__defaults__", (len(steps),))
         with pytest.raises(MissingError, match=f"older schema {len(steps) - 1}"):
@@ -740,7 +740,7 @@ class TestDatabases:
         """Each adds all of them, in another order: each run is there once."""
         code = (
             "import sys; from pathlib import Path\n"
-            "from cclmark.results.history.store import History\n"
+            "from cclmark.history.store import History\n"
             "history = History(sys.argv[1])\n"
             "for name in sys.argv[2:]: history.add(Path(name).read_bytes(), name)\n"
         )
@@ -830,7 +830,8 @@ class TestMoments:
 
 def test_importing_the_model_brings_no_sql():
     """Reports and other commands import it, and must not pay for a database."""
-    code = "import sys, cclmark.results.history.model, cclmark.report.trend, cclmark.cli.main; "
+    code = "import sys, cclmark.history.history_model, cclmark.cli.main; "
+    code += "import cclmark.report.lists.trend_lines; "
     code += "print('sqlalchemy' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"

@@ -5,19 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights import (
-    Insight,
-    headline,
-    insights,
-    measured_words,
-    of_methods,
-    together,
-)
+from cclmark.report.insights import Insight, headline, insights, measured_words, of_methods
+from cclmark.report.insights.several_runs import together
 from cclmark.report.page.run_page import page_of
-from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.references import shipped_references
 from cclmark.results.schema import Finding, Footer, Imported, Verification
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

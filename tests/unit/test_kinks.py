@@ -11,10 +11,10 @@ from cclmark.analysis.kinks import alternatives, kinks
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
+from cclmark.references.reference_store import shipped_references
 from cclmark.report.insights import insights
-from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.references import shipped_references
 from cclmark.results.schema import CaseResult, Samples
 from samples import usual_settings
 

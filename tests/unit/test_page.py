@@ -23,7 +23,7 @@ from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.encode import for_script, shortened
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of, peaks_of
-from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from conftest import examples
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
-from cclmark.analysis.pairs import (
+from cclmark.analysis.pair_results import (
     PairSweep,
     at_once,
     disturbance,
@@ -31,10 +31,10 @@ from cclmark.plan.operations import PAIR_OPERATIONS
 from cclmark.plan.pairs import PairCases, pair_rounds, probe_of, series_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
-from cclmark.report.paint import ansi, unpainted
-from cclmark.report.pair_formats import PairCsv, PairMarkdown
-from cclmark.report.pair_matrix import PairMatrix, matrices_of, names_of
-from cclmark.report.pair_table import PairTable
+from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, names_of
+from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.schema import (
     CaseResult,
     DeviceDescription,

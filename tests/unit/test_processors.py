@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.plan.processors import MOST_PROCESSORS, format_processors, parse_processors
-from cclmark.results.processors import (
+from cclmark.results.host_processors import (
     device_numa_node,
     far_processors,
     numa_nodes,

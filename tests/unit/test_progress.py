@@ -7,8 +7,8 @@ import time
 import msgspec
 import pytest
 
-from cclmark.cli.progress import Progress
 from cclmark.plan.cases import Case
+from cclmark.recording.progress import Progress
 from cclmark.rendezvous.messages import Look
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
@@ -40,7 +40,7 @@ def test_numbers_the_case_among_all_of_the_run(cycles, done, number):
 
 
 def test_a_suite_says_which_command_runs_and_how_many_results_it_has(tmp_path):
-    from cclmark.cli.suite_progress import SuiteProgress
+    from cclmark.cli.suite.suite_progress import SuiteProgress
 
     progress = SuiteProgress(io.StringIO(), hidden=False)
     journal = tmp_path / "x.jsonl"
@@ -64,7 +64,7 @@ def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     stream = FakeTerminal()
     case = msgspec.structs.replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
     monkeypatch.setattr("sys.stdout", stream)
-    monkeypatch.setattr("cclmark.cli.progress._PATIENCE_S", 0.0)
+    monkeypatch.setattr("cclmark.recording.progress._PATIENCE_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     line = Progress([case], 1, time.monotonic(), stream)

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.analysis.copy_references import CopyReferences
-from cclmark.analysis.reference_match import bandwidth_of
-from cclmark.analysis.references import References, multicast_of
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
 from cclmark.plan.islands import Island
 from cclmark.plan.operations import OPERATIONS
-from cclmark.report.reference_notes import ReferenceNotes, verdict_of, verdict_text
+from cclmark.references.copy_matching import CopyReferences
+from cclmark.references.match import bandwidth_of
+from cclmark.references.matching import References, multicast_of
+from cclmark.references.reference import P2P, Reference, Source
+from cclmark.references.reference_files import parse_devices, parse_references
+from cclmark.references.reference_store import own_references, shipped_references
+from cclmark.references.reference_writing import references_text
+from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.results.journal import read_journal
-from cclmark.results.reference import P2P, Reference, Source
-from cclmark.results.reference_files import parse_devices, parse_references
-from cclmark.results.reference_writing import references_text
-from cclmark.results.references import own_references, shipped_references
 from cclmark.results.schema import HostDescription, Imported, Link
 from patience import scaled
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.report.formats import FORMATS
-from cclmark.report.markdown import escape
+from cclmark.report.formats.markdown import escape
+from cclmark.report.formats.text_formats import FORMATS
+from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.replay import replayed
-from cclmark.report.table import TableExporter
-from cclmark.report.text import plain, token
+from cclmark.report.wording.text import plain, token
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Finding
 

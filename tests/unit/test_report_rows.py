@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.rows import RowCollector
+from cclmark.report.kinds.placement_rows import RowCollector
 from cclmark.results.journal import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

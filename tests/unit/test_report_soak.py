@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.report.exporter import Observer
-from cclmark.report.paint import unpainted
-from cclmark.report.soak import SoakTable
-from cclmark.report.table import TableExporter
+from cclmark.report.formats.exporter import Observer
+from cclmark.report.kinds.case_table import TableExporter
+from cclmark.report.kinds.soak_table import SoakTable
+from cclmark.report.wording.paint import unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Condition, Finding, Verification
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.report.csv_format import COLUMNS, CsvExporter
-from cclmark.report.json_format import JsonExporter
+from cclmark.report.formats.csv_format import COLUMNS, CsvExporter
+from cclmark.report.formats.json_format import JsonExporter
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import CaseResult, Header
 

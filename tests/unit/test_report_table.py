@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from cclmark.plan.transfers import Transfer
-from cclmark.report.markdown import MarkdownExporter
-from cclmark.report.table import TableExporter
-from cclmark.report.transfer_table import TransferTable
+from cclmark.report.formats.markdown import MarkdownExporter
+from cclmark.report.kinds.case_table import TableExporter
+from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import TransferResult, TransferSummary, Verification
 

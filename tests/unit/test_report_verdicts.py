@@ -10,12 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.thresholds import CommandVerdict, Judgement, SuiteVerdict, Verdict
+from cclmark.analysis.threshold_checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
 from cclmark.plan.suites import parse_suite
-from cclmark.report.json_format import encode
-from cclmark.report.junit import junit_xml
-from cclmark.report.suites import describe_suite
-from cclmark.report.verdicts import VerdictTable, quantity, verdict_markdown
+from cclmark.report.formats.json_format import encode
+from cclmark.report.formats.junit import junit_xml
+from cclmark.report.lists.suite_lines import describe_suite
+from cclmark.report.wording.verdicts import VerdictTable, quantity, verdict_markdown
 
 
 def held(case, value, bound, margin, values=()):

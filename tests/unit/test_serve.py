@@ -20,9 +20,9 @@ pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
-from cclmark.report.reference_notes import no_references
-from cclmark.results.history.model import RunFilter
-from cclmark.results.history.store import History
+from cclmark.history.history_model import RunFilter
+from cclmark.history.store import History
+from cclmark.report.wording.reference_notes import no_references
 from cclmark.serve.app import make_app
 from cclmark.serve.guard import Access
 from cclmark.serve.journals import names_of

@@ -7,11 +7,11 @@ import pytest
 
 from cclmark.plan.operations import OPERATIONS
 from cclmark.report.charts.naming import Run
-from cclmark.report.markdown import MarkdownExporter
+from cclmark.report.formats.markdown import MarkdownExporter
+from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.staging import staged_mark
-from cclmark.report.table import TableExporter
+from cclmark.report.wording.staging import staged_mark
 from cclmark.results.journal import Journal, read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

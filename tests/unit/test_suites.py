@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.points import points_of
 from cclmark.cli.options import CollectivesFlags, Flags, command
-from cclmark.cli.pair_options import PairFlags
-from cclmark.cli.suite_files import read_suite, shipped_suites
-from cclmark.cli.transfer_options import TransferFlags
+from cclmark.cli.p2p.transfer_options import TransferFlags
+from cclmark.cli.pairs.pair_options import PairFlags
+from cclmark.cli.suite.suite_files import read_suite, shipped_suites
 from cclmark.errors import UsageError
 from cclmark.plan.bounds import (
     BANDWIDTH_UNITS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.thresholds import (
+from cclmark.analysis.threshold_checks import (
     Attempt,
     CommandVerdict,
     Verdict,

@@ -11,8 +11,8 @@ import pytest
 from cclmark import _engine as engine
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.rendezvous.messages import Arrived
+from cclmark.run.all_or_none import in_step
 from cclmark.run.rank import Rank
-from cclmark.run.together import in_step
 from patience import scaled
 
 

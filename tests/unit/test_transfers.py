@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.transfers import deviations, figures, summarise_copies, utilisation
+from cclmark.analysis.transfer_results import deviations, figures, summarise_copies, utilisation
 from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
-from cclmark.report.matrix import note_of_flow
+from cclmark.report.kinds.matrix import note_of_flow
 from cclmark.results.schema import (
     Finding,
     Relation,

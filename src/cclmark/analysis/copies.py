@@ -1,17 +1,16 @@
-"""What a run of copies shows: pairs that stand out, what was checked, which series are normal.
+"""What a run of copies shows: pairs that stand out, what was checked, which were not.
 
 Every format takes these findings from here, so that none contradicts another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
-from cclmark.analysis.reference_match import Match
-from cclmark.analysis.transfers import Deviation, deviations, figures
+from cclmark.analysis.transfer_results import Deviation, deviations, figures
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import Header, TransferResult
 
@@ -73,32 +72,3 @@ def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
         key=lambda one: (not one.worse, min(one.value / one.usual, one.usual / one.value)),
     )
     return Outliers(far, compared=any(count >= LEAST_VALUES for count in counts.values()))
-
-
-def slowest_matches(
-    results: Sequence[TransferResult],
-    header: Header,
-    match_of: Callable[[TransferResult, Header], Match | None],
-) -> dict[Transfer, Match]:
-    """By series, the reference of its slowest pair: of paths of several lengths, the lowest share.
-
-    ``match_of`` gives the reference of a copy.
-    """
-    hops = {(one.first, one.second): one.hops for one in header.relations}
-    slowest: dict[tuple[Transfer, int | None], TransferResult] = {}
-    for result in results:
-        if result.summary is None or not result.transfer.flows:
-            continue
-        key = result.transfer.series(), hops.get(result.transfer.flows[0])
-        other = slowest[key].summary if key in slowest else None
-        if other is None or result.summary.time_s > other.time_s:
-            slowest[key] = result
-    found: dict[Transfer, Match] = {}
-    for (series, _), result in slowest.items():
-        match = match_of(result, header)
-        if match is None:
-            continue
-        known = found.get(series)
-        if known is None or (not match.exact, match.share) < (not known.exact, known.share):
-            found[series] = match
-    return found

@@ -9,8 +9,8 @@ import msgspec
 
 from cclmark.analysis.device_time import judged_summary
 from cclmark.analysis.limits import link_limit
-from cclmark.analysis.pairs import places_of
-from cclmark.analysis.transfers import allowed_bytes_per_s, figures
+from cclmark.analysis.pair_results import places_of
+from cclmark.analysis.transfer_results import allowed_bytes_per_s, figures
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import count_for_size, moves_data
 from cclmark.plan.pairs import Pair

@@ -11,22 +11,21 @@ import time
 import click
 
 from cclmark import __version__
-from cclmark.cli.collective import commands
-from cclmark.cli.compare import compare_command
-from cclmark.cli.export import export_command
-from cclmark.cli.foreign import import_command
-from cclmark.cli.history import history_commands
-from cclmark.cli.info import info_command
+from cclmark.cli.collective.collective_command import commands
+from cclmark.cli.compare.compare_command import compare_command
+from cclmark.cli.export.export_command import export_command
+from cclmark.cli.history.history_command import history_commands
+from cclmark.cli.imports.import_command import import_command
+from cclmark.cli.info.info_command import info_command
 from cclmark.cli.options import SaysHelp
-from cclmark.cli.output import say
-from cclmark.cli.p2p import transfer_commands
-from cclmark.cli.pairs import pairs_command
-from cclmark.cli.references import references_command
-from cclmark.cli.report import report_command
-from cclmark.cli.rerun import rerun_command
-from cclmark.cli.serve import serve_command
-from cclmark.cli.suite import suite_command
-from cclmark.cli.torch_check import torch_commands
+from cclmark.cli.p2p.p2p_command import transfer_commands
+from cclmark.cli.pairs.pairs_command import pairs_command
+from cclmark.cli.references.references_command import references_command
+from cclmark.cli.report.report_command import report_command
+from cclmark.cli.rerun.rerun_command import rerun_command
+from cclmark.cli.serve.serve_command import serve_command
+from cclmark.cli.suite.suite_command import suite_command
+from cclmark.cli.torch.torch_check_command import torch_commands
 from cclmark.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -38,6 +37,7 @@ from cclmark.errors import (
     UsageError,
 )
 from cclmark.launch.placement import speaks
+from cclmark.recording.output import say
 from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 
@@ -190,7 +190,7 @@ def _run() -> None:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        from cclmark.report.text import plain_lines
+        from cclmark.report.wording.text import plain_lines
 
         # All processes detect an error of the command line, and one reports it.
         if isinstance(error, RankError) or speaks(os.environ):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
-from cclmark.cli.output import say
 from cclmark.plan.libraries import add_library_files
+from cclmark.recording.output import say
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

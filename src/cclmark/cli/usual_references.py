@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection
 
 from cclmark.errors import UsageError
-from cclmark.report.text import plain
-from cclmark.results.reference import Reference
+from cclmark.references.reference import Reference
+from cclmark.report.wording.text import plain
 
 
 def usual_references(kinds: Collection[str]) -> list[Reference]:
@@ -16,7 +16,7 @@ def usual_references(kinds: Collection[str]) -> list[Reference]:
     If the user's files cannot be read, reports that and returns the others: a broken file must not
     make such a command fail.
     """
-    from cclmark.results.references import load_references, shipped_references
+    from cclmark.references.reference_store import load_references, shipped_references
 
     try:
         return load_references(kinds=kinds)

@@ -28,7 +28,7 @@ from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind,
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.member import describe_devices
 from cclmark.launch.placement import raise_if_ended
-from cclmark.launch.processors import plan_processors
+from cclmark.launch.rank_processors import plan_processors
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings

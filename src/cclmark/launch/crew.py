@@ -41,8 +41,8 @@ from cclmark.rendezvous.messages import (
     Start,
 )
 from cclmark.rendezvous.server import Server
+from cclmark.results.host_processors import spread_over_cores
 from cclmark.results.machine import describe_host
-from cclmark.results.processors import spread_over_cores
 from cclmark.results.schema import HostDescription
 from cclmark.signals import deferred
 

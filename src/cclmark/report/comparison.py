@@ -16,10 +16,10 @@ from cclmark.analysis.launch_cost import LaunchCost, launch_cost
 from cclmark.analysis.ratio import Verdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.plan.cases import Case
-from cclmark.report.markdown import escape
-from cclmark.report.paint import Paint, unpainted
-from cclmark.report.text import counted, format_time_us, plain
-from cclmark.report.things import flows_of, group_of, size_of
+from cclmark.report.formats.markdown import escape
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.report.wording.things import flows_of, group_of, size_of
 
 _STYLES: dict[Verdict, str] = {
     "slower": "red",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from cclmark.report.paint import Paint
+from cclmark.report.wording.paint import Paint
 
 _LEAST_CELL = 9
 _WIDEST = 200  # characters of a line where nobody's terminal sets a limit

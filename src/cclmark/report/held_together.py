@@ -5,7 +5,7 @@ from __future__ import annotations
 from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison
-from cclmark.report.remarks import lacking
+from cclmark.report.wording.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings

@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.report.check_formats import CheckCsv, CheckMarkdown, CheckTable
-from cclmark.report.exporter import Exporter, Observer
-from cclmark.report.formats import FORMATS
-from cclmark.report.json_format import JsonExporter
-from cclmark.report.paint import Paint, unpainted
-from cclmark.report.pair_formats import PairCsv, PairMarkdown
-from cclmark.report.pair_table import PairTable
-from cclmark.report.reference_notes import Load, ReferenceNotes, no_references
-from cclmark.report.soak import SoakTable
-from cclmark.report.table import TableExporter
-from cclmark.report.text import plain, plain_lines
-from cclmark.report.transfer_formats import TransferCsv, TransferMarkdown, TransferPccl
-from cclmark.report.transfer_table import TransferTable
+from cclmark.report.formats.exporter import Exporter, Observer
+from cclmark.report.formats.json_format import JsonExporter
+from cclmark.report.formats.text_formats import FORMATS
+from cclmark.report.kinds.case_table import TableExporter
+from cclmark.report.kinds.check_formats import CheckCsv, CheckMarkdown, CheckTable
+from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.kinds.soak_table import SoakTable
+from cclmark.report.kinds.transfer_formats import TransferCsv, TransferMarkdown, TransferPccl
+from cclmark.report.kinds.transfer_table import TransferTable
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.reference_notes import Load, ReferenceNotes, no_references
+from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Footer
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.libraries import Comparison, comparisons
+from cclmark.analysis.library_comparison import Comparison, comparisons
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.grid import grid_lines
-from cclmark.report.paint import Paint
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.wording.paint import Paint
+from cclmark.report.wording.text import format_time_us, plain
 from cclmark.results.schema import CaseResult
 
 

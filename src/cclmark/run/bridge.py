@@ -7,9 +7,9 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.plan.islands import Island
 from cclmark.results.schema import LibraryDescription
-from cclmark.run.libraries import NativeLibrary, join_with_id
+from cclmark.run.all_or_none import in_step
+from cclmark.run.measured_libraries import NativeLibrary, join_with_id
 from cclmark.run.rank import Rank
-from cclmark.run.together import in_step
 
 
 class BridgeLibrary:

@@ -23,7 +23,7 @@ from cclmark.results.schema import (
     Settings,
     Verification,
 )
-from cclmark.run.together import in_step
+from cclmark.run.all_or_none import in_step
 
 _TIMINGS = {
     "auto": engine.Timing.throughput,

@@ -12,7 +12,7 @@ from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
 from cclmark.run.context import RankContext
 from cclmark.run.descriptions import open_ccl
-from cclmark.run.libraries import Library, NativeLibrary
+from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.rank import Rank
 
 

@@ -125,7 +125,7 @@ def take_inventory(ccl_path: str) -> Inventory:
 
 
 def _describe(runtime: str, index: int, rank: int) -> DeviceDescription:
-    from cclmark.results.processors import device_numa_node
+    from cclmark.results.host_processors import device_numa_node
 
     info = engine.open_device(runtime, index).info
     return DeviceDescription(

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import Precision
-from cclmark.analysis.transfers import summarise_copies
+from cclmark.analysis.transfer_results import summarise_copies
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.results.processors import far_processors, processors_near
+from cclmark.results.host_processors import far_processors, processors_near
 from cclmark.results.schema import (
     Finding,
     Settings,

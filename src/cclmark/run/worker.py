@@ -21,10 +21,10 @@ from cclmark.errors import CclmarkError
 from cclmark.plan.libraries import add_libraries
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job
-from cclmark.run.binding import RankBinding
 from cclmark.run.context import RankContext, keep_to
 from cclmark.run.kinds import runner_of
 from cclmark.run.rank import Rank
+from cclmark.run.rank_binding import RankBinding
 from cclmark.signals import STACK_SIGNAL
 
 _LINGERING_S = 10.0

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from cclmark.errors import CclmarkError
-from cclmark.report.history import SHORT_ID
-from cclmark.results.history.model import RunFilter, UnknownRunError
-from cclmark.results.history.store import History
+from cclmark.history.history_model import RunFilter, UnknownRunError
+from cclmark.history.store import History
+from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.serve.guard import Access, Guard
 from cclmark.serve.journals import (
     EXPORTED,

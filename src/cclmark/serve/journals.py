@@ -9,17 +9,17 @@ from pathlib import PurePath
 
 from cclmark.analysis.compare import Side
 from cclmark.errors import UsageError
+from cclmark.history.history_model import StoredRun
+from cclmark.history.store import History
 from cclmark.report.charts.naming import Run
-from cclmark.report.exports import EXPORTS
+from cclmark.report.formats.exports import EXPORTS
 from cclmark.report.held_together import comparison_of, require_figures
-from cclmark.report.history import SHORT_ID
+from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.page import Facts, Page, Section
 from cclmark.report.page.run_page import page_of
-from cclmark.report.reference_notes import ReferenceNotes
-from cclmark.report.text import plain
-from cclmark.results.history.model import StoredRun
-from cclmark.results.history.store import History
+from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.serve.parameters import address
 from cclmark.serve.references import Load

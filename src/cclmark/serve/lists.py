@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from cclmark.report.history import MOST_MEASURED, SHORT_ID, started_of
-from cclmark.report.text import plain
-from cclmark.results.history.model import StoredRun
-from cclmark.results.history.store import History
+from cclmark.history.history_model import StoredRun
+from cclmark.history.store import History
+from cclmark.report.lists.history_lists import MOST_MEASURED, SHORT_ID, started_of
+from cclmark.report.wording.text import plain
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
 

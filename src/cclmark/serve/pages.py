@@ -11,7 +11,7 @@ import jinja2
 
 from cclmark import __version__
 from cclmark.report.page.page import page_style, source_hash
-from cclmark.report.text import shown
+from cclmark.report.wording.text import shown
 from cclmark.serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)

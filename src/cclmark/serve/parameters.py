@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from cclmark.errors import UsageError
-from cclmark.results.history.filters import filter_of
-from cclmark.results.history.model import RunFilter
+from cclmark.history.filters import filter_of
+from cclmark.history.history_model import RunFilter
 from cclmark.serve.refusal import RefusalError
 
 FIELDS = ("machine", "device", "operation", "ccl", "label", "since", "until")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.results.reference import Reference
+from cclmark.references.reference import Reference
 
 # Returns the references of some device kinds, as ReferenceNotes requests them.
 Load = Callable[[Collection[str]], Sequence[Reference]]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cclmark.analysis.change import Change
-from cclmark.analysis.trend import Trend
-from cclmark.report.history import SHORT_ID, started_of
-from cclmark.report.text import format_time_us, plain
-from cclmark.report.things import flows_of, group_of, size_of
-from cclmark.report.trend import (
+from cclmark.history.history_model import StoredRun
+from cclmark.history.store import History
+from cclmark.history.trend import Trend
+from cclmark.report.lists.history_lists import SHORT_ID, started_of
+from cclmark.report.lists.trend_lines import (
     MOST_LINES,
     Step,
     Trends,
@@ -24,9 +24,9 @@ from cclmark.report.trend import (
     title_of,
     verdict_of,
 )
-from cclmark.report.trend_steps import trends_of
-from cclmark.results.history.model import StoredRun
-from cclmark.results.history.store import History
+from cclmark.report.lists.trend_steps import trends_of
+from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.things import flows_of, group_of, size_of
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 

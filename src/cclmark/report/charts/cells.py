@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cclmark.report.matrix import figure, labels
+from cclmark.report.kinds.matrix import figure, labels
 from cclmark.results.schema import Header
 
 _LONGEST_KEY = 100

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.plan.operations import moves_data
-from cclmark.report.reference_notes import ReferenceNotes
-from cclmark.report.text import plain
+from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.model import Boxes, BoxSeries, Chart, Heat, Lines, Series
+from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, Heat, Lines, Series
 
 # As on the page: Okabe and Ito's, which people with any colour vision tell apart.
 _COLOURS = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cclmark.errors import UsageError
-from cclmark.report.flat.cases import case_table, check_table, transfer_table
+from cclmark.report.flat.flat_cases import case_table, check_table, transfer_table
+from cclmark.report.flat.flat_table import Table
 from cclmark.report.flat.samples import sample_table, transfer_sample_table
-from cclmark.report.flat.table import Table
 from cclmark.report.replay import kind_of
 from cclmark.results.journal import Journal
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from cclmark.errors import MissingError
-from cclmark.report.csv_format import Cell
-from cclmark.report.flat.table import Column, Row, Table
+from cclmark.report.flat.flat_table import Column, Row, Table
+from cclmark.report.formats.csv_format import Cell
 
 _GROUP = 65536  # rows that are held as cells at a time
 

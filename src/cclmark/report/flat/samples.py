@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.report.csv_format import Cell, method_cell, what_cells
-from cclmark.report.flat.cases import device_labels, pair_cells
-from cclmark.report.flat.table import RUN_COLUMNS, Row, Table, columns, run_cells
+from cclmark.report.flat.flat_cases import device_labels, pair_cells
+from cclmark.report.flat.flat_table import RUN_COLUMNS, Row, Table, columns, run_cells
+from cclmark.report.formats.csv_format import Cell, method_cell, what_cells
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, Settings, TransferResult
 

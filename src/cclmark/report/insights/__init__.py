@@ -12,13 +12,13 @@ from cclmark.analysis.limits import link_limit
 from cclmark.report.insights.beside import of_limits, of_references, of_restrictions
 from cclmark.report.insights.curves import of_courses, of_libraries
 from cclmark.report.insights.headline import headline, measured_words
+from cclmark.report.insights.insight_words import Insight, Kind, of_all_ranks
 from cclmark.report.insights.noise import of_noise
+from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.insights.soundness import of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
-from cclmark.report.insights.together import of_methods, together
-from cclmark.report.insights.words import Insight, Kind, of_all_ranks
-from cclmark.report.launches import all_launches_in_words
-from cclmark.report.reference_notes import ReferenceNotes
+from cclmark.report.wording.launches import all_launches_in_words
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 
 __all__ = ["Insight", "Kind", "headline", "insights", "measured_words", "of_methods", "together"]

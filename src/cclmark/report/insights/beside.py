@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.limits import link_limit
-from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
-from cclmark.analysis.restrictions import restrictions
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.words import Insight, Kind, listed
-from cclmark.report.reference_notes import (
+from cclmark.references.match import LEAST_JUDGED_BYTES
+from cclmark.references.restrictions import restrictions
+from cclmark.report.insights.insight_words import Insight, Kind, listed
+from cclmark.report.wording.reference_notes import (
     ReferenceNotes,
     latency_text,
     share_text,
     verdict_of,
     verdict_text,
 )
-from cclmark.report.text import plain
+from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep

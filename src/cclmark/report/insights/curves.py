@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.irregularities import dips, placement_gaps
 from cclmark.analysis.kinks import alternatives, kinks
-from cclmark.analysis.libraries import Comparison, comparisons
+from cclmark.analysis.library_comparison import Comparison, comparisons
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.words import (
+from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
     listed,
@@ -16,8 +16,8 @@ from cclmark.report.insights.words import (
     on_host_alone,
     rate_words,
 )
-from cclmark.report.reference_notes import ReferenceNotes, verdict_of
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of
+from cclmark.report.wording.text import format_time_us, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult
 

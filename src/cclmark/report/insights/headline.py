@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.limits import link_limit
-from cclmark.analysis.pairs import sweeps
-from cclmark.analysis.reference_match import LEAST_JUDGED_BYTES
+from cclmark.analysis.pair_results import sweeps
 from cclmark.analysis.statistics import median
 from cclmark.plan.operations import moves_data
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.head import origin_of
-from cclmark.report.insights.words import counted, listed, of_all_ranks
-from cclmark.report.remarks import half_peak_text
-from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.references.match import LEAST_JUDGED_BYTES
+from cclmark.report.insights.insight_words import counted, listed, of_all_ranks
+from cclmark.report.wording.head import origin_of
+from cclmark.report.wording.remarks import half_peak_text
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
 

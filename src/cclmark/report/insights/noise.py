@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.irregularities import noisy
-from cclmark.report.insights.words import Insight, counted, described
-from cclmark.report.remarks import unsettled_text
+from cclmark.report.insights.insight_words import Insight, counted, described
+from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult
 

@@ -9,8 +9,7 @@ import msgspec
 
 from cclmark.analysis.copies import checks_of
 from cclmark.errors import EXIT_INTERRUPTED
-from cclmark.report.deviations import checks_text
-from cclmark.report.insights.words import (
+from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
     Kind,
@@ -19,8 +18,9 @@ from cclmark.report.insights.words import (
     first_line,
     listed,
 )
-from cclmark.report.remarks import ending, planned_results, problems
-from cclmark.report.text import plain
+from cclmark.report.wording.deviations import checks_text
+from cclmark.report.wording.remarks import ending, planned_results, problems
+from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import CaseResult, TransferResult
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.analysis.copies import outliers_of, slowest_matches
+from cclmark.analysis.copies import outliers_of
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
-from cclmark.analysis.pairs import PairDeviation, PairSweep, pair_outliers, sweeps
+from cclmark.analysis.pair_results import PairDeviation, PairSweep, pair_outliers, sweeps
 from cclmark.plan.sizes import format_size
+from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.charts.cells import device_names
-from cclmark.report.deviations import deviation_text, relative, series_title
-from cclmark.report.insights.words import (
+from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
     Kind,
@@ -20,13 +20,14 @@ from cclmark.report.insights.words import (
     device_words,
     on_host_alone,
 )
-from cclmark.report.reference_notes import (
+from cclmark.report.wording.deviations import deviation_text, relative, series_title
+from cclmark.report.wording.reference_notes import (
     ReferenceNotes,
     share_text,
     verdict_of,
     verdict_text,
 )
-from cclmark.report.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us, plain
 from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10

@@ -9,9 +9,9 @@ from pathlib import Path
 from cclmark import __version__
 from cclmark.analysis.compare import Compared, Side
 from cclmark.plan.cases import Case
-from cclmark.report.charts.collectives import collective_charts
-from cclmark.report.charts.comparison import ratio_charts
-from cclmark.report.charts.model import Chart
+from cclmark.report.charts.chart_model import Chart
+from cclmark.report.charts.collective_charts import collective_charts
+from cclmark.report.charts.comparison_charts import ratio_charts
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.comparison import (
     Comparison,
@@ -24,7 +24,7 @@ from cclmark.report.comparison import (
 from cclmark.report.insights import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
-from cclmark.report.text import counted, plain
+from cclmark.report.wording.text import counted, plain
 
 _COLUMNS = (
     *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),

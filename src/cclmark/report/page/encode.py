@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
-from cclmark.report.charts.model import Chart
+from cclmark.report.charts.chart_model import Chart
 
 _DIGITS = 6
 _LONG = 24  # characters of a cell

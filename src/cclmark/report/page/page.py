@@ -19,10 +19,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from cclmark.errors import MissingError
-from cclmark.report.charts.model import Chart
+from cclmark.report.charts.chart_model import Chart
 from cclmark.report.insights import Insight
 from cclmark.report.page.encode import Encoder, Value, for_script
-from cclmark.report.text import plain, shown
+from cclmark.report.wording.text import plain, shown
 
 _CODE = re.compile(r"`([^`]+)`")
 

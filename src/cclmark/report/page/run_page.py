@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark import __version__
-from cclmark.analysis.copies import slowest_matches
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
+from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.charts.cells import device_names, key_of
-from cclmark.report.charts.collectives import collective_charts
-from cclmark.report.charts.model import Chart
+from cclmark.report.charts.chart_model import Chart
+from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.naming import Run, group_titles, groups_of
-from cclmark.report.charts.pairs import pair_charts
-from cclmark.report.charts.transfers import transfer_charts
-from cclmark.report.head import origin_of
+from cclmark.report.charts.pair_charts import pair_charts
+from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.insights import headline, insights, measured_words, of_methods, together
-from cclmark.report.insights.words import counted
-from cclmark.report.matrix import MatrixCollector, figure
-from cclmark.report.page.machine import machine_sections
+from cclmark.report.insights.insight_words import counted
+from cclmark.report.kinds.matrix import MatrixCollector, figure
+from cclmark.report.page.machine_section import machine_sections
 from cclmark.report.page.page import Page, Section, Table
-from cclmark.report.page.rows import rows_of
-from cclmark.report.reference_notes import share_text
-from cclmark.report.staging import STAGED_NOTE, staged_legend, staged_mark
-from cclmark.report.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.report.page.page_rows import rows_of
+from cclmark.report.wording.head import origin_of
+from cclmark.report.wording.reference_notes import share_text
+from cclmark.report.wording.staging import STAGED_NOTE, staged_legend, staged_mark
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
 from cclmark.results.schema import CaseResult, Summary
 from cclmark.results.topology import LEGEND
 

@@ -11,13 +11,13 @@ from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.plan.kinds import items_of
 from cclmark.results.schema import CaseResult
+from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.libraries import Library
 from cclmark.run.measure import CaseRunner
+from cclmark.run.measured_libraries import Library
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each, require_present
-from cclmark.run.soak import Soak
-from cclmark.run.together import in_step
+from cclmark.run.soak_cycles import Soak
 
 
 def run(context: RankContext) -> None:

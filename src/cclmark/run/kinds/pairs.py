@@ -5,9 +5,9 @@ from __future__ import annotations
 from cclmark.plan.cases import Case
 from cclmark.plan.kinds import items_of
 from cclmark.run.context import RankContext
-from cclmark.run.libraries import Library, NativeLibrary
+from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.opening import measure_each
-from cclmark.run.pairs import PairsRunner
+from cclmark.run.pair_measurement import PairsRunner
 
 
 def run(context: RankContext) -> None:

@@ -1,0 +1,149 @@
+"""Reads the journals of two configurations, compares them and reports the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.analysis.compare import MARGIN, Side
+from cclmark.cli.compare.comparison_gate import gate
+from cclmark.cli.percent import percent_of
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output, print_out
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+)
+from cclmark.report.held_together import comparison_of, require_figures
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.report.wording.remarks import lacking
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.resume import differing_settings
+
+
+def compare_journals(
+    before: str,
+    after: Sequence[str],
+    format: str,
+    output: Path | None,
+    fail_if_slower: str | None,
+    allow_inconclusive: bool,
+) -> int:
+    """Prints the comparison of each of ``after`` with ``before`` and returns the exit code.
+
+    Raises UsageError if journals cannot be read or have no case in common, or if
+    ``fail_if_slower`` cannot be decided; OutputError.
+    """
+    if allow_inconclusive and fail_if_slower is None:
+        raise UsageError("--allow-inconclusive belongs to --fail-if-slower: give both")
+    margin = MARGIN
+    if fail_if_slower is not None:
+        margin = percent_of("--fail-if-slower", fail_if_slower) / 100
+    refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
+    first = _side(before)
+    comparisons = [_against(first, _names(before), text, margin) for text in after]
+
+    def text(to: Output) -> Sequence[str]:
+        if format == "html" and to.is_terminal:
+            raise UsageError("--format html is a page: say where to with -O FILE.html")
+        return [_printed(comparisons, format, colours=to.takes_colours)]
+
+    print_out(output, text)
+    if fail_if_slower is None:
+        return EXIT_OK
+    return gate(comparisons, margin, allow_inconclusive=allow_inconclusive)
+
+
+def _against(first: Side, names: Sequence[str], text: str, margin: float) -> Comparison:
+    """Compares the journals that ``text`` names with ``first``, whose files are ``names``."""
+    second = _side(text)
+    _refuse_shared(first, names, second, _names(text))
+    return comparison_of(first, second, margin)
+
+
+def _names(text: str) -> list[str]:
+    """Returns the files of a side; an existing file whose name contains commas is one file."""
+    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+
+
+def _side(text: str) -> Side:
+    """Reads the journals that ``text`` names. Raises UsageError."""
+    names = _names(text)
+    if len(set(names)) < len(names):
+        raise UsageError(f"{text} names a journal twice: it would count as two runs")
+    runs = [read_journal(Path(name)) for name in names or [text]]
+    for name, run in zip(names, runs, strict=True):
+        require_figures(run, name)
+    _refuse_copies(names, runs)
+    incomplete = [
+        f"{name}: {'; '.join(lacks)}"
+        for name, run in zip(names, runs, strict=True)
+        if (lacks := lacking(run))
+    ]
+    if len(runs) == 1:
+        return Side(names[0], runs, incomplete)
+    for name, run in zip(names[1:], runs[1:], strict=True):
+        changed = differing_settings(
+            runs[0].header.settings, run.header.settings, sides=("in the first", "in the other")
+        )
+        if changed:
+            raise UsageError(
+                f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"
+            )
+    return Side(f"{names[0]} and {len(names) - 1} more", runs, incomplete)
+
+
+def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
+    """Raises UsageError if two journals are of one run, which would count twice."""
+    both = list(zip(names, runs, strict=True))
+    for place, (name, run) in enumerate(both):
+        for known, other in both[:place]:
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"{known} and {name} are of one run{_id_of(run)}: it would count as two"
+                )
+
+
+def _refuse_shared(
+    before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
+) -> None:
+    """Raises UsageError if a run is on both sides.
+
+    It does not differ from itself, which a check would report as a pass.
+    """
+    for known, other in zip(names_before, before.runs, strict=True):
+        for name, run in zip(names_after, after.runs, strict=True):
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Give each "
+                    "side journals of its own runs"
+                )
+
+
+def _of_one_run(one: Journal, other: Journal) -> bool:
+    """Compares the run ids, or the whole content if a journal of an early version has no id."""
+    if one.header.run_id and other.header.run_id:
+        return one.header.run_id == other.header.run_id
+    return one == other
+
+
+def _id_of(run: Journal) -> str:
+    return f" ({run.header.run_id})" if run.header.run_id else ""
+
+
+def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:
+    if format == "json":
+        return comparison_json(comparisons)
+    if format == "html":
+        from cclmark.report.page.comparison_page import comparison_page
+        from cclmark.report.page.page import render
+
+        return render(comparison_page(comparisons))
+    if format == "markdown":
+        return "\n".join(comparison_markdown(one) for one in comparisons)
+    paint = ansi if colours else unpainted
+    blocks = ["\n".join(comparison_lines(one, paint)) for one in comparisons]
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,57 @@
+"""``cclmark export``: journals in formats for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cclmark.cli.options import SaysHelp
+
+_FORMATS = (
+    *("json", "csv", "markdown", "parquet", "prometheus", "nccl-tests", "flagcx", "hccl"),
+    *("pccl", "table"),
+)
+
+
+def export_command() -> click.Command:
+    """The command."""
+    return SaysHelp(
+        "export",
+        params=[
+            click.Argument(
+                ["journals"],
+                nargs=-1,
+                required=True,
+                type=click.Path(path_type=Path),
+                metavar="JOURNAL...",
+            ),
+            click.Option(
+                ["--format"], type=click.Choice(_FORMATS), required=True, help="What to write."
+            ),
+            click.Option(
+                ["--table"],
+                type=click.Choice(["cases", "samples"]),
+                default="cases",
+                help="Of csv and parquet: a row for each case, or for each raw sample of each "
+                "rank [cases].",
+            ),
+            click.Option(
+                ["-O", "--output"],
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Where to: the file appears whole or not at all [standard output].",
+            ),
+        ],
+        callback=_export,
+        help="Write journals in a format that other programs read.\n\n"
+        "Several journals become one table in csv and parquet, and one text in prometheus.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def _export(**options: object) -> None:
+    from cclmark.cli.export.exporting import export_journals
+
+    sys.exit(export_journals(**options))  # type: ignore[arg-type]

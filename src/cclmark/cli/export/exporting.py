@@ -1,0 +1,48 @@
+"""Reads journals and writes them in another format, completely or not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.cli.usual_references import usual_references
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.report.formats.exports import EXPORTS, TABULAR
+from cclmark.report.wording.remarks import lacking
+from cclmark.report.wording.text import plain
+from cclmark.results.journal import Journal, read_journal
+
+
+def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:
+    """Writes ``journals`` and returns the exit code.
+
+    Raises UsageError for journals that cannot be read or that the format cannot represent,
+    MissingError if the package that writes the format is not installed, OutputError if the output
+    cannot be written.
+    """
+    if table != "cases" and format not in TABULAR:
+        raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
+    to_screen = output is None or output == STANDARD_OUTPUT
+    if format == "parquet" and to_screen and sys.stdout.isatty():
+        raise UsageError("Parquet is binary, and this is a terminal: give -O FILE")
+    if len(set(journals)) < len(journals):
+        raise UsageError("a journal is named twice: its results would count twice")
+    refuse_to_lose(output, journals)
+    named = [(str(path), _read(path)) for path in journals]
+    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    tell_written(output)
+    return EXIT_OK
+
+
+def _read(path: Path) -> Journal:
+    """Reads a journal. Raises UsageError for one without results, or with checks of no device."""
+    journal = read_journal(path)
+    if lacks := lacking(journal):
+        print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
+    if not journal.results and not journal.transfers and not journal.checks:
+        raise UsageError(f"{path} holds no results")
+    if journal.checks and not (journal.header.devices and journal.header.libraries):
+        raise UsageError(f"{path} is damaged: its header names no device or no library")
+    return journal

@@ -1,0 +1,199 @@
+"""Adds runs to a history; lists, prints, exports and removes them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cclmark.cli.usual_references import usual_references
+from cclmark.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
+from cclmark.history.database import default_path
+from cclmark.history.filters import filter_of
+from cclmark.history.history_model import StoredRun
+from cclmark.history.moments import moment
+from cclmark.history.store import History
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.recording.output import Output, print_out
+from cclmark.report.lists.history_lists import run_lines, runs_csv, runs_json, runs_table
+from cclmark.report.replay import replayed
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.report.wording.text import counted, plain
+
+
+def history_at(db: str | None) -> History:
+    """Opens the history that ``--db`` or the environment names. Raises UsageError, MissingError."""
+    return History(db or str(default_path()))
+
+
+def write_all(
+    path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
+) -> None:
+    """Prints to ``path``, or to standard output for None and ``-``.
+
+    Refuses to overwrite ``history``. Raises UsageError, OutputError.
+    """
+    refuse_to_lose(path, [history.path] if history is not None and history.path else [])
+    print_out(path, text_for)
+
+
+def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
+    """Adds journals and reports the outcome of each; returns the exit code.
+
+    Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
+    history itself cannot be written.
+    """
+    if any(not label.strip() for label in labels):
+        raise UsageError("--label is empty: give a word")
+    if odd := next((label for label in labels if not label.isprintable()), ""):
+        raise UsageError(f"--label must be printable, and {odd!r} is not")
+    if db is None:
+        _make_directory(default_path().parent)
+    history = history_at(db)
+    history.begin()
+    refused = 0
+    written = Output(None)
+    for path in journals:
+        try:
+            added = history.add(_content(path), str(path), labels, replace=replace)
+        except UsageError as error:
+            refused += 1
+            print(f"cclmark: {plain(str(error))}", file=sys.stderr)
+            continue
+        if added.damaged_lines:
+            text = f"{path}: damaged lines are left out: {added.damaged_lines}"
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
+        word = "replaced" if added.replaced else "added"
+        if added.known and not added.replaced:
+            what = (
+                f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing is changed"
+            )
+            text = f"known {added.run_id}: was added before, {what}"
+        else:
+            text = f"{word} {added.run_id}, {added.cases} cases"
+        written.write(plain(f"{text} ({path})") + "\n")
+    if written.failure:
+        raise OutputError(written.failure)
+    if refused:
+        all_of_them = counted(len(journals), "journal")
+        were = "was" if refused == 1 else "were"
+        print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
+    return EXIT_USAGE if refused else EXIT_OK
+
+
+def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
+    """Prints the runs that the filters select; returns the exit code."""
+    history = history_at(db)
+    found, total = history.runs(filter_of(**filters), limit or None)
+
+    def text(written: Output) -> Sequence[str]:
+        if format == "json":
+            return [runs_json(found, total)]
+        if format == "csv":
+            return [runs_csv(found)]
+        return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
+
+    write_all(output, text, history)
+    return EXIT_OK
+
+
+def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int:
+    """Prints one run again; returns the exit code."""
+    history = history_at(db)
+    stored = history.run(run)
+    journal = history.journal(stored.run_id)
+
+    def text(written: Output) -> Sequence[str]:
+        paint = ansi if written.takes_colours else unpainted
+        columns = written.terminal_columns
+        head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
+        again = replayed(journal, format, paint=paint, columns=columns, references=usual_references)
+        return [*head, *again]
+
+    write_all(output, text, history)
+    return EXIT_OK
+
+
+def export_runs(run: str, output: Path | None, db: str | None) -> int:
+    """Exports a run's journal; returns the exit code.
+
+    Raises UsageError if the file exists: journals are never overwritten.
+    """
+    content = history_at(db).content(run)
+    if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
+        raise UsageError(f"{output} is there already: name a new file, or remove it")
+    write_whole(output or STANDARD_OUTPUT, content)
+    tell_written(output)
+    return EXIT_OK
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether ``path`` is a regular file, not a pipe or a device."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def prune_runs(
+    before: str, keep: int | None, named: Sequence[str], yes: bool, db: str | None, **filters: str
+) -> int:
+    """Lists the runs, then removes them; returns the exit code. Raises UsageError."""
+    if sum((bool(before), keep is not None, bool(named))) != 1:
+        raise UsageError("say which runs to remove: --before TIME, --keep N or --run RUN")
+    if named and any(filters.values()):
+        raise UsageError("--run names runs: there is nothing to filter")
+    history = history_at(db)
+    doomed = _doomed(history, before, keep, named, filters)
+    if not doomed:
+        write_all(None, lambda _: ["nothing to remove\n"])
+        return EXIT_OK
+    if not yes:
+        _ask(doomed)
+    history.remove([run.number for run in doomed])
+    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
+    write_all(None, lambda _: [f"removed {number}\n"])
+    return EXIT_OK
+
+
+def _doomed(
+    history: History, before: str, keep: int | None, named: Sequence[str], filters: dict[str, str]
+) -> list[StoredRun]:
+    if named:
+        return list({run.number: run for run in map(history.run, named)}.values())
+    chosen = filter_of(**filters)
+    if before:
+        chosen = replace(chosen, until=moment(before))
+    return history.runs(chosen)[0][keep:]
+
+
+def _ask(doomed: Sequence[StoredRun]) -> None:
+    """Asks the user. Raises UsageError without a terminal, click.Abort if the answer is no."""
+    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
+    print(f"This removes {number} with all results:", file=sys.stderr)
+    print(runs_table(doomed, len(doomed)), file=sys.stderr)
+    if not sys.stdin.isatty():
+        raise UsageError(f"nothing was removed: --yes removes {number} without asking")
+    click.confirm("Remove?", abort=True, err=True)
+
+
+def _content(path: Path) -> bytes:
+    """Reads a file. Raises UsageError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _make_directory(path: Path) -> None:
+    """Creates the user's own directory, which only they can read. Raises OutputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the directory {path} for the history: {error.strerror}. Name another "
+            "place with --db"
+        ) from None

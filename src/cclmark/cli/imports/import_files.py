@@ -1,0 +1,155 @@
+"""Reads files of other tools, reports the detected formats, and writes journals."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark import __version__
+from cclmark.errors import EXIT_OK, OutputError, UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import import_text
+from cclmark.importing.merge import merged
+from cclmark.report.wording.text import counted, plain
+from cclmark.results.journal import Journal, JournalWriter
+from cclmark.results.machine import readable
+from cclmark.results.schema import Line
+
+_DIRECTORY = Path("cclmark-runs")
+_MOST_NAMES = 1000
+_CCL = re.compile(r"[\w:.+-]{1,40}", re.ASCII)
+_MOST_NOTICES = 20
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file that was read."""
+
+    name: str
+    format: str
+    journal: Journal
+
+
+def import_files(
+    files: Sequence[str],
+    output: Path | None,
+    format: str,
+    operation: str | None,
+    ranks: int | None,
+    dtype: str | None,
+    reduction: str | None,
+    device: str | None,
+    hosts: int | None,
+    ccl: str | None,
+) -> int:
+    """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
+
+    Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
+    """
+    if ccl is not None and _CCL.fullmatch(ccl) is None:
+        raise UsageError(f"--ccl: {ccl!r} is no name of a library")
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts)
+    chosen = None if format == "auto" else format
+    if files.count("-") > 1:
+        raise UsageError("standard input (-) can be read once")
+    read = [_read(name, chosen, given) for name in files]
+    if output is not None:
+        runs = [(one.name, one.journal) for one in read]
+        for one in read:
+            _tell(one)
+        _write(merged(runs), output)
+        return EXIT_OK
+    for one in read:
+        _tell(one)
+        _write(one.journal, _free_name(one))
+    return EXIT_OK
+
+
+def _read(name: str, format: str | None, given: Given) -> _Read:
+    shown = "standard input" if name == "-" else name
+    try:
+        if name == "-":
+            content, written_s = sys.stdin.buffer.read(), None
+        else:
+            path = Path(name)
+            content, written_s = path.read_bytes(), path.stat().st_mtime
+    except OSError as error:
+        raise UsageError(f"cannot read {shown}: {error.strerror}") from None
+    origin = Origin(
+        file="" if name == "-" else readable(Path(name).name),
+        digest=hashlib.sha256(content + repr(given).encode()).hexdigest(),
+        written_s=written_s,
+        command=[readable(word) for word in sys.argv],
+        version=__version__,
+    )
+    found, run = import_text(content, shown, format, given, origin)
+    return _Read(shown, found, run)
+
+
+def _tell(read: _Read) -> None:
+    """Reports the detected format of a file, and its notices."""
+    run = read.journal
+    if run.header.imported is None:
+        _say(f"{read.name}: a journal of cclmark as JSON, {_results(run)} results")
+        return
+    operations = dict.fromkeys(result.case.operation for result in run.results)
+    ranks = list(dict.fromkeys(result.case.ranks for result in run.results))
+    others = "".join(f"{number} and " for number in ranks[:-1])
+    source = run.header.imported.source
+    of = f", of {source}" if source != read.format else ""
+    _say(
+        f"{read.name}: {read.format}{of}: {counted(len(run.results), 'case')} of "
+        f"{', '.join(operations)}, {others}{counted(ranks[-1], 'rank')}"
+    )
+    for notice in run.header.notices[:_MOST_NOTICES]:
+        _say(f"  {notice}")
+    more = len(run.header.notices) - _MOST_NOTICES
+    if more > 0:
+        _say(f"  and {more} more notices, in the journal")
+    if run.footer is None:
+        _say("  the text ends before its table does")
+
+
+def _results(run: Journal) -> int:
+    return len(run.results) + len(run.transfers) + len(run.checks)
+
+
+def _free_name(read: _Read) -> Path:
+    """Returns a new path in the default directory, named after the run's date and the file."""
+    header = read.journal.header
+    date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
+    stem = re.sub(r"[^\w.-]+", "_", Path(read.name).stem, flags=re.ASCII) or "text"
+    try:
+        _DIRECTORY.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make {_DIRECTORY}: {error.strerror}. Choose another place with -o FILE."
+        ) from None
+    names = [f"{date}-import-{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
+    free = next((name for name in names if not (_DIRECTORY / name).exists()), names[0])
+    return _DIRECTORY / free
+
+
+def _write(run: Journal, path: Path) -> None:
+    writer = JournalWriter(path, "-o FILE")
+    whole = False
+    lines: list[Line | None] = [run.header, *run.results, *run.transfers, *run.checks]
+    try:
+        for line in (*lines, *run.conditions, run.footer):
+            if line is not None:
+                writer.write(line)
+        whole = True
+    except OutputError as error:
+        raise OutputError(f"{error}".partition(". It holds")[0]) from None
+    finally:
+        writer.close(keep=whole)
+    print(f"cclmark: journal {shlex.quote(str(path))}", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(f"cclmark: {plain(text)}", file=sys.stderr)

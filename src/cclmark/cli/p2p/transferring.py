@@ -1,0 +1,353 @@
+"""Runs ``cclmark p2p``: flags to a plan, the plan to processes, results to journal and screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from cclmark.cli.collective.measuring import check_limits, size_of
+from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
+from cclmark.cli.usual_references import usual_references
+from cclmark.errors import UsageError
+from cclmark.launch.devices import DeviceChoice
+from cclmark.launch.placement import Placement
+from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import P2P
+from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.transfers import (
+    DIRECTIONS,
+    ELEMENT_BYTES,
+    ENGINES,
+    KERNELS,
+    SCOPES,
+    Transfer,
+    TransferPlan,
+    random_sizes,
+)
+from cclmark.recording.joining import first_of, pick_devices
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.formats.json_format import JsonExporter
+from cclmark.report.kinds.transfer_formats import (
+    TransferCsv,
+    TransferMarkdown,
+    TransferPccl,
+)
+from cclmark.report.kinds.transfer_table import TransferTable
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.results.schema import Settings, TransferResult
+from cclmark.run import locate
+
+_DEFAULT_SIZE = {"host": "16M"}
+_DEFAULT_SIZE_OF_ACCELERATORS = "512M"
+_PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
+_MOST_BLOCKS = 65535
+_MOST_THREADS = 1024
+_MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+_MEANINGLESS = {
+    "fake_driver": "--use_fake_driver",
+    "virtual": "--disable_vm",
+    "single_die": "--is_single_die",
+    "no_link_check": "--ignore_icn_conn_check",
+}
+
+
+def measure_transfers(flags: TransferFlags) -> int:
+    """Measures the transfers of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    launched = first_of("p2p")
+    _say_what_is_ignored(flags)
+    if launched is not None and not flags.per_device:
+        print(
+            f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
+            "measures all devices. "
+            "With -m 1 each device gets a process.",
+            file=sys.stderr,
+        )
+        launched = None
+    devices = _devices(flags, launched)
+    settings = _settings(flags, devices.runtime)
+    plans = _plans(flags, devices, settings)
+    transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
+    if not transfers:
+        raise UsageError(
+            "nothing is left to measure: peer access off goes with --direction write and --engine "
+            "CE; the host with --direction write and uniBw; within a device uniBw and latency; "
+            "latency with --scope pairs and local; by chase it is a read, by ping-pong a write, "
+            "both by SM"
+        )
+    asked = "latency" in flags.perf.lower() and flags.latency_method in ("chase", "ping-pong")
+    if asked and all(one.measure != "latency" for one in transfers):
+        print(
+            "cclmark: no latency is left to measure: by chase it is a read, by ping-pong a write, "
+            "both by SM, with --scope pairs",
+            file=sys.stderr,
+        )
+    together = _together(flags, devices.runtime, transfers)
+    _check_faults(settings, transfers, len(devices.indices))
+    settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
+    request = Request(
+        devices=devices,
+        settings=settings,
+        kind=P2P,
+        planned=transfers,
+        together=together,
+        ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags, output, hosts=launched is not None),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
+    )
+
+
+def _say_what_is_ignored(flags: TransferFlags) -> None:
+    for name, words in _MEANINGLESS.items():
+        if getattr(flags, name):
+            print(f"cclmark: {words} means nothing here and is ignored", file=sys.stderr)
+    if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
+        print("cclmark: the copy engine has no thread blocks: -t SM has", file=sys.stderr)
+    if flags.bench != "none" and (flags.no_peer or "," in flags.direction):
+        print("cclmark: --bench-type says what is measured: -a and -d are ignored", file=sys.stderr)
+    if not flags.warmup:
+        print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
+
+
+def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
+    count = flags.count if flags.count is not None and flags.count != -1 else None
+    if count is not None and count < 1:
+        raise UsageError(f"-g: {count} devices are impossible")
+    if launched is not None:
+        count = launched.processes
+    listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
+    if listed and listed != "-1":
+        if flags.devices:
+            raise UsageError("--devices and --dev_list name devices twice")
+        if count is not None and len(listed.split(",")) != count:
+            raise UsageError(f"--dev_list names {len(listed.split(','))} devices, -g {count}")
+        return pick_devices(listed, None)
+    return pick_devices(flags.devices, count)
+
+
+def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
+    """Whether one process opens all devices."""
+    if runtime == "host":
+        return False
+    if flags.per_device and any(not one.peer_access for one in transfers):
+        raise UsageError("copies without peer access need one process: leave out --is_multi_proc")
+    return not flags.per_device
+
+
+def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -> None:
+    for text in settings.inject:
+        fault = Injection.parse_for_pairs(text, devices)
+        struck = [
+            one for one in transfers if fault.pair in one.flows and one.method in ("", "copy")
+        ]
+        if not struck:
+            raise UsageError(f"{text!r}: no transfer of this run goes that way")
+        if fault.kind == "corrupt" and not settings.check:
+            raise UsageError(
+                f"{text!r}: with --verify 0 no output is checked, and the fault would not show"
+            )
+        if fault.kind == "corrupt" and all(
+            fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
+        ):
+            raise UsageError(f"{text!r}: no transfer of this run has so many elements")
+
+
+def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
+    """Returns the values that a comma-separated list names, or all."""
+    lower = {name.lower(): value for name, value in known.items()}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if words == ["all"]:
+        return list(dict.fromkeys(known.values()))
+    for word in words:
+        if word not in lower:
+            raise UsageError(f"{flag}: unknown {word!r}, choose from {', '.join(known)}, or all")
+    if not words:
+        raise UsageError(f"{flag} names nothing: choose from {', '.join(known)}, or all")
+    return list(dict.fromkeys(lower[word] for word in words))
+
+
+def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+    number = len(devices.indices)
+    offset_bytes = 0
+    if flags.offset.strip() not in ("0", ""):
+        offset_bytes = size_of("--buffer-offset", flags.offset)
+    if offset_bytes % ELEMENT_BYTES:
+        raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
+    if flags.format == "pccl" and set(scopes := flags.scope.lower().split(",")) - {
+        "pairs",
+        "all-pairs",
+    }:
+        raise UsageError(
+            f"--format pccl has matrices of pairs only, nothing for {','.join(scopes)}: choose "
+            "another format"
+        )
+    sizes = _sizes(flags, settings)
+    same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
+    scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
+    if number < 2 and set(scopes) - {"local", "host"}:
+        raise UsageError(
+            f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair takes two devices, and "
+            f"there is {number}: see --devices and -g, or take --scope local,host"
+        )
+    if not -1 <= flags.threads <= _MOST_THREADS or flags.threads == 0:
+        raise UsageError(f"--block-size: choose from 1 to {_MOST_THREADS}")
+
+    def plan(**changes: object) -> TransferPlan:
+        usual: dict[str, object] = {
+            "devices": number,
+            "sizes": sizes,
+            "scopes": scopes,
+            "blocks": _blocks(flags.blocks),
+            "threads": max(0, flags.threads),
+            "offset_bytes": offset_bytes,
+            "triangle": bool(flags.triangle),
+            "local_too": bool(flags.local_too),
+            "latency_method": flags.latency_method,
+            "numa": ("near", "far") if "host" in scopes else ("near",),
+        }
+        return TransferPlan(**{**usual, **changes})  # type: ignore[arg-type]
+
+    if flags.bench == "all":
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=DIRECTIONS,
+                engines=ENGINES,
+                kernels=KERNELS,
+            )
+        ]
+    if flags.bench != "none":
+        direction = flags.bench.removeprefix("p2p_")
+        staged = not flags.per_device and devices.runtime != "host"
+        if not staged:
+            print(
+                "cclmark: without peer access only one process can copy: left out", file=sys.stderr
+            )
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=(direction,),
+                engines=("CE",),
+                peer_access=(True, False) if staged else (True,),
+            )
+        ]
+    return [
+        plan(
+            measures=_choices(flags.perf, _MEASURES, "--perf"),
+            directions=_choices(flags.direction, {n: n for n in DIRECTIONS}, "--direction"),
+            engines=_choices(flags.engine, {n: n for n in ENGINES}, "--engine"),
+            kernels=_choices(flags.kernel, {n: n for n in KERNELS}, "--kernel"),
+            peer_access=(not flags.no_peer,),
+        )
+    ]
+
+
+def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
+    least, most = flags.least_elements, flags.most_elements
+    if least is None and most is None and flags.random_sizes > 1:
+        if not isinstance(flags, PcclFlags):
+            raise UsageError("-i goes with -y and -x: the bounds of the random sizes")
+        least = most = _PCCL_ELEMENTS
+    if least is not None or most is not None:
+        if flags.begin or flags.end:
+            raise UsageError("-b and -e give a sweep, -y and -x random sizes: take one of them")
+        least, most = least or 1, most or least or 1
+        if least > most:
+            raise UsageError(f"random sizes from {least} (-y) to {most} (-x): -y must not be above")
+        return random_sizes(
+            flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
+        )
+    for size in (settings.begin_bytes, settings.end_bytes):
+        if size % ELEMENT_BYTES:
+            raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
+    sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, flags.factor)
+    return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
+
+
+def _blocks(text: str) -> list[int]:
+    """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
+    counts: list[int] = []
+    for part in text.split(","):
+        word = part.strip()
+        if word == "-1":
+            counts.append(0)
+            continue
+        first, dash, last = word.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"cannot read the thread blocks {text!r}: write 16 or 1,2,4 or 1-132")
+        low, high = int(first), int(last or first)
+        if not 1 <= low <= high <= _MOST_BLOCKS:
+            raise UsageError(f"thread blocks: choose from 1 to {_MOST_BLOCKS}, not {word!r}")
+        while low < high:
+            counts.append(low)
+            low *= 2
+        counts.append(high)
+    return list(dict.fromkeys(counts))
+
+
+def _settings(flags: TransferFlags, runtime: str) -> Settings:
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
+        raise UsageError("-b and -n (integers) both give a size")
+    if flags.begin:
+        begin_bytes = size_of("--begin", flags.begin)
+    elif flags.elements is not None:
+        begin_bytes = flags.elements * ELEMENT_BYTES
+    else:
+        begin_bytes = parse_size(_DEFAULT_SIZE.get(runtime, _DEFAULT_SIZE_OF_ACCELERATORS))
+    return Settings(
+        begin_bytes=begin_bytes,
+        end_bytes=size_of("--end", flags.end) if flags.end else begin_bytes,
+        step_bytes=0,
+        factor=flags.factor,
+        timing="gated",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.repeat,
+        warmup=None,
+        group=1,
+        graph_launches=1,
+        check=flags.verify,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+    )
+
+
+def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
+    shares = bool(flags.shares)
+    if flags.format == "json":
+        return JsonExporter("transfers")
+    if flags.format == "csv":
+        return TransferCsv()
+    if flags.format == "markdown":
+        return TransferMarkdown(
+            shares=shares, hosts=hosts, references=ReferenceNotes(usual_references)
+        )
+    if flags.format == "pccl":
+        return TransferPccl(shares=shares, hosts=hosts, most_devices=flags.most_shown)
+    return TransferTable(
+        paint=ansi if output.takes_colours else unpainted,
+        shares=shares,
+        most_devices=flags.most_shown,
+        hosts=hosts,
+        references=ReferenceNotes(usual_references),
+    )

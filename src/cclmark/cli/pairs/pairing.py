@@ -1,0 +1,142 @@
+"""Runs ``cclmark pairs``: flags to a plan, the plan to ranks, results to journal and screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import msgspec
+
+from cclmark.cli.collective.measuring import (
+    check_faults,
+    check_limits,
+    device_count,
+    devices_text,
+    libraries_of,
+    require_added_to_be_used,
+    rounding_of,
+    settings_of,
+    sweep_of,
+    warnings_of,
+)
+from cclmark.cli.pairs.pair_options import PairFlags
+from cclmark.errors import UsageError
+from cclmark.launch.crew import Crew
+from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import PAIRS
+from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.formats.text_formats import FORMATS
+from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.schema import CaseResult
+from cclmark.run import locate
+
+USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
+
+
+def measure_pairs(flags: PairFlags) -> int:
+    """Measures the cases of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as crew:
+        crew.exit_code = _measure(flags, crew, began_s)
+        return crew.exit_code
+
+
+def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
+    devices = crew.devices
+    number = len(devices.indices)
+    if number < 2:
+        raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
+    settings = msgspec.structs.replace(
+        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"),
+        one_by_one=flags.one_by_one,
+        bind=str(Binding.parse(flags.bind, number)),
+    )
+    operations = _chosen(flags.only, flags.group)
+    sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])
+    require_added_to_be_used(sweep.ccls)
+    settings.weights = [list(row) for row in sweep.uneven.weights]
+    if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
+        raise UsageError(
+            "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
+        )
+    cases = list(sweep.cases())
+    if not cases:
+        raise UsageError(
+            f"no size of that sweep has a single element of {flags.dtype} for each rank: raise -e"
+        )
+    faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
+    for text, fault in faults.items():
+        if fault.pair is not None and fault.pair[0] == fault.pair[1]:
+            raise UsageError(f"{text!r}: a pair takes two devices")
+    check_faults(faults, settings, cases)
+    request = Request(
+        devices=devices,
+        kind=PAIRS,
+        planned=cases,
+        settings=settings,
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
+        warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
+        crew=crew,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
+    )
+
+
+def _chosen(only: str, group: int) -> list[str]:
+    """Returns the operations named in ``only``, regardless of case and separators."""
+    bare = {name.replace("_", ""): name for name in PAIR_OPERATIONS}
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    chosen: dict[str, None] = {}
+    for name in [] if names == ["all"] else names:
+        known = bare.get(name.lower().replace("-", "").replace("_", ""))
+        if known is None:
+            raise UsageError(
+                f"unknown operation {name!r} in --only: choose from {', '.join(PAIR_OPERATIONS)}"
+            )
+        chosen[known] = None
+    operations = list(chosen) or list(PAIR_OPERATIONS)
+    round_trips = [name for name in operations if OPERATIONS[name].round_trip]
+    if group > 1 and round_trips:
+        if chosen:
+            raise UsageError("-m groups operations: in a group nobody waits for a ping to answer")
+        print(
+            f"cclmark: {' and '.join(round_trips)} is left out: -m groups operations",
+            file=sys.stderr,
+        )
+        operations = [name for name in operations if name not in round_trips]
+    return operations
+
+
+def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
+    if flags.format == "csv":
+        return PairCsv()
+    if flags.format == "markdown":
+        return PairMarkdown()
+    if flags.format == "json":
+        return FORMATS["json"]()
+    return PairTable(
+        paint=ansi if output.takes_colours else unpainted,
+        most_devices=flags.most_shown,
+        width=output.terminal_columns,
+    )

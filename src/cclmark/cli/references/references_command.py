@@ -1,0 +1,128 @@
+"""``cclmark references``: published figures, and their comparison with a journal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cclmark.cli.options import SaysHelp
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_FORMATS = ("table", "json", "csv", "markdown")
+
+
+class _References(SaysHelp, click.Group):
+    """Lists references without a command; its commands check a journal, or add one."""
+
+
+def references_command() -> click.Group:
+    """The group with its commands."""
+    group = _References(
+        "references",
+        params=[
+            click.Option(["--device"], metavar="NAME", help="Only of this device: H200."),
+            click.Option(["--operation"], metavar="NAME", help="Only of this operation, or p2p."),
+            click.Option(["--source"], metavar="NAME", help="Only of this source."),
+            *_output_options(),
+        ],
+        callback=_list,
+        invoke_without_command=True,
+        help="What others measured, and your own machines when you accepted them: the sources, or "
+        "with one of the first three options their figures.",
+        context_settings=_CONTEXT,
+    )
+    group.add_command(_check_command())
+    group.add_command(_add_command())
+    return group
+
+
+def _check_command() -> click.Command:
+    return SaysHelp(
+        "check",
+        params=[
+            click.Argument(["journal"], metavar="JOURNAL"),
+            click.Option(
+                ["--fail-below"],
+                metavar="PERCENT",
+                help="Exit with 1 where a figure that is judged is below that share of its "
+                "reference: 90%.",
+            ),
+            click.Option(
+                ["-b", "--begin"],
+                default="1M",
+                metavar="SIZE",
+                help="Smallest message of a collective that is judged [1M].",
+            ),
+            *_output_options(),
+        ],
+        callback=_check,
+        help="Hold every figure of a journal against the nearest reference.",
+        context_settings=_CONTEXT,
+    )
+
+
+def _add_command() -> click.Command:
+    return SaysHelp(
+        "add",
+        params=[
+            click.Argument(["journal"], metavar="JOURNAL"),
+            click.Option(
+                ["--name"],
+                required=True,
+                metavar="TEXT",
+                help="What it is: 'our rack, accepted 2026-11'.",
+            ),
+            click.Option(
+                ["--references-dir"],
+                type=click.Path(path_type=Path),
+                metavar="DIR",
+                help="Where to put the file [cclmark/references in the data home].",
+            ),
+        ],
+        callback=_add,
+        help="Make a journal's figures a reference, which is used from then on.",
+        context_settings=_CONTEXT,
+    )
+
+
+def _output_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--format"],
+            type=click.Choice(_FORMATS),
+            default="table",
+            help="How to print it [table].",
+        ),
+        click.Option(
+            ["-O", "--output"],
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Where to [standard output].",
+        ),
+    ]
+
+
+@click.pass_context
+def _list(ctx: click.Context, /, **options: object) -> None:
+    if ctx.invoked_subcommand is not None:
+        given = [name for name, value in options.items() if value not in (None, "table")]
+        if given:
+            raise click.UsageError(f"--{given[0]} goes behind {ctx.invoked_subcommand}", ctx)
+        return
+    from cclmark.cli.references.referencing import list_references
+
+    sys.exit(list_references(**options))  # type: ignore[arg-type]
+
+
+def _check(**options: object) -> None:
+    from cclmark.cli.references.reference_checking import check_journal
+
+    sys.exit(check_journal(**options))  # type: ignore[arg-type]
+
+
+def _add(**options: object) -> None:
+    from cclmark.cli.references.referencing import add_references
+
+    sys.exit(add_references(**options))  # type: ignore[arg-type]

@@ -1,0 +1,27 @@
+"""``cclmark run``: an acceptance suite."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cclmark.cli.options import command
+from cclmark.cli.suite.suite_options import SuiteFlags
+
+
+def suite_command() -> click.Command:
+    """The command."""
+    return command(
+        "run",
+        "Run an acceptance suite: commands, each with what its figures must reach. SUITE is a TOML "
+        "file or the name of one that comes with cclmark.",
+        SuiteFlags,
+        _run,
+    )
+
+
+def _run(flags: SuiteFlags) -> None:
+    from cclmark.cli.suite.suite_running import run_suite
+
+    sys.exit(run_suite(flags))

@@ -1,0 +1,109 @@
+"""Runs ``cclmark torch check``: flags to checks, checks to ranks, verdicts to screen and file."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from cclmark.cli.collective.measuring import check_limits
+from cclmark.cli.torch.torch_options import TorchFlags
+from cclmark.errors import UsageError
+from cclmark.launch.crew import Crew
+from cclmark.launch.placement import find_placement
+from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
+from cclmark.plan.checks import chosen_checks
+from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import CHECK
+from cclmark.plan.libraries import require_torch_devices, usual_runtime
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.formats.json_format import JsonExporter
+from cclmark.report.kinds.check_formats import CheckCsv, CheckMarkdown, CheckTable
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.schema import CheckResult, Settings
+from cclmark.run import locate
+
+_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
+_USUAL_RANKS = 4
+
+
+def check_torch(flags: TorchFlags) -> int:
+    """Runs the checks of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(1.0, 1.0, flags.timeout_s)
+    wanted = flags.devices
+    if not wanted and usual_runtime(flags.backend) == "host":
+        alone = find_placement(os.environ) is None
+        wanted = f"host:{flags.count or _USUAL_RANKS}" if alone else "host"
+    with joined(lambda: wanted, flags.count, flags.timeout_s) as crew:
+        crew.exit_code = _check(flags, crew, began_s)
+        return crew.exit_code
+
+
+def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
+    devices = crew.devices
+    locate.require_torch()
+    require_torch_devices(devices.runtime)
+    ranks = len(devices.indices)
+    if ranks < 2:
+        raise UsageError(f"the checks take two ranks, and there is {ranks}: see --devices and -g")
+    backend = flags.backend or _USUAL_BACKEND[devices.runtime]
+    if backend == "nccl" and devices.runtime != "cuda":
+        raise UsageError("nccl works on cuda devices, not on the host: see --devices")
+    for text in flags.inject:
+        if Injection.parse(text, ranks).kind == "hang":
+            raise UsageError(f"{text!r}: checks take the faults corrupt and delay")
+    settings = Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing="checked",
+        across_ranks="max",
+        precision=0.0,
+        max_time_s=0.0,
+        timeout_s=flags.timeout_s,
+        iterations=1,
+        warmup=0,
+        group=1,
+        graph_launches=1,
+        check=1,
+        cycles=1,
+        registration="none",
+        seed=0,
+        inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
+    )
+    request = Request(
+        devices=devices,
+        settings=settings,
+        ccl_wheels={},
+        kind=CHECK,
+        planned=chosen_checks(flags.only, backend),
+        modules=flags.modules,
+        crew=crew,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags.format, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"torch-check-{backend}-{ranks}",
+    )
+
+
+def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
+    if format_name == "json":
+        return JsonExporter("checks")
+    if format_name == "csv":
+        return CheckCsv()
+    if format_name == "markdown":
+        return CheckMarkdown()
+    return CheckTable(paint=ansi if output.takes_colours else unpainted)

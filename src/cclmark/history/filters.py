@@ -1,0 +1,26 @@
+"""Filters as users write them."""
+
+from __future__ import annotations
+
+from cclmark.history.history_model import RunFilter
+from cclmark.history.moments import moment
+
+
+def filter_of(
+    machine: str = "",
+    device: str = "",
+    operation: str = "",
+    ccl: str = "",
+    label: str = "",
+    since: str = "",
+    until: str = "",
+) -> RunFilter:
+    """What words choose: options of a command, fields of a form.
+
+    Raises UsageError for a time that is none.
+    """
+    return RunFilter(
+        *(machine, device, operation, ccl, label),
+        since=moment(since) if since else "",
+        until=moment(until, after=True) if until else "",
+    )

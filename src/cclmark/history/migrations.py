@@ -1,0 +1,182 @@
+"""From each version of the tables to the next one, each in one transaction.
+
+Every step is fixed SQL of its own, so that one that was published never changes: it does not depend
+on the newest tables, of tables.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, insert, inspect, select, text, update
+
+from cclmark.errors import UsageError
+from cclmark.history.tables import schema
+
+Migration = Callable[[Connection], None]
+
+# How each database calls a number that it counts up by itself, one that refers to it, and bytes.
+_TYPES = {
+    "sqlite": {"counted": "INTEGER", "number": "INTEGER", "bytes": "BLOB"},
+    "postgresql": {"counted": "BIGSERIAL", "number": "BIGINT", "bytes": "BYTEA"},
+}
+_TO_RUN = "FOREIGN KEY (run) REFERENCES cclmark_runs (number) ON DELETE CASCADE"
+_FIRST = (
+    "CREATE TABLE cclmark_schema (version INTEGER NOT NULL)",
+    """
+    CREATE TABLE cclmark_runs (
+        number {counted} NOT NULL PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        digest TEXT NOT NULL,
+        size_bytes BIGINT NOT NULL,
+        source TEXT NOT NULL,
+        added_at TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        hostname TEXT NOT NULL,
+        devices TEXT NOT NULL,
+        machine TEXT NOT NULL,
+        method TEXT NOT NULL,
+        command TEXT NOT NULL,
+        libraries TEXT NOT NULL,
+        driver TEXT NOT NULL,
+        cclmark_version TEXT NOT NULL,
+        cases BIGINT NOT NULL,
+        not_ok BIGINT NOT NULL,
+        damaged_lines BIGINT NOT NULL,
+        exit_code BIGINT,
+        continues TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX cclmark_runs_started ON cclmark_runs (started_at)",
+    f"""
+    CREATE TABLE cclmark_journals (
+        run {{number}} NOT NULL,
+        part INTEGER NOT NULL,
+        content {{bytes}} NOT NULL,
+        UNIQUE (run, part),
+        {_TO_RUN}
+    )
+    """,
+    f"""
+    CREATE TABLE cclmark_labels (
+        run {{number}} NOT NULL,
+        label TEXT NOT NULL,
+        UNIQUE (run, label),
+        {_TO_RUN}
+    )
+    """,
+    f"""
+    CREATE TABLE cclmark_operations (
+        run {{number}} NOT NULL,
+        operation TEXT NOT NULL,
+        ccl TEXT NOT NULL,
+        UNIQUE (run, operation, ccl),
+        {_TO_RUN}
+    )
+    """,
+    """
+    CREATE TABLE cclmark_things (
+        number {counted} NOT NULL PRIMARY KEY,
+        digest TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        clock TEXT NOT NULL,
+        operation TEXT NOT NULL,
+        ccl TEXT NOT NULL,
+        ranks BIGINT,
+        dtype TEXT,
+        reduction TEXT,
+        root BIGINT,
+        placement TEXT,
+        size_bytes BIGINT NOT NULL,
+        first BIGINT,
+        second BIGINT,
+        document TEXT NOT NULL
+    )
+    """,
+    f"""
+    CREATE TABLE cclmark_results (
+        run {{number}} NOT NULL,
+        thing {{number}} NOT NULL,
+        position BIGINT NOT NULL,
+        cycle BIGINT NOT NULL,
+        carried BOOLEAN NOT NULL,
+        status TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        samples BIGINT,
+        time_s FLOAT(53),
+        min_s FLOAT(53),
+        p95_s FLOAT(53),
+        p99_s FLOAT(53),
+        max_s FLOAT(53),
+        cv FLOAT(53),
+        half_width FLOAT(53),
+        algbw_bytes_per_s FLOAT(53),
+        busbw_bytes_per_s FLOAT(53),
+        wrong BIGINT,
+        {_TO_RUN},
+        FOREIGN KEY (thing) REFERENCES cclmark_things (number)
+    )
+    """,
+    "CREATE INDEX ix_cclmark_results_run ON cclmark_results (run)",
+    """
+    CREATE INDEX cclmark_results_trend
+    ON cclmark_results (thing, run, status, carried, time_s, half_width)
+    """,
+)
+# The device's time beside the cost of a call.
+_SECOND = (
+    "ALTER TABLE cclmark_results ADD COLUMN device_time_s FLOAT(53)",
+    "ALTER TABLE cclmark_results ADD COLUMN device_half_width FLOAT(53)",
+    "DROP INDEX IF EXISTS cclmark_results_trend",
+    """
+    CREATE INDEX cclmark_results_trend
+    ON cclmark_results (
+        thing, run, status, carried, time_s, half_width, device_time_s, device_half_width
+    )
+    """,
+)
+
+
+def _step(statements: Sequence[str]) -> Migration:
+    def run(connection: Connection) -> None:
+        types = _TYPES[connection.dialect.name]
+        for statement in statements:
+            connection.execute(text(statement.format(**types)))
+
+    return run
+
+
+# The first makes tables out of nothing; each other one changes those of the version before it.
+MIGRATIONS: Sequence[Migration] = (_step(_FIRST), _step(_SECOND))
+
+
+def version_of(connection: Connection) -> int:
+    """The version of the tables that are there; 0 where there are none."""
+    if not inspect(connection).has_table(schema.name):
+        return 0
+    return connection.scalar(select(schema.c.version)) or 0
+
+
+def refuse_newer(found: int, name: str, newest: int = len(MIGRATIONS)) -> None:
+    """Raises UsageError for tables of a version that is yet to come."""
+    if found > newest:
+        raise UsageError(
+            f"the history {name} has schema {found}, newer than {newest}: update cclmark"
+        )
+
+
+def migrate(connection: Connection, name: str, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Brings the tables to the newest version and returns the one that they had.
+
+    All steps are in the transaction of ``connection``: either all are made or none. ``name`` is the
+    database's, for messages. Raises UsageError for one of a newer version.
+    """
+    found = version_of(connection)
+    refuse_newer(found, name, len(migrations))
+    for step in migrations[found:]:
+        step(connection)
+    if found == 0:
+        connection.execute(insert(schema).values(version=len(migrations)))
+    elif found < len(migrations):
+        connection.execute(update(schema).values(version=len(migrations)))
+    return found

@@ -1,0 +1,291 @@
+"""Everything that is read from the tables, each by as few statements as it takes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Table, func, or_, select
+
+from cclmark.errors import UsageError
+from cclmark.history.history_model import (
+    Choices,
+    Figure,
+    RunFilter,
+    SeriesKind,
+    StoredRun,
+    StoredSeries,
+    Thing,
+    UnknownRunError,
+)
+from cclmark.history.selection import runs_of, things_of
+from cclmark.history.tables import (
+    journals,
+    labels,
+    operations,
+    results,
+    runs,
+    things,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+from cclmark.results.figures import AUTO, THROUGHPUT
+
+_UNSHOWN = ("digest", "size_bytes")
+_COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]
+_TIMES_S = (1e-15, 1e15)  # whatever is beyond was not measured
+_PIECE_BYTES = 1 << 20
+_MOST_HEADER_BYTES = 64 << 20  # of thousands of devices and their relations
+_AT_ONCE = 500  # values in one list of a statement
+_CASES = msgspec.json.Decoder(Case)
+_TRANSFERS = msgspec.json.Decoder(Transfer)
+
+
+def listed(
+    connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
+) -> tuple[list[StoredRun], int]:
+    """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
+    are in all.
+    """
+    found = _runs(connection, which, limit, skipped)
+    total = len(found)
+    if skipped or (limit is not None and total == limit):
+        query = select(func.count()).select_from(runs).where(*runs_of(which))
+        total = connection.scalar(query) or 0
+    numbers = [run.number for run in found]
+    measured = _of_runs(connection, operations, numbers)
+    marked = _of_runs(connection, labels, numbers)
+    return [
+        replace(
+            run,
+            operations=_column(measured.get(run.number, ()), 0),
+            ccls=_column(measured.get(run.number, ()), 1),
+            labels=_column(marked.get(run.number, ()), 0),
+        )
+        for run in found
+    ], total
+
+
+def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
+    """Number and id of the only run that is ``run`` or begins so.
+
+    ``name`` is the database's. Raises UnknownRunError for none, or for several.
+    """
+    unknown = UnknownRunError(f"no run {run!r} is in the history {name}: see cclmark history list")
+    if not run or "\0" in run:  # PostgreSQL refuses NUL
+        raise unknown
+    query = select(runs.c.number, runs.c.run_id)
+    exact = connection.execute(query.where(runs.c.run_id == run)).first()
+    if exact is not None:
+        return exact.number, exact.run_id
+    # Not LIKE: SQLite limits the length of its patterns.
+    begin = func.substr(runs.c.run_id, 1, len(run)) == run
+    found = connection.execute(query.where(begin).order_by(runs.c.run_id).limit(4)).all()
+    if not found:
+        raise unknown
+    if len(found) > 1:
+        ids = ", ".join(row.run_id for row in found[:3]) + (", …" if len(found) > 3 else "")
+        raise UnknownRunError(f"{run!r} could be any of {ids}: give more of it", several=True)
+    return found[0].number, found[0].run_id
+
+
+def content_of(connection: Connection, number: int) -> bytes:
+    """The journal of a run, as it was added. Raises UsageError for one that is damaged."""
+    size_bytes = connection.scalar(select(runs.c.size_bytes).where(runs.c.number == number)) or 0
+    content = bytearray()
+    # One byte more than there can be: whoever altered the rows shall not fill the memory.
+    for piece in _unpacked(connection, number, size_bytes + 1):
+        content += piece
+        if len(content) > size_bytes:
+            break
+    if len(content) != size_bytes:
+        raise _damaged(number)
+    return bytes(content)
+
+
+def first_line_of(connection: Connection, number: int) -> bytes:
+    """The journal's header, of whose other lines no more is read than has to be.
+
+    Raises UsageError for one that is damaged.
+    """
+    line = bytearray()
+    for piece in _unpacked(connection, number, _MOST_HEADER_BYTES):
+        rest = piece if line else piece.lstrip()
+        end = rest.find(b"\n")
+        line += rest if end < 0 else rest[:end]
+        if end >= 0 or len(line) >= _MOST_HEADER_BYTES:
+            break
+    if not line or len(line) >= _MOST_HEADER_BYTES:
+        raise _damaged(number)
+    return bytes(line).rstrip(b"\r")
+
+
+def _unpacked(connection: Connection, number: int, most_bytes: int) -> Iterator[bytes]:
+    """A journal in pieces, of about ``most_bytes`` in all. Raises UsageError for a damaged one."""
+    query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
+    unpacker = zlib.decompressobj()
+    left = most_bytes
+    try:
+        for part in connection.scalars(query):
+            waiting = part
+            while waiting and left > 0:
+                piece = unpacker.decompress(waiting, min(left, _PIECE_BYTES))
+                waiting = unpacker.unconsumed_tail
+                left -= len(piece)
+                if piece:
+                    yield piece
+    except zlib.error:
+        raise _damaged(number) from None
+
+
+def _damaged(number: int) -> UsageError:
+    return UsageError(
+        f"the journal of run {number} in the history is damaged: remove the run with cclmark "
+        "history prune --run and add its file again"
+    )
+
+
+def choices_of(connection: Connection) -> Choices:
+    """What there is to filter by."""
+    columns = (runs.c.hostname, runs.c.devices, operations.c.operation, operations.c.ccl)
+    return Choices(
+        *(
+            list(connection.scalars(select(column).distinct().order_by(column)))
+            for column in (*columns, labels.c.label)
+        )
+    )
+
+
+def series_of(
+    connection: Connection, which: RunFilter
+) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
+    """All series of sound times, and their runs by number, from the oldest on: without what they
+    measured in words, and without labels.
+
+    Results that a run took over from one that is here too count once.
+    """
+    chosen = {run.number: run for run in reversed(_runs(connection, which, None))}
+    wanted = _things(connection, which)
+    figures = _gathered(_rows(connection, which), chosen)
+    places = {number: place for place, number in enumerate(chosen)}
+    series = []
+    of_auto = {run.number for run in chosen.values() if _is_auto(run.method)}
+    for (number, machine, method, kind), points in figures.items():
+        thing, clock = wanted[number]
+        points.sort(key=lambda point: places[point[0]])
+        of_device = kind != "calls" and all(run in of_auto for run, *_ in points)
+        series.append(StoredSeries(thing, machine, method, clock, points, kind, of_device))
+    return series, chosen
+
+
+def _runs(
+    connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
+) -> list[StoredRun]:
+    """The runs themselves, newest first."""
+    query = select(*_COLUMNS).where(*runs_of(which))
+    query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
+    if skipped:
+        query = query.offset(skipped)
+    return [StoredRun(**row._mapping) for row in connection.execute(query)]
+
+
+def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
+    """Thing, run, whether carried, time and half-width of each sound result, and both of the
+    device, None where unknown.
+    """
+    columns = (results.c.thing, results.c.run, results.c.carried, results.c.time_s)
+    of_device = (results.c.device_time_s, results.c.device_half_width)
+    query = select(*columns, results.c.half_width, *of_device).where(
+        results.c.status == "ok",
+        results.c.time_s.between(*_TIMES_S),
+        or_(of_device[0].is_(None), of_device[0].between(*_TIMES_S)),
+    )
+    if conditions := runs_of(which):
+        query = query.where(results.c.run.in_(select(runs.c.number).where(*conditions)))
+    if conditions := things_of(which):
+        query = query.where(results.c.thing.in_(select(things.c.number).where(*conditions)))
+    # As the driver gives them: there may be a hundred thousand, and each costs time.
+    cursor = connection.execute(query.order_by(results.c.thing, results.c.run)).cursor
+    assert cursor is not None
+    return cursor.fetchall()
+
+
+def _gathered(
+    rows: Sequence[tuple[Any, ...]], chosen: dict[int, StoredRun]
+) -> dict[tuple[int, str, str, SeriesKind], list[Figure]]:
+    """The figures of each thing by machine, method and kind.
+
+    A result has one figure, or two where launches set the cost of a call. Where they set it in no
+    run, the figure is the same with the timings auto and throughput, and has the latter's method.
+    """
+    known = {run.run_id for run in chosen.values()}
+    twice = {run.number for run in chosen.values() if run.continues in known}
+    contexts: dict[tuple[str, str], int] = {}
+    numbers = {
+        run.number: contexts.setdefault((run.machine, run.method), len(contexts))
+        for run in chosen.values()
+    }
+    of_auto = {run.number for run in chosen.values() if _is_auto(run.method)}
+    plain: dict[int, int] = {}
+    for (machine, method), context in list(contexts.items()):
+        usual = THROUGHPUT + method.removeprefix(AUTO)
+        plain[context] = (
+            contexts.setdefault((machine, usual), len(contexts)) if _is_auto(method) else context
+        )
+    found: dict[tuple[int, int, SeriesKind], list[Figure]] = {}
+    of_launches: set[tuple[int, int]] = set()
+    for thing, run, carried, time_s, half_width, device_s, device_width in rows:
+        if carried and run in twice:
+            continue
+        context = numbers[run]
+        unknown = device_s is None
+        if not unknown or run not in of_auto:
+            judged = (run, time_s, half_width) if unknown else (run, device_s, device_width)
+            found.setdefault((thing, context, "time"), []).append(judged)
+        if run in of_auto and device_s != time_s:
+            of_launches.add((thing, context))
+            found.setdefault((thing, context, "calls"), []).append((run, time_s, half_width))
+    names = list(contexts)
+    series: dict[tuple[int, str, str, SeriesKind], list[Figure]] = {}
+    for (thing, context, kind), points in found.items():
+        named: SeriesKind = kind
+        if kind == "time" and (thing, context) in of_launches:
+            named = "device"
+        of = context if (thing, context) in of_launches else plain[context]
+        series.setdefault((thing, *names[of], named), []).extend(points)
+    return series
+
+
+def _is_auto(method: str) -> bool:
+    return method.partition(",")[0] == AUTO
+
+
+def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, str]]:
+    """The things by number, each with its clock."""
+    columns = (things.c.number, things.c.kind, things.c.clock, things.c.document)
+    found: dict[int, tuple[Thing, str]] = {}
+    for number, kind, clock, document in connection.execute(
+        select(*columns).where(*things_of(which))
+    ):
+        thing: Thing = (_CASES if kind == "case" else _TRANSFERS).decode(document)
+        found[number] = (thing, clock)
+    return found
+
+
+def _of_runs(
+    connection: Connection, table: Table, numbers: Sequence[int]
+) -> dict[int, list[tuple[str, ...]]]:
+    """The rows of a table by run."""
+    found: dict[int, list[tuple[str, ...]]] = {}
+    for first in range(0, len(numbers), _AT_ONCE):
+        query = select(table).where(table.c.run.in_(numbers[first : first + _AT_ONCE]))
+        for run, *texts in connection.execute(query):
+            found.setdefault(run, []).append(tuple(texts))
+    return found
+
+
+def _column(rows: Sequence[tuple[str, ...]], place: int) -> list[str]:
+    return sorted({row[place] for row in rows})

@@ -1,0 +1,279 @@
+"""The history: runs with their journals, in a database."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, inspect, select
+
+from cclmark.errors import MissingError, UsageError
+from cclmark.history.database import Database
+from cclmark.history.history_model import Added, Choices, RunFilter, StoredRun, StoredSeries
+from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
+from cclmark.history.moments import now
+from cclmark.history.queries import (
+    choices_of,
+    content_of,
+    first_line_of,
+    listed,
+    number_of,
+    series_of,
+)
+from cclmark.history.run_rows import JournalRows, Row, rows_of
+from cclmark.history.tables import journals, labels, operations, results, runs, things
+from cclmark.results.journal import Journal, parse_journal
+from cclmark.results.schema import Header
+
+_PART_BYTES = 4 << 20
+_AT_ONCE = 500  # values in one list of a statement
+
+
+class History:
+    """Runs and their journals. Each method is a transaction of its own; threads may share it.
+
+    Every method raises MissingError where the database is not there, is locked for long or does not
+    answer, and UsageError where it is no history or one of a newer version of cclmark.
+    """
+
+    def __init__(self, place: str, *, read_only: bool = False) -> None:
+        """``place``: the file of an SQLite database, or the URL of a PostgreSQL one.
+
+        ``read_only``: nothing is changed, and one of an older version is refused.
+        """
+        self._database = Database(place)
+        self._read_only = read_only
+        self._ready = False
+
+    @property
+    def name(self) -> str:
+        """Of the database, for messages."""
+        return self._database.name
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is in; None on a server."""
+        return self._database.path
+
+    def begin(self) -> None:
+        """Makes the tables where there are none, and brings older ones up to date."""
+        with self._writing():
+            pass
+
+    def add(
+        self, content: bytes, name: str, marks: Sequence[str] = (), *, replace: bool = False
+    ) -> Added:
+        """Adds a journal, whole or cut short, under the labels ``marks``.
+
+        A run that is there already stays as it is, and gets the labels; ``replace`` puts this
+        journal in its place and keeps its labels. ``name`` is where ``content`` comes from. Raises
+        UsageError for what is no journal, for one so damaged that no result is left, and for
+        another journal of a run that is there.
+        """
+        journal = parse_journal(content.splitlines(), name)
+        damaged = journal.damaged_lines
+        if damaged and not (journal.results or journal.transfers or journal.checks):
+            raise UsageError(f"{name}: no result can be read: damaged lines: {damaged}")
+        rows = rows_of(journal, content, name)
+        run_id = str(rows.run["run_id"])
+        with self._writing() as connection:
+            query = select(runs.c.number, runs.c.digest).where(runs.c.run_id == run_id)
+            known = connection.execute(query).first()
+            if known is None:
+                _insert(connection, rows, content, marks)
+                return Added(run_id, known=False, cases=len(rows.results), damaged_lines=damaged)
+            if known.digest == rows.run["digest"]:
+                new = _label(connection, known.number, marks)
+                return Added(
+                    run_id,
+                    known=True,
+                    cases=len(rows.results),
+                    labelled=new,
+                    damaged_lines=damaged,
+                )
+            if not replace:
+                raise UsageError(
+                    f"{name}: run {run_id} is in the history with another journal, as of a run "
+                    "that went on since: --replace takes this one"
+                )
+            query = select(labels.c.label).where(labels.c.run == known.number)
+            kept = [*connection.scalars(query), *marks]
+            _remove(connection, [known.number])
+            _insert(connection, rows, content, kept)
+            return Added(
+                run_id,
+                known=True,
+                replaced=True,
+                cases=len(rows.results),
+                damaged_lines=damaged,
+            )
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Removes runs by their numbers, with their journals and results."""
+        with self._writing() as connection:
+            _remove(connection, numbers)
+
+    def runs(
+        self, which: RunFilter, limit: int | None = None, skipped: int = 0
+    ) -> tuple[list[StoredRun], int]:
+        """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
+        are in all.
+        """
+        with self._reading() as connection:
+            return listed(connection, which, limit, skipped)
+
+    def run(self, run: str) -> StoredRun:
+        """The only run whose id is ``run`` or begins so.
+
+        Raises UnknownRunError for none or many.
+        """
+        with self._reading() as connection:
+            number, _ = number_of(connection, run, self.name)
+            return listed(connection, RunFilter(number=number), None)[0][0]
+
+    def content(self, run: str) -> bytes:
+        """The journal of a run, byte by byte as it was added. ``run`` as for ``run``."""
+        with self._reading() as connection:
+            return content_of(connection, number_of(connection, run, self.name)[0])
+
+    def journal(self, run: str) -> Journal:
+        """The same, read."""
+        return parse_journal(self.content(run).splitlines(), f"run {run}")
+
+    def headers(self, numbers: Sequence[int]) -> dict[int, Header]:
+        """The headers of runs by their numbers, without reading all of their journals."""
+        with self._reading() as connection:
+            lines = {number: first_line_of(connection, number) for number in numbers}
+        return {
+            number: parse_journal([line], f"run {number}").header for number, line in lines.items()
+        }
+
+    def choices(self) -> Choices:
+        """What there is to filter by."""
+        with self._reading() as connection:
+            return choices_of(connection)
+
+    def series(self, which: RunFilter) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
+        """All series of sound times, and the runs by number, from the oldest on: without what they
+        measured in words, and without labels.
+
+        Results that a run took over from one that is here too count once.
+        """
+        with self._reading() as connection:
+            return series_of(connection, which)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction on tables of the newest version. Raises UsageError for one to read."""
+        if self._read_only:
+            raise UsageError(f"the history {self.name} was opened to be read only")
+        with self._database.writing() as connection:
+            if not self._ready:
+                if version_of(connection) == 0:
+                    _require_room(connection, self._database)
+                migrate(connection, self.name)
+            yield connection
+        self._ready = True
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A transaction that sees one state of tables of the newest version."""
+        if not self._ready:
+            self._check()
+        with self._database.reading() as connection:
+            yield connection
+
+    def _check(self) -> None:
+        """Looks at the version once, and brings older tables up to date."""
+        with self._database.reading() as connection:
+            found = version_of(connection)
+        refuse_newer(found, self.name)
+        if found == 0:
+            raise MissingError(
+                f"{self.name} holds no history yet: cclmark history add JOURNAL creates one"
+            )
+        if found < len(MIGRATIONS) and self._read_only:
+            raise MissingError(
+                f"the history {self.name} has the older schema {found}: cclmark history list "
+                "brings it up to date"
+            )
+        if found < len(MIGRATIONS):
+            self.begin()
+        self._ready = True
+
+
+def _require_room(connection: Connection, database: Database) -> None:
+    """Raises UsageError for a file that is somebody else's database."""
+    others = inspect(connection).get_table_names() if database.is_file else []
+    if others:
+        raise UsageError(
+            f"{database.name} is a database of something else, with tables as {others[0]!r}: name "
+            "another file with --db"
+        )
+
+
+def _insert(
+    connection: Connection, rows: JournalRows, content: bytes, marks: Sequence[str]
+) -> None:
+    """Adds a run with all that belongs to it."""
+    values = {**rows.run, "added_at": now()}
+    number = connection.scalar(insert(runs).values(values).returning(runs.c.number))
+    packed = zlib.compress(content, 6)
+    parts = [packed[at : at + _PART_BYTES] for at in range(0, len(packed), _PART_BYTES)]
+    _insert_all(
+        connection,
+        journals,
+        [{"run": number, "part": part, "content": piece} for part, piece in enumerate(parts)],
+    )
+    unique = dict.fromkeys(marks)
+    _insert_all(connection, labels, [{"run": number, "label": label} for label in unique])
+    _insert_all(connection, operations, [{"run": number, **row} for row in rows.operations])
+    numbers = _things(connection, rows.things)
+    _insert_all(
+        connection,
+        results,
+        [{**row, "run": number, "thing": numbers[str(row["thing"])]} for row in rows.results],
+    )
+
+
+def _label(connection: Connection, number: int, marks: Sequence[str]) -> tuple[str, ...]:
+    """Adds those labels that the run does not have, and returns them."""
+    known = set(connection.scalars(select(labels.c.label).where(labels.c.run == number)))
+    new = tuple(label for label in dict.fromkeys(marks) if label not in known)
+    _insert_all(connection, labels, [{"run": number, "label": label} for label in new])
+    return new
+
+
+def _insert_all(connection: Connection, table: Any, rows: Sequence[Any]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _things(connection: Connection, rows: Sequence[Row]) -> dict[str, int]:
+    """The numbers of things by digest; those that are new are added."""
+    digests = [str(row["digest"]) for row in rows]
+    known = _numbers(connection, digests)
+    new = [row for row in rows if row["digest"] not in known]
+    _insert_all(connection, things, new)
+    return {**known, **_numbers(connection, [str(row["digest"]) for row in new])}
+
+
+def _numbers(connection: Connection, digests: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for first in range(0, len(digests), _AT_ONCE):
+        some = digests[first : first + _AT_ONCE]
+        query = select(things.c.digest, things.c.number).where(things.c.digest.in_(some))
+        found.update((row.digest, row.number) for row in connection.execute(query))
+    return found
+
+
+def _remove(connection: Connection, numbers: Sequence[int]) -> None:
+    """Runs, with all that belongs to them, and things that no run has measured then."""
+    for first in range(0, len(numbers), _AT_ONCE):
+        some = numbers[first : first + _AT_ONCE]
+        connection.execute(delete(runs).where(runs.c.number.in_(some)))
+    used = select(results.c.thing).where(results.c.thing == things.c.number).exists()
+    connection.execute(delete(things).where(~used))

@@ -1,0 +1,219 @@
+"""Creates a journal from an importer's findings. Unknown values are omitted, not guessed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cclmark.errors import UsageError
+from cclmark.importing.cleaned_text import Figure, Text
+from cclmark.importing.header import Given, Origin, footer_of, header_of
+from cclmark.importing.plausible import (
+    bus_factor,
+    disagreement,
+    is_derived,
+    time_of,
+)
+from cclmark.importing.rank_counts import rank_counts
+from cclmark.importing.run import ForeignRun, Row
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    CaseResult,
+    Summary,
+    Verification,
+)
+
+_UNCOUNTED = "the check of the tool failed, and it does not say of how many elements"
+
+
+@dataclass
+class _Notices:
+    """Notices about rows, each with the first line and the number of rows."""
+
+    found: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, kind: str, line: int) -> None:
+        self.found.setdefault(kind, []).append(line)
+
+    def sentences(self) -> list[str]:
+        return [f"{_lines(lines)}: {kind}" for kind, lines in self.found.items()]
+
+
+def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Origin) -> Journal:
+    """Creates the journal from a text.
+
+    Raises UsageError if the text and ``given`` lack a field that every case requires, contradict
+    each other, or contain no row.
+    """
+    if not run.rows:
+        raise UsageError(f"{text.name} holds no row of {run.tool}")
+    operations = [_operation(row, text, given) for row in run.rows]
+    ranks, found = rank_counts(run.rows, operations, text, given)
+    notices = _Notices(found)
+    results = _results(run, operations, ranks, text, given, notices)
+    if not results:
+        left = "; ".join(notices.sentences())
+        raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
+    said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
+    header = header_of(run, format, given, origin, results, said)
+    return Journal(header, results, footer=footer_of(run, results, header) if run.whole else None)
+
+
+def _operation(row: Row, text: Text, given: Given) -> str:
+    if row.operation is None:
+        if given.operation is None:
+            raise text.refuse(
+                row.line, "nothing before it names the operation: give it with --operation NAME"
+            )
+        return given.operation
+    if given.operation not in (None, row.operation):
+        raise text.refuse(row.line, f"this is {row.operation}, not --operation {given.operation}")
+    return row.operation
+
+
+def _results(
+    run: ForeignRun,
+    operations: Sequence[str],
+    ranks: Sequence[int],
+    text: Text,
+    given: Given,
+    notices: _Notices,
+) -> list[CaseResult]:
+    results: list[CaseResult] = []
+    places: dict[Case, int] = {}
+    seen: dict[Case, int] = {}
+    doubtful = 0
+    for printed, operation, number in zip(run.rows, operations, ranks, strict=True):
+        case = _case(printed, operation, number, run, given, notices)
+        if case is None:
+            continue
+        row = replace(printed, size_bytes=case.size_bytes)
+        time = time_of(row)
+        if time is None or time.value <= 0 or row.size_bytes <= 0:
+            notices.add("left out: no time, or no data that takes one", row.line)
+            continue
+        if case.count <= 0:
+            notices.add("left out: less than an element for each rank", row.line)
+            continue
+        if is_derived(row):
+            notices.add(
+                "the time is size over algorithm bandwidth, which has more digits than the time",
+                row.line,
+            )
+        if bus_factor(row, operation, number) != OPERATIONS[operation].bus_factor(number):
+            notices.add("parts are uneven: the bus bandwidth is the text's own", row.line)
+        doubt = disagreement(row, operation, number, time)
+        if doubt:
+            doubtful += 1
+            notices.add(f"does not fit: {doubt}" if doubtful == 1 else "do not fit", row.line)
+        cycle = seen.get(case, 0)
+        seen[case] = cycle + 1
+        index = places.setdefault(case, len(places))
+        results.append(_result(row, case, time, index, cycle, run.clock))
+    if doubtful > len(results) / 2 and (given.operation or given.ranks):
+        words = next(kind for kind in notices.found if kind.startswith("does not fit"))
+        raise UsageError(
+            f"{text.name}: {doubtful} of {len(results)} rows do not fit --operation and --ranks "
+            f"as given; line {notices.found[words][0]} {words}"
+        )
+    return results
+
+
+def _case(
+    row: Row, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
+) -> Case | None:
+    """Returns the measured case; None, with a notice, if cclmark does not support it."""
+    info = OPERATIONS[operation]
+    dtype = row.dtype or given.dtype
+    reduction = row.reduction or given.reduction
+    if run.usual is not None and (dtype is None or (info.reduces and reduction is None)):
+        usual = f"{run.usual[0]} {run.usual[1]}" if info.reduces else run.usual[0]
+        notices.add(
+            f"the text names no type and reduction: {usual} is assumed, as {run.tool} takes "
+            "without options; --dtype and --reduction say otherwise",
+            row.line,
+        )
+        dtype = dtype or run.usual[0]
+        reduction = reduction or run.usual[1]
+    if dtype is None or dtype not in DTYPE_BYTES:
+        notices.add("left out: an element type that cclmark does not have", row.line)
+        return None
+    count, size_bytes = _measured(row, operation, ranks, dtype, notices)
+    return Case(
+        operation=operation,
+        ccl=given.ccl or row.ccl or run.ccl,
+        ranks=ranks,
+        dtype=dtype,
+        size_bytes=size_bytes,
+        count=count,
+        in_place=row.in_place,
+        reduction=reduction if info.reduces else None,
+        root=row.root if info.rooted else None,
+    )
+
+
+def _measured(
+    row: Row, operation: str, ranks: int, dtype: str, notices: _Notices
+) -> tuple[int, int]:
+    """Returns the elements of a rank, and the bytes that the figures refer to.
+
+    A tool that rounds up measures more than it prints; its bandwidth shows whether it did.
+    """
+    if row.count is not None:
+        return row.count, row.size_bytes
+    parts = ranks if OPERATIONS[operation].spans_ranks else 1
+    width = DTYPE_BYTES[dtype]
+    count = row.size_bytes // (width * parts)
+    if not row.rounds_up or row.size_bytes == count * width * parts:
+        return count, row.size_bytes
+    more = math.ceil(math.ceil(row.size_bytes / width) / parts)
+    larger = replace(row, size_bytes=more * width * parts)
+    time = time_of(larger)
+    if time is None or time.value <= 0 or disagreement(larger, operation, ranks, time):
+        return count, row.size_bytes
+    notices.add(
+        "the tool rounds this size up to whole elements for each rank: those bytes are meant",
+        row.line,
+    )
+    return more, larger.size_bytes
+
+
+def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: str) -> CaseResult:
+    rate = row.size_bytes / time.value
+    factor = bus_factor(row, case.operation, case.ranks)
+    spread = row.spread
+    time_s = time.value if spread is None else spread.median_s
+    if spread is not None:
+        rate = row.size_bytes / time_s
+    summary = Summary(
+        clock="device" if spread is not None else clock,
+        time_s=time_s,
+        min_s=time_s if spread is None else spread.min_s,
+        p95_s=time_s if spread is None else spread.p95_s,
+        p99_s=time_s if spread is None else spread.p99_s,
+        max_s=time_s if spread is None else spread.max_s,
+        cv=0.0 if spread is None else spread.cv,
+        samples=1 if spread is None else spread.iterations,
+        algbw_bytes_per_s=rate,
+        busbw_bytes_per_s=rate * factor,
+    )
+    return CaseResult(
+        index=index,
+        case=case,
+        status="wrong" if row.wrong or row.failed else "ok",
+        reason=_UNCOUNTED if row.failed else "",
+        cycle=cycle,
+        route="",
+        summary=summary,
+        verification=None if row.wrong is None else Verification(wrong=row.wrong, where=""),
+    )
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    distinct = sorted(set(numbers))
+    if len(distinct) == 1:
+        return f"line {distinct[0]}"
+    return f"{len(distinct)} lines from {distinct[0]} to {distinct[-1]}"

@@ -1,0 +1,103 @@
+"""Reads cclmark's own JSON document, a complete journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.importing.cleaned_text import Text
+from cclmark.results.journal import Journal, is_readable
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    CaseResult,
+    CheckResult,
+    Condition,
+    Footer,
+    Header,
+    Line,
+    TransferResult,
+)
+
+_Entry = TypeVar("_Entry")
+_MOST_NAMED = 5
+
+
+def is_cclmark_json(text: Text) -> bool:
+    """Whether the text is such a document."""
+    start = text.content.lstrip()[:400]
+    return start.startswith('{"header"') and '"schema_version"' in start
+
+
+def read_cclmark_json(text: Text) -> Journal:
+    """Reads a journal. Raises UsageError if it is truncated, damaged or of a newer schema."""
+    try:
+        document = json.loads(text.content)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise text.refuse(
+            line,
+            "this JSON is cut off or damaged: it is whole only when its run has ended; use "
+            "the journal of that run",
+        ) from None
+    if not isinstance(document, dict) or not isinstance(document.get("header"), dict):
+        raise UsageError(f"{text.name} is no JSON of cclmark: it has no header")
+    version = document["header"].get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{text.name} has schema {version}, newer than {SCHEMA_VERSION}: update cclmark"
+        )
+    footer = document.get("footer")
+    journal = Journal(
+        header=_entry(document["header"], Header, text, "header"),
+        results=_entries(document, "cases", CaseResult, text),
+        transfers=_entries(document, "transfers", TransferResult, text),
+        checks=_entries(document, "checks", CheckResult, text),
+        conditions=_entries(document, "conditions", Condition, text),
+        footer=None if footer is None else _entry(footer, Footer, text, "footer"),
+    )
+    _refuse_damage(journal, text)
+    return journal
+
+
+def _refuse_damage(journal: Journal, text: Text) -> None:
+    """Raises UsageError if readers of the journal would skip a part of it."""
+    places: dict[str, Sequence[Line]] = {
+        "cases": journal.results,
+        "transfers": journal.transfers,
+        "checks": journal.checks,
+        "conditions": journal.conditions,
+    }
+    bad = [
+        f"{name}[{number}]"
+        for name, entries in places.items()
+        for number, entry in enumerate(entries)
+        if not is_readable(entry, journal.header)
+    ]
+    for name, line in (("header", journal.header), ("footer", journal.footer)):
+        if line is not None and not is_readable(line, journal.header):
+            bad.insert(0, name)
+    if bad:
+        more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
+        raise UsageError(
+            f"{text.name} is damaged: {', '.join(bad[:_MOST_NAMED])}{more} cannot be kept in a "
+            "journal: numbers that are none, or devices that the header does not name. Take them "
+            "out of it, or use the journal of that run"
+        )
+
+
+def _entries(document: dict[str, Any], name: str, kind: type[_Entry], text: Text) -> list[_Entry]:
+    found = document.get(name, [])
+    if not isinstance(found, list):
+        raise UsageError(f"{text.name}: {name} is no list")
+    return [_entry(one, kind, text, f"{name}[{number}]") for number, one in enumerate(found)]
+
+
+def _entry(value: Any, kind: type[_Entry], text: Text, name: str) -> _Entry:
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"{text.name}: {name}: {error}") from None

@@ -1,0 +1,161 @@
+"""The table of Ascend's hccl_test."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
+from cclmark.importing.hccl_failures import Failures
+from cclmark.importing.header import how
+from cclmark.importing.ours import Shown, read_ending
+from cclmark.importing.run import Facts, ForeignRun, Row
+from cclmark.importing.series import Series, read_series
+from cclmark.importing.spelling import operation_in
+
+_NAMES = {
+    "data_size": "size",
+    "aveg_time": "time",
+    "avg_time": "time",
+    "alg_bandwidth": "algbw",
+    "check_result": "check",
+}
+_COLUMN = re.compile(r"(\w+)(?:\((?:Bytes|us|GB/s)\))?:?")
+_SETUP = re.compile(
+    r"the minbytes is (\d{1,18}), maxbytes is (\d{1,18}), iters is (\d{1,9}), "
+    r"warmup_iters is (\d{1,9})"
+)
+_CHECKS = {"success": 0, "NULL": None, "failed": None}
+
+
+def is_hccl(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _columns(line.text)), None)
+
+
+def read_hccl(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a row that cannot be read."""
+    run = ForeignRun(
+        "hccl_test",
+        "the mean of the tool's iterations",
+        "device",
+        "hccl",
+        usual=("float32", "sum"),
+    )
+    reader = _Reader(text, run)
+    for line in reader.lines:
+        reader.take(line)
+    reader.failures.settle()
+    return run
+
+
+class _Reader:
+    def __init__(self, text: Text, run: ForeignRun) -> None:
+        self._text = text
+        self._run = run
+        self._series = Series()
+        self._columns: list[str] = []
+        self._shown = Shown(run)
+        self.failures = Failures(run)
+        self.lines = [line for line in text.lines() if line.text.strip()]
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        text = line.text
+        if (ours := read_series(self._text, line)) is not None:
+            self.failures.settle()
+            self._series = ours
+            self._run.tool, self._run.figure = "cclmark", "the median of cclmark's samples"
+            self._run.clock = ""
+        elif (setup := _SETUP.search(text)) is not None:
+            self.failures.settle()
+            self._run.facts = _facts(self._text, line.number, setup, self._run)
+        elif self.failures.take(line.number, text):
+            pass
+        elif head := _columns(text):
+            self._columns = head
+        elif text.lstrip().startswith("#"):
+            self._comment(line)
+        elif self._columns and "|" in text:
+            self._row(line)
+        elif (operation := operation_in(text)) is not None:
+            self.failures.settle()
+            self._series = Series(operation=operation)
+
+    def _comment(self, line: Line) -> None:
+        if self._run.tool != "cclmark":
+            return
+        if not self._shown.take(line.number, line.text):
+            read_ending(line.text, self._run)
+
+    def _row(self, line: Line) -> None:
+        last = line is self.lines[-1]
+        row = _row(self._text, line, self._columns, self._series, last=last)
+        if row is None:
+            self._run.notices.append(f"line {line.number}: cut off, left out")
+            self._run.whole = False
+        else:
+            self._run.rows.append(row)
+            self._shown.added()
+
+
+def _columns(line: str) -> list[str]:
+    """Returns the columns of a table head, in its order; empty for any other line."""
+    cells = [_COLUMN.fullmatch(cell.strip()) for cell in line.split("|")]
+    names = [_NAMES.get(cell[1], "") for cell in cells if cell is not None]
+    whole = len(names) == len(cells) and {"size", "time", "algbw"} <= set(names)
+    return names if whole else []
+
+
+def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bool) -> Row | None:
+    """Returns the row, None if the end of the text truncates it."""
+    cells = [cell.strip() for cell in line.text.split("|")]
+    if len(cells) != len(columns) or not all(cells):
+        if last:
+            return None
+        raise text.refuse(line.number, f"{len(cells)} columns where the head has {len(columns)}")
+    told = dict(zip(columns, cells, strict=True))
+    size, time, algbw = (
+        read_count(told["size"]),
+        read_figure(told["time"]),
+        read_figure(told["algbw"]),
+    )
+    check = told.get("check", "NULL")
+    if size is None or time is None or algbw is None or check not in _CHECKS:
+        if last and check not in _CHECKS:
+            return None
+        raise text.refuse(line.number, f"cannot read the row {line.text.strip()[:80]!r}")
+    return Row(
+        line=line.number,
+        size_bytes=size,
+        in_place=series.in_place,
+        operation=series.operation,
+        dtype=series.dtype,
+        reduction=series.reduction,
+        root=series.root,
+        time=time.times(1e-6),
+        algbw=algbw.times(1e9),
+        wrong=_CHECKS[check],
+        failed=check == "failed",
+        ranks=series.ranks,
+        ccl=series.ccl,
+        rounds_up=series.ccl is None,  # we measure what we print
+    )
+
+
+def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> Facts:
+    """Returns a table's settings, with earlier tables' sizes. Raises UsageError for another run."""
+    begin, end, iterations, warmup = (int(word) for word in setup.groups())
+    before = run.facts
+    now = replace(before, iterations=iterations or None, warmup=warmup or None)
+    if run.rows and how(now) != how(before):
+        raise text.refuse(
+            number,
+            f"not as what was measured above this: settings {how(before)} there, {how(now)} here, "
+            "so this is another run. Split the text before this line and import the parts one by "
+            "one",
+        )
+    sizes = [begin, end]
+    if run.rows:
+        sizes += [size for size in (before.begin_bytes, before.end_bytes) if size is not None]
+    return replace(now, begin_bytes=min(sizes), end_bytes=max(sizes))

@@ -1,0 +1,100 @@
+"""The formats that can be imported. To add one: a file with its reader, and a line here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+from cclmark.importing.assemble import assemble
+from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
+from cclmark.importing.cleaned_text import Line, Text, decode
+from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
+from cclmark.importing.hccl_text import is_hccl, read_hccl
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineering
+from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
+from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.run import ForeignRun
+from cclmark.results.journal import Journal
+
+_JOURNAL = b'{"type":"header"'
+_HEAD_LINES = 5  # one of which contains the version in cclmark's own table
+_OWN = re.compile(r"cclmark \d")
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A format. ``finds``: returns the first line that identifies the format, if any.
+
+    ``read`` raises UsageError for a text that it cannot read.
+    """
+
+    finds: Callable[[Text, list[Line]], int | None]
+    read: Callable[[Text], ForeignRun | Journal]
+
+
+def _by_lines(
+    finds: Callable[[list[Line]], int | None],
+) -> Callable[[Text, list[Line]], int | None]:
+    return lambda text, lines: finds(lines)
+
+
+def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[Line]], int | None]:
+    return lambda text, lines: 1 if fits(text) else None
+
+
+IMPORTERS: dict[str, Importer] = {
+    "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
+    "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
+    "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
+    "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
+    "hccl": Importer(_by_lines(is_hccl), read_hccl),
+    "ml-engineering": Importer(_by_lines(is_ml_engineering), read_ml_engineering),
+}
+
+
+def import_text(
+    content: bytes, name: str, format: str | None, given: Given, origin: Origin
+) -> tuple[str, Journal]:
+    """Returns the format of a file and its journal; ``format`` None: detect it.
+
+    Raises UsageError for a text of no format, of several, or one that cannot be read.
+    """
+    if content.startswith(_JOURNAL):
+        raise UsageError(f"{name} is a journal of cclmark already: use it as it is")
+    text = decode(content, name)
+    chosen = format or _recognised(text)
+    found = IMPORTERS[chosen].read(text)
+    if isinstance(found, Journal):
+        return chosen, found
+    return chosen, assemble(found, text, chosen, given, origin)
+
+
+def _recognised(text: Text) -> str:
+    lines = text.lines()
+    found = {
+        name: line
+        for name, importer in IMPORTERS.items()
+        if (line := importer.finds(text, lines)) is not None
+    }
+    whole = [name for name in found if name.endswith("json")]
+    if whole:
+        return whole[0]
+    if not found:
+        if any(_OWN.match(line.text) for line in lines[:_HEAD_LINES]):
+            raise UsageError(
+                f"{text.name} is what cclmark printed: use the journal that the run wrote beside it"
+            )
+        names = ", ".join(IMPORTERS)
+        raise UsageError(
+            f"{text.name} holds no table of a tool that is known here ({names}). Look whether it "
+            "is the right file; if it is, name the tool with --format"
+        )
+    if len(found) > 1:
+        places = " and ".join(f"{name} (line {line})" for name, line in found.items())
+        raise UsageError(
+            f"{text.name} holds {places}: import one after the other with --format NAME"
+        )
+    return next(iter(found))

@@ -1,0 +1,345 @@
+"""Reads the text of nccl-tests, of any version, of rccl-tests, and of cclmark in that layout."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
+from cclmark.importing.nccl_head import FIGURE, nccl_version, read_device, read_facts
+from cclmark.importing.nccl_layout import Layout, read_layout
+from cclmark.importing.nccl_lines import is_ellipsis, is_head, plain_line
+from cclmark.importing.nccl_noise import without_noise
+from cclmark.importing.nccl_preamble import Preamble
+from cclmark.importing.nccl_ranks import RankList
+from cclmark.importing.nccl_rows import (
+    is_figure,
+    looks_like_row,
+    out_of_bounds,
+    read_half,
+)
+from cclmark.importing.ours import read_ending, read_problem, with_problem
+from cclmark.importing.run import ForeignRun, RankCount
+from cclmark.importing.spelling import operation_in
+from cclmark.results.schema import DeviceDescription
+
+_ALONE = (
+    "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
+    "built without MPI=1. Their figures are of no communication between them"
+)
+_START = re.compile(r"# Collective test starting: (.*)")
+_OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), ([^\s,]+)(?:, (\d{1,7}) ranks?)?\)")
+_OUR_VERSION = re.compile(r"# cclmark version (\S+), in the layout of nccl-tests")
+_VERSION = re.compile(
+    r"# nccl-tests version (\S+)(?: \(\w+\))? nccl-headers=\d+ nccl-library=(\d{1,9})"
+)
+_LIBRARY = re.compile(r"\b([NR])CCL version[ :]+(\d{1,4}(?:\.\d{1,4}){1,2})")
+_RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
+_OUR_LIBRARY = re.compile(r"# ([\w:.-]+) (\S+) from (.+)")
+_AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
+_BOUNDS = re.compile(r"# Out of bounds values\s*: \d{1,9} FAILED")
+_END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
+
+
+def is_nccl_tests(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if is_head(plain_line(line.text))), None)
+
+
+def read_nccl_tests(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a row that cannot be read."""
+    reader = _Reader(text)
+    for line in text.lines():
+        reader.take(line)
+    return reader.finish()
+
+
+@dataclass
+class _Block:
+    """The state of the table that is being read.
+
+    ``unknown``: its operation, if cclmark does not support it. ``ranks``: from the list above it,
+    or from cclmark's own text (``told_ranks``). ``rows``: the rows read so far, the first of which
+    is row ``first`` of the run. ``busbw``: the printed bandwidths that its average must match.
+    """
+
+    operation: str | None = None
+    unknown: str = ""
+    ccl: str | None = None
+    layout: Layout | None = None
+    listed: RankList = field(default_factory=RankList)
+    told_ranks: RankCount | None = None
+    ranks: RankCount | None = None
+    rows: int = 0
+    first: int = 0
+    busbw: list[Figure] = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self._run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=False)
+        self._block = _Block()
+        self._before = ""
+        self._named: str | None = None  # the operation of a command that was echoed
+        self._preamble = Preamble(text, self._run)
+        self._pending: list[str] = []
+        self._pending_line = 0
+        self._processes: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        noise = _LIBRARY.search(line.text)
+        if noise is not None:
+            if self._run.whole:  # the table above has ended
+                self._preamble.begin(line.number)
+            self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
+        quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
+        text = plain_line(quiet)
+        if "#" in text and not text.lstrip()[:1].isdigit():
+            self._comment(Line(line.number, text[text.index("#") :], line.process))
+        elif text.strip():
+            self._plain(Line(line.number, text, line.process))
+        self._before = line.text if line.text.strip() else self._before
+
+    def finish(self) -> ForeignRun:
+        """Returns the complete run."""
+        self._give_up_pending()
+        run = self._run
+        if not run.rows and self._left_out:
+            number = next(iter(self._left_out.values()))
+            raise self._text.refuse(
+                number, f"{next(iter(self._left_out))} is no operation of cclmark"
+            )
+        run.notices += [
+            f"line {number}: rows of {name} are left out: no operation of cclmark"
+            for name, number in self._left_out.items()
+        ]
+        if run.tool == "cclmark":
+            run.figure = "the median of cclmark's samples"
+            run.clock = ""
+        return run
+
+    def _comment(self, line: Line) -> None:
+        text = line.text
+        layout = read_layout(text, self._before)
+        if layout is not None:
+            self._open_table(line, layout)
+        elif is_head(text):
+            raise self._text.refuse(
+                line.number,
+                "cannot read the columns of this header: expected size, count and type, then time, "
+                "algbw and busbw of each placement",
+            )
+        elif (device := read_device(text)) is not None:
+            self._device(line.number, device)
+        elif is_ellipsis(text):
+            self._block.listed.shorten()
+        elif (start := _START.match(text)) is not None:
+            self._open_block(line, start[1])
+        elif (facts := read_facts(text)) is not None:
+            self._preamble.facts(line.number, facts)
+        elif text.startswith("# Blocking Enabled"):
+            self._preamble.blocking()
+        elif _BOUNDS.match(text):
+            self._out_of_bounds(line.number)
+        elif self._run.tool == "cclmark" and self._said(text):
+            pass
+        elif _END.match(text):
+            self._close(line)
+        else:
+            self._versions(line)
+
+    def _said(self, text: str) -> bool:
+        """Whether a comment of cclmark describes a case, or the end of the run."""
+        problem = read_problem(text)
+        if problem is None:
+            return read_ending(text, self._run)
+        rows = self._run.rows
+        for place in range(self._block.first, len(rows)):
+            row = rows[place]
+            # The row contains the count.
+            if row.in_place == problem.in_place and row.wrong is None and problem.is_about(row):
+                rows[place] = with_problem(row, replace(problem, elements=None))
+        return True
+
+    def _versions(self, line: Line) -> None:
+        text, number = line.text, line.number
+        if (found := _VERSION.match(text)) is not None:
+            self._preamble.version(number, "nccl-tests", found[1])
+            self._library(number, "nccl", nccl_version(int(found[2])))
+        elif (found := _OUR_VERSION.match(text)) is not None:
+            self._preamble.version(number, "cclmark", found[1])
+            self._run.tool = "cclmark"
+        elif self._run.tool == "cclmark" and (found := _OUR_LIBRARY.fullmatch(text)) is not None:
+            self._library(number, found[1], found[2], found[3])
+
+    def _library(self, number: int, name: str, version: str, path: str = "") -> None:
+        self._preamble.library(number, name, version, path)
+        if name == "rccl":
+            self._is_rccl()
+
+    def _is_rccl(self) -> None:
+        self._run.tool, self._run.ccl = "rccl-tests", "rccl"
+
+    def _open_block(self, line: Line, program: str) -> None:
+        self._give_up_pending()
+        self._preamble.begin(line.number)
+        self._preamble.devices_open = False
+        self._block = _Block()
+        ours = _OURS.fullmatch(program.strip())
+        name = ours[1] if ours else program.split(maxsplit=1)[0] if program.split() else ""
+        self._block.operation = operation_in(f"{name}_perf" if ours else name)
+        if ours:
+            self._block.ccl = ours[3]
+            self._block.told_ranks = self._told_ranks(line.number, ours[4])
+        if self._block.operation is None and name:
+            self._block.unknown = name.rpartition("/")[2].removesuffix("_perf")
+
+    def _told_ranks(self, number: int, word: str | None) -> RankCount | None:
+        return None if word is None else RankCount(self._text.ranks(number, word), number)
+
+    def _device(self, number: int, found: tuple[str, DeviceDescription]) -> None:
+        if not self._preamble.devices_open:
+            self._block.listed = RankList()
+        group, device = found
+        if not self._block.listed.add(self._text, number, group, device):
+            return
+        self._run.device_of_each_rank = True
+        if device.runtime == "hip" and self._run.tool == "nccl-tests":
+            self._is_rccl()
+        if self._run.tool == "cclmark":  # which supports any runtime
+            device = msgspec.structs.replace(device, runtime="")
+        elif self._run.ccl == "rccl":
+            device = msgspec.structs.replace(device, runtime="hip")
+        self._preamble.device(number, device)
+
+    def _open_table(self, line: Line, layout: Layout) -> None:
+        self._give_up_pending()
+        if line.process:
+            self._processes.setdefault(line.process, line.number)
+        if len(self._processes) > 1:
+            first, second = list(self._processes.values())[:2]
+            raise self._text.refuse(
+                second,
+                f"another process than that of line {first} begins a table too: {_ALONE}",
+            )
+        if self._block.layout is not None and not self._block.rows and not self._preamble.set_up:
+            raise self._text.refuse(line.number, f"a second head right behind the first: {_ALONE}")
+        if self._block.layout is not None:  # another run, of a version that does not name itself
+            listed = self._block.listed if self._preamble.devices_open else RankList()
+            self._block = _Block(listed=listed)
+        self._preamble.open_table(line.number)
+        self._block.ranks = self._block.told_ranks or self._block.listed.count(
+            self._run.facts.ranks_per_process
+        )
+        self._run.whole = False
+        self._block.layout = layout
+        self._block.first = len(self._run.rows)
+        if self._block.operation is None:
+            self._block.operation = self._named
+        self._named = None
+        if self._block.listed.groups > 1:
+            self._run.notices.append(
+                f"line {line.number}: {self._block.listed.groups} communicators at the same time"
+            )
+
+    def _plain(self, line: Line) -> None:
+        tokens = line.text.split()
+        if (version := _RCCL_TESTS.search(line.text)) is not None:
+            self._is_rccl()
+            self._preamble.version(line.number, "rccl-tests", version[1])
+        layout = self._block.layout
+        begins = len(tokens) > 1 and all(read_count(token) is not None for token in tokens[:2])
+        if begins and layout is not None:
+            self._give_up_pending()
+            self._row(line.number, layout.words(line.text), layout.halves(line.text), layout)
+        elif self._pending and layout is not None and all(map(is_figure, tokens)):
+            self._row(self._pending_line, self._pending + tokens, layout.in_place, layout)
+        elif layout is not None and looks_like_row(tokens, layout):
+            raise self._text.refuse(
+                line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are no numbers"
+            )
+        elif is_ellipsis(line.text):
+            self._block.listed.shorten()
+        elif (named := operation_in(line.text)) is not None:
+            self._preamble.begin(line.number)
+            self._named = named
+
+    def _row(
+        self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: Layout
+    ) -> None:
+        wanted = layout.columns - len(layout.part) * (len(layout.in_place) - len(halves))
+        self._pending = []
+        if len(tokens) > wanted:
+            raise self._text.refuse(
+                number, f"{len(tokens)} columns where the head has {layout.columns}"
+            )
+        if len(tokens) < wanted:
+            self._pending, self._pending_line = tokens, number
+            return
+        if self._block.unknown:
+            self._left_out.setdefault(self._block.unknown, number)
+            return
+        lead = dict(zip(layout.lead, tokens, strict=False))
+        figures = tokens[len(layout.lead) :]
+        self._block.rows += 1
+        for place, in_place in enumerate(halves):
+            cells = figures[place * len(layout.part) : (place + 1) * len(layout.part)]
+            told = dict(zip(layout.part, cells, strict=True))
+            row = read_half(self._text, number, lead, told, layout.time_unit_s)
+            if row is None:
+                continue
+            block = self._block
+            block.busbw += [row.busbw] if row.busbw is not None else []
+            self._run.rows.append(
+                replace(
+                    row,
+                    in_place=in_place,
+                    operation=block.operation,
+                    ranks=block.ranks,
+                    ccl=block.ccl,
+                )
+            )
+
+    def _out_of_bounds(self, number: int) -> None:
+        """Marks wrong rows of a failed table, by their counts or deviations, if these are known."""
+        rows = self._run.rows
+        first = self._block.first
+        if self._block.unknown or any(row.wrong or row.failed for row in rows[first:]):
+            return
+        places = out_of_bounds(rows[first:])
+        for place in places:
+            rows[first + place] = replace(rows[first + place], failed=True)
+        if not places:
+            self._run.failed = True
+            self._run.notices.append(
+                f"line {number}: wrong data by the tool's own count, and no row here says where"
+            )
+
+    def _give_up_pending(self) -> None:
+        """Reports a row that began and did not end."""
+        if self._pending:
+            self._run.notices.append(
+                f"line {self._pending_line}: cut off after {len(self._pending)} columns, left out"
+            )
+            self._pending = []
+
+    def _close(self, line: Line) -> None:
+        """Ends a table; checks by its printed average whether all of its rows were read."""
+        self._give_up_pending()
+        self._run.whole = True
+        found = _AVERAGE.match(line.text)
+        average = None if found is None else read_figure(found[1])
+        printed, self._block.busbw = self._block.busbw, []
+        if average is not None and printed:
+            mean = sum(one.value for one in printed) / len(printed) / 1e9
+            error = sum(one.error for one in printed) / len(printed) / 1e9 + average.error
+            if abs(mean - average.value) > 1.02 * error + 1e-9:
+                self._run.notices.append(
+                    f"line {line.number}: the average bus bandwidth is {average.value:g} GB/s, "
+                    f"that of the rows here {mean:.6g}: some are missing, or were changed"
+                )

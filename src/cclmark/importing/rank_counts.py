@@ -1,0 +1,133 @@
+"""Determines the number of ranks of each row from the text, the user, or its bandwidths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.errors import UsageError
+from cclmark.importing.cleaned_text import Text
+from cclmark.importing.header import Given
+from cclmark.importing.plausible import bandwidths_fit, possible_ranks
+from cclmark.importing.run import RankCount, Row
+from cclmark.plan.operations import info_of
+
+_MOST_NAMED = 4
+
+
+def rank_counts(
+    rows: Sequence[Row], operations: Sequence[str], text: Text, given: Given
+) -> tuple[list[int], dict[str, list[int]]]:
+    """Returns the number of ranks of each row, and notices with their lines.
+
+    Raises UsageError if the number is unknown, or contradicts the printed bandwidths.
+    """
+    tables: dict[tuple[str, RankCount | None], list[Row]] = {}
+    for row, operation in zip(rows, operations, strict=True):
+        tables.setdefault((operation, row.ranks), []).append(row)
+    numbers: dict[tuple[str, RankCount | None], int] = {}
+    notices: dict[str, list[int]] = {}
+    for key, table in tables.items():
+        numbers[key], notice = _of_table(*key, table, text, given)
+        if notice:
+            notices.setdefault(notice, []).extend(row.line for row in table)
+    found = [numbers[operation, row.ranks] for row, operation in zip(rows, operations, strict=True)]
+    return found, notices
+
+
+def _of_table(
+    operation: str, told: RankCount | None, rows: Sequence[Row], text: Text, given: Given
+) -> tuple[int, str]:
+    """Returns the number of ranks of one operation's rows, and a notice or an empty text."""
+    if told is None:
+        if given.ranks is not None:
+            return given.ranks, ""
+        number = _derived(operation, None, rows, text)
+        return number, _notice(number)
+    if given.ranks is not None and given.ranks != told.number:
+        _refuse_given(operation, told, given.ranks, rows, text)
+        return given.ranks, (
+            f"{given.ranks} ranks as given: the list of ranks on line {told.line} is incomplete"
+        )
+    if told.gap and given.ranks is None:
+        number = _derived(operation, told, rows, text)
+        return number, f"{_notice(number)}; the list of ranks on line {told.line} {told.gap}"
+    if excluded(operation, told.number, rows):
+        raise text.refuse(
+            told.line,
+            f"{told.number} ranks here, but the bandwidths from line {rows[0].line} on are of "
+            f"{_described(operation, rows)}: check the list of ranks, or give --ranks N",
+        )
+    return told.number, ""
+
+
+def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
+    """Whether the printed bandwidths exclude a number of ranks.
+
+    A single damaged row does not: either the rows agree on another number, or most of them
+    contradict this one.
+    """
+    if info_of(operation).uneven:  # whose parts may be uneven
+        return False
+    unfit = sum(not bandwidths_fit(row, operation, number) for row in rows)
+    possible = possible_ranks(operation, rows)
+    agreed = bool(possible) and number not in possible
+    return unfit > 0 and (agreed or unfit > len(rows) / 2)
+
+
+def _refuse_given(
+    operation: str, told: RankCount, number: int, rows: Sequence[Row], text: Text
+) -> None:
+    """Raises UsageError if --ranks contradicts the text."""
+    line = rows[0].line
+    larger = number > told.number
+    if larger and (told.gap or excluded(operation, told.number, rows)):
+        if excluded(operation, number, rows):
+            raise text.refuse(
+                line,
+                f"these bandwidths are of {_described(operation, rows)}, not of --ranks {number}",
+            )
+        return
+    at_least = "at least " if told.gap else ""
+    raise text.refuse(
+        line, f"these are {at_least}{told.number} ranks by the text, not --ranks {number}"
+    )
+
+
+def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: Text) -> int:
+    """Returns the only number of ranks that bandwidths allow. ``told``: from an incomplete list."""
+    problem = "the text does not say how many ranks took part"
+    line, least = rows[0].line, 1
+    if told is not None:
+        problem, line, least = f"the list of ranks {told.gap}", told.line, told.number
+    if info_of(operation).uneven:
+        raise text.refuse(line, f"{problem}, and parts of alltoallv may be uneven: give --ranks N")
+    possible = possible_ranks(operation, rows)
+    if not possible:
+        raise _no_number(operation, rows[0], text)
+    possible = range(max(least, possible.start), possible.stop)
+    if len(possible) != 1:
+        raise text.refuse(line, f"{problem}: give --ranks N")
+    return possible[0]
+
+
+def _no_number(operation: str, row: Row, text: Text) -> UsageError:
+    return text.refuse(
+        row.line, f"no number of ranks of {operation} makes these bandwidths: check --operation"
+    )
+
+
+def _notice(number: int) -> str:
+    return (
+        f"{number} ranks: the only number that makes these bus bandwidths of these algorithm "
+        "bandwidths"
+    )
+
+
+def _described(operation: str, rows: Sequence[Row]) -> str:
+    """Describes the numbers of ranks that the bandwidths allow."""
+    possible = possible_ranks(operation, rows)
+    if not possible:
+        return "no number of ranks that they agree on"
+    if len(possible) <= _MOST_NAMED:
+        return " or ".join(str(number) for number in possible)
+    return f"{possible[0]} to {possible[-1]}"

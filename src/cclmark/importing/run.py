@@ -1,0 +1,115 @@
+"""An importer's result: rows as they were printed, and the information around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cclmark.importing.cleaned_text import Figure
+from cclmark.results.schema import DeviceDescription, LibraryDescription
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Statistics of single iterations, if a tool prints them. Seconds; ``cv`` is a share."""
+
+    median_s: float
+    min_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    cv: float
+    iterations: int
+
+
+@dataclass(frozen=True)
+class RankCount:
+    """The number of ranks, from ``line`` of the text.
+
+    ``gap``: the defect of an incomplete list of ranks, for example "lacks rank 3"; ``number`` is a
+    lower bound then.
+    """
+
+    number: int
+    line: int
+    gap: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement as printed on ``line``. Fields that were not printed are None.
+
+    ``time`` is in seconds, bandwidths are in bytes per second. ``wrong``: wrong elements, None if
+    nothing was checked, or if only ``failed`` reports that some are. ``deviation``: the largest of
+    any element, for tools that print it. ``ranks``: the number of ranks, from the text.
+    ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
+    """
+
+    line: int
+    size_bytes: int
+    in_place: bool
+    operation: str | None = None
+    dtype: str | None = None
+    reduction: str | None = None
+    root: int | None = None
+    count: int | None = None
+    time: Figure | None = None
+    algbw: Figure | None = None
+    busbw: Figure | None = None
+    wrong: int | None = None
+    failed: bool = False
+    deviation: Figure | None = None
+    ranks: RankCount | None = None
+    ccl: str | None = None
+    rounds_up: bool = False
+    spread: Spread | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The tool's settings, None for those that it does not print."""
+
+    begin_bytes: int | None = None
+    end_bytes: int | None = None
+    step_bytes: int = 0
+    factor: float = 0.0
+    warmup: int | None = None
+    iterations: int | None = None
+    ranks_per_process: int = 1
+    group: int = 1
+    graph_launches: int = 1
+    check: int | None = None
+    timing: str = "throughput"
+    across_ranks: str = ""
+    barrier: str = ""
+
+
+@dataclass
+class ForeignRun:
+    """The content of a text about a run.
+
+    ``figure``: describes its times. ``clock``: the clock of the times, empty if unknown. ``usual``:
+    the tool's default type and reduction, for texts that contain neither. ``whole``: whether the
+    text appears complete. ``failed``: whether it reports wrong data anywhere; ``exit_code`` (0:
+    unknown) and ``message``: how the run ended. ``device_of_each_rank``: whether ``devices`` are of
+    ranks, not of processes.
+    """
+
+    tool: str
+    figure: str
+    clock: str
+    ccl: str
+    version: str = ""
+    rows: list[Row] = field(default_factory=list)
+    devices: list[DeviceDescription] = field(default_factory=list)
+    device_of_each_rank: bool = False
+    libraries: list[LibraryDescription] = field(default_factory=list)
+    facts: Facts = Facts()
+    notices: list[str] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    started_at: str = ""
+    usual: tuple[str, str] | None = None
+    whole: bool = True
+    failed: bool = False
+    exit_code: int = 0
+    message: str = ""

@@ -1,0 +1,1 @@
+"""What a measuring command does around a run: joining, recording, printing, resuming."""

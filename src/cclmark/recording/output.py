@@ -1,0 +1,168 @@
+"""Where results are printed: the terminal, a pipe, or the file of ``-O``."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TextIO
+
+from cclmark.errors import OutputError, UnreadError, UsageError
+from cclmark.recording.atomic import (
+    STANDARD_OUTPUT,
+    fault_of,
+    is_special,
+    open_special,
+    tell_written,
+    write_whole,
+)
+from cclmark.streams import patient_text
+
+
+class Output:
+    """Standard output or a file; a file is not modified before the first write."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Checks that ``path`` can be written, without changing its content. Raises UsageError.
+
+        A file that is not regular, for example a pipe, is opened here and stays open. None and
+        ``-`` are standard output.
+        """
+        if path == STANDARD_OUTPUT:
+            path = None
+        self._path = path
+        self._file: TextIO | None = None
+        self.failure = ""
+        if path is None:
+            self._file = sys.stdout
+        elif is_special(path):
+            self._file = patient_text(open_special(path))
+        else:
+            _check(path)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the output is a user's terminal.
+
+        Under Open MPI's mpirun this is unknown: its processes write to a pseudo-terminal, wherever
+        mpirun writes their output.
+        """
+        by_mpirun = "OMPI_COMM_WORLD_RANK" in os.environ
+        return self._path is None and sys.stdout.isatty() and not by_mpirun
+
+    @property
+    def takes_colours(self) -> bool:
+        """Whether to use colours: on a terminal, unless NO_COLOR is set (no-color.org)."""
+        return self.is_terminal and not os.environ.get("NO_COLOR")
+
+    @property
+    def terminal_columns(self) -> int | None:
+        """The width of the terminal; None without a terminal, or if its width is unknown."""
+        if not self.is_terminal:
+            return None
+        return shutil.get_terminal_size(fallback=(0, 0)).columns or None
+
+    def write(self, text: str) -> None:
+        """Writes and flushes. Raises UnreadError if the reader of a pipe has exited.
+
+        Any other failure is stored in ``failure``, and results are still written to the journal.
+        """
+        if self.failure or not text:
+            return
+        try:
+            if self._file is None:
+                assert self._path is not None
+                self._file = self._path.open("w", encoding="utf-8", errors="replace")
+            self._file.write(text)
+            self._file.flush()
+        except BrokenPipeError:
+            gone = UnreadError()
+            self._give_up(str(gone))
+            raise gone from None
+        except OSError as error:
+            self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
+        except KeyboardInterrupt:
+            if self._is_stuck():  # the remaining output would block for ever
+                self._give_up("the reader of the output does not read")
+            raise
+
+    def write_whole(self, text: str) -> None:
+        """Writes the complete output: a file then holds all of it, or its old content.
+
+        Raises and stores failures as ``write`` does.
+        """
+        if self._file is not None:
+            self.write(text)
+            return
+        assert self._path is not None
+        try:
+            write_whole(self._path, text.encode(errors="replace"))
+        except (OutputError, UsageError) as error:
+            self.failure = str(error)
+
+    def _is_stuck(self) -> bool:
+        if self._file is None:
+            return False
+        poll = select.poll()
+        poll.register(self._file.fileno(), select.POLLOUT)
+        return not poll.poll(0)
+
+    def _give_up(self, failure: str) -> None:
+        self.failure = failure
+        if self._file is not None:
+            # The remaining buffer is flushed again, at exit at the latest; this lets that succeed.
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._file.fileno())
+            os.close(nothing)
+
+    def close(self) -> None:
+        """Closes a file."""
+        if self._path is None or self._file is None:
+            return
+        try:
+            self._file.close()
+        except OSError as error:
+            self.failure = self.failure or f"cannot write {self._path}: {error.strerror}"
+
+
+def _check(path: Path) -> None:
+    """Raises UsageError if the file cannot be written; leaves no new file behind."""
+    try:
+        target = path.resolve()
+        made = not target.exists()
+        target.open("ab").close()
+        if made:
+            target.unlink()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {path}: {fault_of(error)}") from None
+
+
+def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) -> None:
+    """Prints the texts of ``text_for`` to ``path``; to standard output for None and ``-``.
+
+    A file then holds all of it, or its old content. Reports the written file on standard error.
+    Raises UsageError, OutputError; UnreadError if the reader of a pipe has exited.
+    """
+    output = Output(path)
+    try:
+        if path is None or path == STANDARD_OUTPUT:
+            for text in text_for(output):
+                output.write(text)
+        else:
+            output.write_whole("".join(text_for(output)))
+    finally:
+        output.close()
+    if output.failure:
+        raise OutputError(output.failure)
+    tell_written(path)
+
+
+def say(text: str) -> None:
+    """Prints text of no run. Raises OutputError if standard output cannot be written."""
+    output = Output(None)
+    output.write(f"{text}\n")
+    if output.failure:
+        raise OutputError(output.failure)

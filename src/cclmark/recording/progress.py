@@ -1,0 +1,77 @@
+"""A line at the bottom of a terminal that shows the case under way."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from cclmark.plan.kinds import Item
+from cclmark.rendezvous.messages import Look
+from cclmark.report.wording.text import clock_text, plain
+
+if TYPE_CHECKING:
+    from rich.status import Status as Spinner
+
+_PATIENCE_S = 0.5  # a shorter pause needs no explanation
+
+
+class Progress:
+    """Shows a spinner when nothing was printed for a while; shows nothing without a terminal."""
+
+    def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
+        """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
+        self._cases = cases
+        self._planned = len(cases) * cycles
+        self._done = 0
+        self._began_s = began_s
+        self._stream = stream
+        # A pager on standard output owns the screen: nothing may be drawn over it.
+        self._watched = stream.isatty() and sys.stdout.isatty()
+        self._quiet_since_s = time.monotonic()
+        self._spinner: Spinner | None = None
+
+    def show(self, look: Look) -> None:
+        """Shows the progress of rank 0."""
+        if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
+            return
+        text = self.describe(look)
+        if self._spinner is None:
+            from rich.console import Console
+
+            self._spinner = Console(file=self._stream).status("")
+            self._spinner.start()
+        from rich.text import Text
+
+        self._spinner.update(Text(plain(text)))  # not a string, in which rich looks for markup
+
+    def advance(self) -> None:
+        """Counts a completed case."""
+        self._done += 1
+
+    def describe(self, look: Look) -> str:
+        """Returns the time since the run began, the number of the case, and its phase.
+
+        The most important part comes first: a terminal may be too narrow for the whole line.
+        """
+        words = [clock_text(time.monotonic() - self._began_s)]
+        text = look.phase
+        if 0 <= look.case_index < len(self._cases):
+            number = self._done + 1
+            if self._planned:
+                # The last result may arrive before rank 0 reports its next phase.
+                words.append(f"case {min(number, self._planned)} of {self._planned}")
+            else:
+                words.append(f"case {number}")
+            text = f"{self._cases[look.case_index].describe()}: {text}"
+            if look.batches:
+                text += f", batch {look.batches}"
+        return "  ".join([*words, text])
+
+    def clear(self) -> None:
+        """Removes the line before other output is printed."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+        self._quiet_since_s = time.monotonic()

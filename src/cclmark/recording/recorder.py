@@ -1,0 +1,278 @@
+"""Records results as they arrive: each is written to the journal first, then to the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from cclmark import __version__
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    EXIT_WRONG,
+    UnreadError,
+    UsageError,
+)
+from cclmark.launch.persistent import PersistentLaunch
+from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.plan.outline import outline_of
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output
+from cclmark.recording.progress import Progress
+from cclmark.recording.rerunning import Repetition
+from cclmark.recording.resuming import InPlan, Resumed
+from cclmark.rendezvous.messages import Look
+from cclmark.report.formats.exporter import Exporter, Observer
+from cclmark.report.wording.text import plain, plain_lines
+from cclmark.results.journal import JournalWriter
+from cclmark.results.machine import kept_environment, readable
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    CheckResult,
+    Condition,
+    Footer,
+    Header,
+    Result,
+)
+from cclmark.results.surroundings import surroundings_changed
+from cclmark.signals import deferred
+
+
+class Recorder:
+    """Receives the events of a run."""
+
+    def __init__(
+        self,
+        journal: JournalWriter,
+        output: Output,
+        exporter: Exporter[Any],
+        request: Request,
+        began_s: float,
+        resumed: Resumed | None = None,
+        repetition: Repetition | None = None,
+    ) -> None:
+        self._repetition = repetition
+        self._journal = journal
+        self._output = output
+        self._request = request
+        self._resumed = resumed
+        self._carried = resumed.in_plan() if resumed is not None else InPlan([], 1)
+        self._exporter = exporter
+        self._began_s = began_s
+        self._started_at = _now()
+        self._notices: list[str] = []
+        self._introduced = False
+        self._wrong = False
+        self._hung: dict[str, None] = {}
+        self._measured = False
+        self._reasons: dict[str, None] = {}
+        cycles = request.settings.cycles
+        self._progress = Progress(request.items, cycles, began_s, sys.stderr)
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Writes the header, and the results that another run has measured before."""
+        request = self._request
+        placement = request.crew.placement if request.crew is not None else None
+        header = Header(
+            schema_version=SCHEMA_VERSION,
+            run_id=uuid.uuid4().hex,
+            cclmark_version=__version__,
+            started_at=self._started_at,
+            command=[*map(readable, sys.argv)]
+            if self._repetition is None
+            else self._repetition.command,
+            machine=surroundings.machine,
+            devices=surroundings.devices,
+            links=surroundings.links,
+            libraries=surroundings.libraries,
+            environment=kept_environment(os.environ),
+            settings=request.settings,
+            relations=surroundings.relations,
+            notices=surroundings.notices + self._notices,
+            planned_cases=len(request.items),
+            plan=outline_of(request.items, len(request.devices.indices), len(request.processes)),
+            directory=readable(str(Path.cwd())),
+            launcher=surroundings.launcher,
+            launched=placement.processes if placement is not None else 0,
+            hosts=surroundings.hosts,
+        )
+        news: list[str] = []
+        if self._resumed is not None:
+            header.continues = self._resumed.predecessor
+            news += self._resumed.notices() + surroundings_changed(self._resumed.header, header)
+        if self._repetition is not None:
+            header.repeats = self._repetition.predecessor
+            news += self._repetition.notices
+            news += surroundings_changed(self._repetition.header, header)
+        header.notices += news
+        self._journal.write(header)
+        self._introduced = True
+        if self._resumed is not None:  # before anything is printed, which may fail
+            for result in self._resumed.remainder.carried:
+                self._keep(result)
+        beginning = self._exporter.begin(header)
+        self._print(beginning)
+        for text in news:
+            if plain(text) not in beginning:  # not every format shows them
+                self.notice(text)
+        if self._resumed is not None:
+            for result in self._carried.before_place(self._resumed.remainder.pending[0]):
+                self._show(result)
+
+    def result(self, result: Result) -> None:
+        """Writes one result, and shows it after the carried results that precede it in the plan."""
+        self._keep(result)
+        for one in [*self._carried.before(result), result]:
+            self._show(one)
+
+    def _keep(self, result: Result) -> None:
+        self._journal.write(result)
+        self._progress.advance()
+        self._wrong |= result.status in ("wrong", "failed")
+        if result.status in ("timeout", "died"):
+            self._hung[result.reason] = None
+        if isinstance(result, CheckResult) or result.summary is not None:
+            self._measured = True
+        else:
+            self._reasons[result.reason] = None
+
+    def _show(self, result: Result) -> None:
+        self._print(self._exporter.add(result))
+
+    def condition(self, condition: Condition) -> None:
+        """Writes the state of a device."""
+        self._journal.write(condition)
+        if isinstance(self._exporter, Observer):
+            self._exporter.observe(condition)
+
+    def notice(self, text: str) -> None:
+        """Keeps the notice for the header, or prints it at once after the header."""
+        if self._introduced:
+            self._progress.clear()
+            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+        else:
+            self._notices.append(text)
+
+    def progress(self, look: Look) -> None:
+        """Shows the progress of the run on a terminal."""
+        self._progress.show(look)
+
+    def finish(self, outcome: Outcome) -> int:
+        """Writes the footer, prints the path of the journal and returns the exit code."""
+        code = outcome.exit_code
+        if code == EXIT_OK and self._hung:
+            code = EXIT_DIED
+        if code == EXIT_OK and self._wrong:
+            code = EXIT_WRONG
+        if code == EXIT_OK and (self._output.failure or not self._measured):
+            code = EXIT_MISSING
+        footer = Footer(
+            ended_at=_now(),
+            exit_code=code,
+            duration_s=time.monotonic() - self._began_s,
+            message=outcome.message,
+            phases_s=outcome.phases_s,
+        )
+        self._progress.clear()
+        if self._introduced:
+            self._journal.write(footer)
+            try:
+                for result in self._carried.rest():
+                    self._show(result)
+                self._print(self._exporter.end(footer))
+            except UnreadError:
+                code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
+        messages = [outcome.message, *self._hung, self._output.failure]
+        if code == EXIT_MISSING and not self._measured:
+            messages += [f"nothing was measured: {reason}" for reason in self._reasons]
+        for message in dict.fromkeys(messages):
+            if message:
+                print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
+        if self._introduced:
+            print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
+        return code
+
+    def close(self) -> None:
+        """Closes the journal; removes it if it has no header."""
+        self._progress.clear()
+        self._journal.close(keep=self._introduced)
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._progress.clear()
+            self._output.write(text)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def record(
+    request: Request,
+    exporter_for: Callable[[Output], Exporter[Any]],
+    began_s: float,
+    *,
+    output: Path | None,
+    journal: Path | None,
+    stem: str,
+    resume: Path | None = None,
+) -> int:
+    """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
+
+    ``output`` and ``journal`` are the values of ``-O`` and ``--journal``; by default the journal
+    gets a new name that contains ``stem``. Results in the journal ``resume`` are not measured
+    again. Raises UsageError if one of these files cannot be used.
+    """
+    resumed = Resumed.read(resume, request) if resume is not None else None
+    refuse_to_lose(output, [resume] if resume is not None else [])
+    printed = Output(output)
+    try:
+        if resumed is not None:
+            if not resumed.remainder.pending:
+                return _print_again(resumed, exporter_for(printed), printed)
+            request = resumed.left_of(request)
+        repetition = Repetition.at_hand()
+        exporter = exporter_for(printed)
+        with deferred():  # what is in a journal is kept: the supervision of the ranks ends the run
+            written = JournalWriter(journal or _new_journal(stem))
+            if repetition is not None:
+                repetition.journal = written.path
+            recorder = Recorder(written, printed, exporter, request, began_s, resumed, repetition)
+            with contextlib.closing(recorder):
+                return recorder.finish(PersistentLaunch(request, recorder).run())
+    finally:
+        printed.close()
+
+
+def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
+    """Shows a complete journal; writes no new one."""
+    output.write(exporter.begin(resumed.header))
+    for result in resumed.in_plan().rest():
+        output.write(exporter.add(result))
+    output.write(exporter.end(resumed.footer))
+    print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
+    return EXIT_MISSING if output.failure else resumed.exit_code()
+
+
+def _new_journal(name: str) -> Path:
+    """Returns an unused name, even among runs started in the same second. Raises UsageError."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    stem = f"{stamp}-{name}"
+    directory = Path("cclmark-runs")
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the directory {directory} for the journal: {error.strerror}. "
+            "Choose another place with --journal FILE."
+        ) from None
+    return directory / f"{stem}-{os.getpid()}.jsonl"

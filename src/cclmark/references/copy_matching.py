@@ -1,0 +1,251 @@
+"""Which reference a copy from one device to another is to be held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from cclmark.analysis.statistics import median
+from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.references.match import Match
+from cclmark.references.reference import P2P, Reference
+from cclmark.references.reference_curves import SATURATED_BYTES
+from cclmark.results.schema import Header, Relation, TransferResult, TransferSummary
+
+_SAME_LIMIT = 0.05  # of a link's specified rate, which sources round
+
+# The median time in seconds or bandwidth in bytes per second; one of its figures; how many.
+_Middle = tuple[float, Reference, int]
+
+
+class CopyReferences:
+    """References for the copies of one run, which may be many: sorted once."""
+
+    def __init__(self, references: Iterable[Reference], header: Header) -> None:
+        """``header``: of the run's journal."""
+        self._groups: dict[Reference, _Group] = {}
+        for one in references:
+            if one.operation == P2P and one.hosts <= 1:
+                common = msgspec.structs.replace(one.series(), pair=None, size_bytes=one.size_bytes)
+                self._groups.setdefault(common, _Group(common)).add(one)
+        self._relations = {(one.first, one.second): one for one in header.relations}
+        self._by_rank = {device.rank: device for device in header.devices}
+        self._fair: dict[tuple[object, ...], list[_Group]] = {}
+
+    def nearest(self, transfer: Transfer, summary: TransferSummary) -> Match | None:
+        """The reference for a copy of the run; None without a fair one.
+
+        Both are copies between two devices of that kind on one host, of the same measure, engine,
+        direction and kernel as far as the source tells them, over paths of the same length; of a
+        source with several pairs it is their median, and of a user's own the same pair.
+        Sizes are the same, or both are 256 MiB at least; latencies are taken by the same method.
+        """
+        pair = _pair(transfer)
+        if pair is None or not _is_comparable(transfer):
+            return None
+        own = [self._by_rank[rank] for rank in set(pair) if rank in self._by_rank]
+        kinds = frozenset(kind_of(device.name) for device in own)
+        if len(own) != 2 or len({device.host for device in own}) != 1:
+            return None
+        if not all(map(is_known, kinds)):
+            return None
+        relation = self._relations.get(pair)
+        groups = self._groups_for(transfer, kinds, relation)
+        found = [_match(group, pair, transfer, summary, relation) for group in groups]
+        ranked = [match for match in found if match is not None]
+        return min(ranked, key=_rank, default=None)
+
+    def _groups_for(
+        self, transfer: Transfer, kinds: frozenset[str], relation: Relation | None
+    ) -> list[_Group]:
+        """Those that are fair for all copies of that kind over such a path."""
+        path = None if relation is None else (relation.hops, relation.limit_bytes_per_s)
+        key = (transfer.series(), kinds, path)
+        if key not in self._fair:
+            self._fair[key] = [
+                group
+                for group in self._groups.values()
+                if {kind for kind, _ in group.common.devices} == kinds
+                and _is_of(group.common, transfer)
+                and _may_be_the_path(group.common, relation)
+                and group.usual(latency=transfer.measure == "latency") is not None
+            ]
+        return self._fair[key]
+
+
+class _Group:
+    """Figures that differ in the pair of devices alone."""
+
+    def __init__(self, common: Reference) -> None:
+        """``common``: all but the pair and the figures."""
+        self.common = common
+        self._all: list[Reference] = []
+        self._own: dict[tuple[int, int], list[Reference]] = {}
+        self._usual: dict[bool, _Middle | None] = {}
+
+    def add(self, one: Reference) -> None:
+        """Takes another figure in."""
+        self._all.append(one)
+        if one.source.own and one.pair is not None:
+            self._own.setdefault(one.pair, []).append(one)
+
+    def of(self, pair: tuple[int, int], *, latency: bool) -> _Middle | None:
+        """That of the user's own figures of the pair, else the usual one."""
+        return _middle(self._own.get(pair, ()), latency=latency) or self.usual(latency=latency)
+
+    def usual(self, *, latency: bool) -> _Middle | None:
+        """That of all pairs."""
+        if latency not in self._usual:
+            self._usual[latency] = _middle(self._all, latency=latency)
+        return self._usual[latency]
+
+
+def _middle(figures: Sequence[Reference], *, latency: bool) -> _Middle | None:
+    """None without any."""
+    known = [
+        (value, one)
+        for one in figures
+        if (value := one.time_s if latency else one.busbw_bytes_per_s)
+    ]
+    if not known:
+        return None
+    return median([value for value, _ in known]), known[0][1], len(known)
+
+
+def _pair(transfer: Transfer) -> tuple[int, int] | None:
+    """The device that copies, and its peer."""
+    start, end = transfer.flows[0] if transfer.flows else (0, 0)
+    return None if start == end else transfer.row_and_column((start, end))
+
+
+def _is_comparable(transfer: Transfer) -> bool:
+    flows = 2 if transfer.measure == "bidirectional" else 1
+    return (
+        transfer.scope == "pairs"
+        and len(transfer.flows) == flows
+        and not transfer.host_memory
+        and transfer.peer_access
+        and transfer.blocks == 0
+    )
+
+
+def _is_of(one: Reference, transfer: Transfer) -> bool:
+    """Whether both are the same kind of copy, as far as the source tells."""
+    if one.measure != transfer.measure:
+        return False
+    for told, own in (
+        (one.direction, transfer.direction),
+        (one.engine, transfer.engine),
+        (one.kernel, transfer.kernel),
+    ):
+        if told and told != own:
+            return False
+    if transfer.measure == "latency":
+        return one.method == transfer.method
+    large = min(one.size_bytes or SATURATED_BYTES, transfer.size_bytes) >= SATURATED_BYTES
+    return large or one.size_bytes == transfer.size_bytes
+
+
+def _may_be_the_path(one: Reference, relation: Relation | None) -> bool:
+    """Whether the pair's path can be like the reference's: unknown ones are, and it is named."""
+    if relation is None:
+        return True
+    if one.limit_bytes_per_s:
+        return abs(relation.limit_bytes_per_s / one.limit_bytes_per_s - 1) <= _SAME_LIMIT
+    return one.hops is None or relation.hops is None or one.hops == relation.hops
+
+
+def _match(
+    group: _Group,
+    pair: tuple[int, int],
+    transfer: Transfer,
+    summary: TransferSummary,
+    relation: Relation | None,
+) -> Match | None:
+    latency = transfer.measure == "latency"
+    known = group.of(pair, latency=latency)
+    if known is None:
+        return None
+    value, one, cells = known
+    if latency:
+        time_s, bandwidth = value, 0.0
+        share = time_s / summary.time_s if summary.time_s > 0 else 0.0
+    else:
+        bandwidth, share = value, summary.bytes_per_s / value
+        time_s = transfer.size_bytes * len(transfer.flows) / bandwidth
+    if share <= 0:
+        return None
+    return Match(
+        reference=one,
+        share=share,
+        bandwidth=bandwidth,
+        time_s=time_s,
+        size=_what(one, cells),
+        alike=True,
+        differences=tuple(_differences(one, transfer, relation)),
+    )
+
+
+def _what(one: Reference, cells: int) -> str:
+    words = [
+        one.measure,
+        one.direction,
+        f"{one.engine} {one.kernel}".strip(),
+        format_size(one.size_bytes) if one.size_bytes and one.measure != "latency" else "",
+    ]
+    of = f", the median of {cells} pairs" if cells > 1 else ""
+    return " ".join(filter(None, words)) + of
+
+
+def _differences(one: Reference, transfer: Transfer, relation: Relation | None) -> list[str]:
+    found = []
+    if not one.engine or (transfer.measure != "latency" and not one.size_bytes):
+        found.append("how was copied is not told there")
+    if one.limit_bytes_per_s:
+        known = relation is not None and relation.limit_bytes_per_s > 0
+    else:
+        known = one.hops is not None and relation is not None and relation.hops is not None
+    if not known:
+        found.append("whether the paths are alike is not told")
+    if one.approximate:
+        found.append("it is rounded or read off a plot")
+    if one.kind == "floor":
+        found.append("it is a floor, no measurement")
+    return found
+
+
+def _rank(match: Match) -> tuple[object, ...]:
+    one = match.reference
+    return (len(match.differences), not one.source.own, not one.engine, not one.kernel)
+
+
+def slowest_matches(
+    results: Sequence[TransferResult],
+    header: Header,
+    match_of: Callable[[TransferResult, Header], Match | None],
+) -> dict[Transfer, Match]:
+    """By series, the reference of its slowest pair: of paths of several lengths, the lowest share.
+
+    ``match_of`` gives the reference of a copy.
+    """
+    hops = {(one.first, one.second): one.hops for one in header.relations}
+    slowest: dict[tuple[Transfer, int | None], TransferResult] = {}
+    for result in results:
+        if result.summary is None or not result.transfer.flows:
+            continue
+        key = result.transfer.series(), hops.get(result.transfer.flows[0])
+        other = slowest[key].summary if key in slowest else None
+        if other is None or result.summary.time_s > other.time_s:
+            slowest[key] = result
+    found: dict[Transfer, Match] = {}
+    for (series, _), result in slowest.items():
+        match = match_of(result, header)
+        if match is None:
+            continue
+        known = found.get(series)
+        if known is None or (not match.exact, match.share) < (not known.exact, known.share):
+            found[series] = match
+    return found

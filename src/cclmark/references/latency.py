@@ -1,0 +1,57 @@
+"""Whether the time of a small message is plausible beside a reference.
+
+The cost of a call with a small message depends on the processor that launches it, and references
+come from other processors: nccl-tests itself takes from 8.3 to 11 µs for 8 bytes on one machine,
+with a thread or a process for each device. Only a wide band can be judged; the device's own time,
+where it was measured, is the device's and the library's alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cclmark.references.match import Match
+from cclmark.results.schema import CaseResult
+
+_MOST_TIMES_CALL = 2.0  # the reference's time, for the cost of a call
+_MOST_TIMES_DEVICE = 1.5  # for the device's own time
+
+
+@dataclass(frozen=True)
+class LatencyVerdict:
+    """A small message beside its reference.
+
+    ``ratio`` is the judged time over the reference's, ``most`` the largest ratio that is plausible;
+    ``time_s`` the judged time, and ``by_device`` whether that is the device's own.
+    """
+
+    match: Match
+    time_s: float
+    ratio: float
+    most: float
+    by_device: bool
+
+    @property
+    def slow(self) -> bool:
+        """Whether the time is outside the band."""
+        return self.ratio > self.most
+
+
+def latency_verdict(
+    result: CaseResult, time_s: float, match: Match | None
+) -> LatencyVerdict | None:
+    """``match`` is the reference for the judged ``time_s`` of ``result``.
+
+    None for a message that is large enough to be judged by bandwidth, and without a reference that
+    was taken under the same conditions.
+    """
+    if match is None or not match.small or not match.exact or not match.alike or match.time_s <= 0:
+        return None
+    by_device = result.device is not None
+    return LatencyVerdict(
+        match=match,
+        time_s=time_s,
+        ratio=time_s / match.time_s,
+        most=_MOST_TIMES_DEVICE if by_device else _MOST_TIMES_CALL,
+        by_device=by_device,
+    )

@@ -1,0 +1,98 @@
+"""A journal held against references: which figures can be judged, and how they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.references.match import Match
+from cclmark.results.schema import CaseResult, TransferResult
+
+_BAD = ("wrong", "timeout", "died")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A result beside its reference.
+
+    ``figure``: what was measured, bytes per second, or seconds of a latency; None without.
+    ``bad``: why it fails whatever its figures are; ``unjudged``: why its share decides nothing.
+    Without either it is judged.
+    """
+
+    thing: Case | Transfer
+    time_s: float | None
+    bandwidth: float | None
+    match: Match | None
+    bad: str = ""
+    unjudged: str = ""
+
+    @property
+    def judged(self) -> bool:
+        """Whether its share says whether it is as it should be."""
+        return not self.bad and not self.unjudged
+
+
+def check_results(
+    results: Sequence[CaseResult],
+    transfers: Sequence[TransferResult],
+    match_of: Callable[[CaseResult], Match | None],
+    match_of_transfer: Callable[[TransferResult], Match | None],
+    least_bytes: int,
+) -> list[Checked]:
+    """All that was tried, in its order. Collectives of less than ``least_bytes`` are not judged."""
+    found = [_of_case(result, match_of(result), least_bytes) for result in results]
+    return found + [_of_transfer(result, match_of_transfer(result)) for result in transfers]
+
+
+def below(checked: Sequence[Checked], least_share: float) -> list[Checked]:
+    """Those that are judged and reach less than that share."""
+    return [
+        one
+        for one in checked
+        if one.judged and one.match is not None and one.match.share < least_share
+    ]
+
+
+def _of_case(result: CaseResult, match: Match | None, least_bytes: int) -> Checked:
+    summary = result.summary
+    why = _unjudged(match)
+    if match is not None and not why and result.case.size_bytes < least_bytes:
+        why = f"smaller than {format_size(least_bytes)}"
+    if not moves_data(result.case.operation):
+        why = "a barrier has no reference"
+    return Checked(
+        thing=result.case,
+        time_s=None if summary is None else summary.time_s,
+        bandwidth=None if summary is None else summary.busbw_bytes_per_s,
+        match=match,
+        bad=_bad(result.status),
+        unjudged=result.status if result.status == "skipped" else why,
+    )
+
+
+def _of_transfer(result: TransferResult, match: Match | None) -> Checked:
+    summary = result.summary
+    return Checked(
+        thing=result.transfer,
+        time_s=None if summary is None else summary.time_s,
+        bandwidth=None if summary is None else summary.bytes_per_s or None,
+        match=match,
+        bad=_bad(result.status),
+        unjudged=result.status if result.status == "skipped" else _unjudged(match),
+    )
+
+
+def _bad(status: str) -> str:
+    words = {"wrong": "wrong data", "timeout": "hung", "died": "a rank died"}
+    return words[status] if status in _BAD else ""
+
+
+def _unjudged(match: Match | None) -> str:
+    if match is None:
+        return "without a reference"
+    return "; ".join(match.differences)

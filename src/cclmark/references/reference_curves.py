@@ -1,0 +1,117 @@
+"""Curves of references: the figures of one source under the same conditions, by size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.plan.sizes import format_size
+from cclmark.references.match import bandwidth_of
+from cclmark.references.reference import Reference
+
+# From here on a larger message is hardly faster: beyond the ends of a curve, and with another
+# number of devices of one host, only such figures are compared.
+SATURATED_BYTES = 256 << 20
+_WIDEST_GAP = (
+    4.0  # between two sizes of a curve, for what lies between: a factor of 2 to one of them
+)
+_MOST_APART = 2.0
+# Between two figures that differ by more there may be a change of algorithm: nothing is decided.
+_STEEPEST = 1.2
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a curve says for a size. ``distance`` to the figure, in powers of 2; ``doubts``: why it
+    decides nothing.
+    """
+
+    reference: Reference
+    bandwidth: float
+    words: str
+    distance: float
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Figures that have ``series`` in common: size in bytes, bytes per second, where from."""
+
+    series: Reference
+    known: Sequence[tuple[int, float, Reference]]
+
+    def at(self, size_bytes: int) -> Point | None:
+        """What it says for a message of ``size_bytes``; None where that is too far from all."""
+        known = self.known
+        if not known or size_bytes <= 0:
+            return None
+        size, bandwidth, one = min(known, key=lambda entry: abs(math.log2(entry[0] / size_bytes)))
+        distance = abs(math.log2(size / size_bytes))
+        if distance == 0:
+            return Point(one, bandwidth, format_size(size), 0.0)
+        below = [entry for entry in known if entry[0] < size_bytes][-1:]
+        above = [entry for entry in known if entry[0] > size_bytes][:1]
+        if below and above and above[0][0] / below[0][0] <= _WIDEST_GAP:
+            (low, slower, _), (high, faster, _) = below[0], above[0]
+            # A time is a latency and so much for every byte: a straight line between two sizes.
+            share = (size_bytes - low) / (high - low)
+            between = size_bytes / ((1 - share) * low / slower + share * high / faster)
+            words = f"between {format_size(low)} and {format_size(high)}"
+            steep = max(slower, faster) > _STEEPEST * min(slower, faster)
+            doubts = ("the bandwidth changes much between the two sizes there",) if steep else ()
+            return Point(one, between, words, distance, doubts)
+        if min(size, size_bytes) >= SATURATED_BYTES and distance <= math.log2(_MOST_APART):
+            return Point(one, bandwidth, format_size(size), distance)
+        return None
+
+
+class CurveGroup:
+    """Curves that differ in the pair of devices alone; one where a source tells of no pair."""
+
+    def __init__(self, series: Reference) -> None:
+        """``series``: what they have in common."""
+        self.series = series
+        self._curves: dict[tuple[int, int] | None, Curve] = {}
+        self._nearest: dict[int, tuple[Reference, Point] | None] = {}
+
+    def add(self, curve: Curve) -> None:
+        """Takes another one in."""
+        self._curves[curve.series.pair] = curve
+
+    def at(self, size_bytes: int, pair: tuple[int, int] | None) -> tuple[Reference, Point] | None:
+        """What the pair's own curve says for the size, else the one that says it best, with its
+        series; None where all are too far.
+        """
+        own = self._curves.get(pair)
+        point = own.at(size_bytes) if own is not None else None
+        if own is not None and point is not None:
+            return own.series, point
+        # Thousands of pairs ask for the same sizes.
+        if size_bytes not in self._nearest:
+            points = [(one.series, one.at(size_bytes)) for one in self._curves.values()]
+            known = [(series, point) for series, point in points if point is not None]
+            self._nearest[size_bytes] = min(
+                known, key=lambda entry: (len(entry[1].doubts), entry[1].distance), default=None
+            )
+        return self._nearest[size_bytes]
+
+
+def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
+    """All curves by operation, each with its sizes rising."""
+    found: dict[Reference, list[tuple[int, float, Reference]]] = {}
+    for one in references:
+        bandwidth = bandwidth_of(one)
+        if bandwidth and one.size_bytes > 0:
+            found.setdefault(one.series(), []).append((one.size_bytes, bandwidth, one))
+    groups: dict[Reference, CurveGroup] = {}
+    for series, known in found.items():
+        common = series if series.pair is None else msgspec.structs.replace(series, pair=None)
+        group = groups.setdefault(common, CurveGroup(common))
+        group.add(Curve(series, sorted(known, key=lambda entry: entry[0])))
+    by_operation: dict[str, list[CurveGroup]] = {}
+    for group in groups.values():
+        by_operation.setdefault(group.series.operation, []).append(group)
+    return by_operation

@@ -1,0 +1,229 @@
+"""Files of references: TOML with a head on the source and a table of figures for each series."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.device_names import kind_of
+from cclmark.plan.operations import OPERATIONS, REDUCTIONS, parse_dtypes
+from cclmark.plan.sizes import parse_size
+from cclmark.plan.thresholds import meant
+from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
+from cclmark.references.reference import P2P, Reference, Source
+from cclmark.references.reference_tables import grid, of_matrix, of_table
+
+_DEVICES = re.compile(r"(?:(\d{1,7})\s*[x×*]\s*)?(\S.*)", re.ASCII)
+_UNKNOWN_KEY = re.compile(r"unknown field `(.+?)`")
+_PLACE = re.compile(r"`\$\.series\[(\d+)\]")
+_CHOICES = {
+    "operation": (*OPERATIONS, P2P),
+    "reduction": REDUCTIONS,
+    "placement": ("out-of-place", "in-place"),
+    "multicast": ("on", "off"),
+    "launch": ("process", "thread", "one thread"),
+    "kind": ("measured", "floor"),
+    "measure": (*MEASURES, "call"),
+    "direction": DIRECTIONS,
+    "engine": ENGINES,
+    "kernel": KERNELS,
+    "method": LATENCY_METHODS,
+    "unit": ("GB/s", "us"),
+}
+_OF_COPIES = ("measure", "direction", "engine", "kernel", "method", "link_gbps", "matrix")
+
+
+class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
+    """A ``[[series]]`` of a file: conditions, and figures in a table or a matrix."""
+
+    devices: str
+    operation: str
+    hosts: int = 1
+    library: str = ""
+    version: str = ""
+    tool: str = ""
+    dtype: str = ""
+    reduction: str = ""
+    root: int | None = None
+    placement: str = ""
+    multicast: str = ""
+    launch: str = ""
+    kind: str = "measured"
+    approximate: bool = False
+    conditions: str = ""
+    measure: str = ""
+    direction: str = ""
+    engine: str = ""
+    kernel: str = ""
+    method: str = ""
+    link_gbps: float = 0.0
+    figures: str = ""
+    matrix: str = ""
+    size: str | int = ""
+    unit: str = ""
+
+
+class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of a file."""
+
+    title: str
+    series: list[_WrittenSeries]
+    published: str = ""
+    url: str = ""
+    note: str = ""
+    min_path: str = ""
+
+
+def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]:
+    """Returns the figures of the file named ``file``; ``own``: a user's file, not a shipped one.
+
+    Raises UsageError with the file, the position in it and the error.
+    """
+    try:
+        written = msgspec.toml.decode(content, type=_WrittenFile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file}: {_explained(str(error))}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise UsageError(f"{file} is no TOML: {error}") from None
+    if not written.title.strip():
+        raise UsageError(f"{file}: title is empty: say what was measured, and where")
+    source = Source(
+        name=Path(file).stem,
+        title=written.title,
+        published=written.published,
+        url=written.url,
+        note=written.note,
+        file=file,
+        own=own,
+    )
+    found: list[Reference] = []
+    seen: dict[Reference, int] = {}
+    try:
+        paths = grid(written.min_path) if written.min_path else []
+    except UsageError as error:
+        raise UsageError(f"{file}: min_path: {error}") from None
+    for number, series in enumerate(written.series, start=1):
+        try:
+            for reference in _references(series, source, paths):
+                key = msgspec.structs.replace(reference.series(), size_bytes=reference.size_bytes)
+                if key in seen:
+                    raise UsageError(
+                        f"the figure of {_identity(reference)} is in series {seen[key]} already: "
+                        "what differs between them belongs into conditions"
+                    )
+                seen[key] = number
+                found.append(reference)
+        except UsageError as error:
+            raise UsageError(f"{file}: series {number}: {error}") from None
+    if not found:
+        raise UsageError(f"{file}: there is no [[series]] with figures in it")
+    return found
+
+
+def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
+    """Parses ``4 x H200``, ``2 x A800 + 2 x C550`` or ``H100``, whose number is unknown: 0.
+
+    Raises UsageError.
+    """
+    counts: dict[str, int] = {}
+    for part in text.split(" + "):
+        read = _DEVICES.fullmatch(part.strip())
+        numbered = read is not None and read[1] is None and read[2].split()[0].isdecimal()
+        if read is None or read[1] == "0" or numbered:
+            raise UsageError(f"devices: cannot read {text!r}: write 4 x H200")
+        kind = kind_of(read[2])
+        counts[kind] = counts.get(kind, 0) + int(read[1] or 0)
+    return tuple(sorted(counts.items()))
+
+
+def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) -> list[Reference]:
+    _check(series)
+    common = Reference(
+        source=source,
+        operation=series.operation,
+        devices=parse_devices(series.devices),
+        hosts=series.hosts,
+        library=series.library,
+        version=series.version,
+        tool=series.tool,
+        dtype=parse_dtypes(series.dtype)[0] if series.dtype else "",
+        reduction=series.reduction,
+        root=series.root,
+        in_place={"in-place": True, "out-of-place": False}.get(series.placement),
+        multicast={"on": True, "off": False}.get(series.multicast),
+        launch=series.launch,
+        kind=series.kind,
+        approximate=series.approximate,
+        conditions=series.conditions,
+        measure=series.measure,
+        direction=series.direction,
+        engine=series.engine,
+        kernel=series.kernel,
+        method=series.method,
+        limit_bytes_per_s=series.link_gbps * 1e9,
+    )
+    if series.matrix:
+        if not series.unit:
+            raise UsageError("unit is missing: GB/s or us")
+        size_bytes = parse_size(str(series.size)) if series.size else 0
+        return of_matrix(series.matrix, series.unit, size_bytes, common, paths)
+    return of_table(series.figures, common)
+
+
+def _check(series: _WrittenSeries) -> None:
+    """Raises UsageError for a value that its key does not support."""
+    for key, known in _CHOICES.items():
+        value = getattr(series, key)
+        if value not in known and (value or key == "operation"):
+            raise UsageError(
+                f"{key}: there is no {value!r}{meant(value, known)} Choose from {', '.join(known)}."
+            )
+    for key in ("hosts", "link_gbps"):
+        if not 0 <= getattr(series, key) < 1e7:
+            raise UsageError(f"{key}: {getattr(series, key)} is invalid")
+    _check_root(series)
+    if series.operation == P2P:
+        if not series.measure:
+            raise UsageError(f"measure is missing: {', '.join(_CHOICES['measure'])}")
+    else:
+        for key in _OF_COPIES:
+            if getattr(series, key):
+                raise UsageError(f"{key} is for operation = {P2P!r}")
+    if bool(series.figures.strip()) == bool(series.matrix.strip()):
+        raise UsageError("write either figures, a table, or matrix, which is one of pairs")
+    if series.figures and (series.size or series.unit):
+        raise UsageError("size and unit go with matrix: figures have them in their first row")
+
+
+def _check_root(series: _WrittenSeries) -> None:
+    if series.root is None:
+        return
+    if series.operation == P2P or not OPERATIONS[series.operation].rooted:
+        raise UsageError(f"root: {series.operation} has none")
+    if not 0 <= series.root < 1e7:
+        raise UsageError(f"root: {series.root} is invalid")
+
+
+def _identity(reference: Reference) -> str:
+    """Describes the case of a duplicate figure."""
+    pair = "" if reference.pair is None else f" from {reference.pair[0]} to {reference.pair[1]}"
+    return f"{reference.operation} {reference.size_bytes or 'without a size'}{pair}"
+
+
+def _explained(text: str) -> str:
+    """Returns msgspec's error, with the number of the series."""
+    place = _PLACE.search(text)
+    what = text.split(" - at ", maxsplit=1)[0]
+    unknown = _UNKNOWN_KEY.search(what)
+    if unknown is not None:
+        written = _WrittenSeries if place else _WrittenFile
+        known = written.__struct_fields__
+        what = f"unknown key {unknown[1]!r}{meant(unknown[1], known)} Known are {', '.join(known)}."
+    what = what.replace("Object missing required field", "there is no")
+    key = re.search(r"\.(\w+)`$", text)
+    if key is not None and unknown is None:
+        what = f"{key[1]}: {what}"
+    return f"series {int(place[1]) + 1}: {what}" if place else what

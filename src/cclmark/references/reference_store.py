@@ -1,0 +1,93 @@
+"""Finds references: shipped ones, in the user's data home, and in CCLMARK_REFERENCES."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from cclmark.errors import UsageError
+from cclmark.references.reference import Reference
+from cclmark.references.reference_files import parse_references
+
+REFERENCES_VARIABLE = "CCLMARK_REFERENCES"
+
+
+def load_references(
+    extra: Sequence[Path] = (), kinds: Collection[str] | None = None
+) -> list[Reference]:
+    """Returns all figures: the shipped ones, the user's, and those of ``extra``.
+
+    ``extra`` and the variable contain files, or directories with files that end in .toml.
+    ``kinds``: see shipped_references. Raises UsageError, which names the file, for one that is
+    unreadable or invalid.
+    """
+    return [*shipped_references(kinds), *own_references(extra)]
+
+
+def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
+    """Returns the figures shipped with cclmark.
+
+    ``kinds`` of devices (see plan.device_names): a file that names none of them is not read, so
+    that a run does not parse thousands of figures of other devices.
+    """
+    directory = resources.files("cclmark") / "references" / "data"
+    found: list[Reference] = []
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            content = entry.read_bytes()
+            if kinds is None or any(kind.encode() in content for kind in kinds):
+                found += parse_references(content, entry.name, own=False)
+    return found
+
+
+def own_references(
+    extra: Sequence[Path] = (), environment: Mapping[str, str] = os.environ
+) -> list[Reference]:
+    """Returns the user's figures. Raises UsageError for an unreadable file or directory."""
+    named = [Path(name) for name in environment.get(REFERENCES_VARIABLE, "").split(os.pathsep)]
+    places = [*(path for path in named if str(path) != "."), *extra]
+    files: dict[Path, Path] = {}
+    for place in (data_directory(environment), *places):
+        for file in _files_of(place, must=place in places):
+            files.setdefault(file.resolve(), file)
+    return [
+        reference
+        for file in files.values()
+        for reference in parse_references(_content(file), str(file), own=True)
+    ]
+
+
+def data_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Returns the directory of ``cclmark references add``, in the XDG data home."""
+    home = environment.get("XDG_DATA_HOME", "")
+    base = Path(home) if home.startswith("/") else Path("~/.local/share")
+    try:
+        return base.expanduser() / "cclmark" / "references"
+    except RuntimeError:  # without a home directory
+        return base / "cclmark" / "references"
+
+
+def _files_of(place: Path, *, must: bool) -> list[Path]:
+    """Returns the files of ``place``. Raises UsageError if it is missing and ``must`` is set."""
+    try:
+        if place.is_dir():
+            return sorted(place.glob("*.toml"))
+        if place.is_file():
+            return [place]
+    except OSError as error:
+        raise UsageError(f"cannot read the references in {place}: {error.strerror}") from None
+    if must:
+        raise UsageError(
+            f"there are no references at {place}: name a file, or a directory with files that end "
+            f"in .toml ({REFERENCES_VARIABLE})"
+        )
+    return []
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the references in {file}: {error.strerror}") from None

@@ -1,0 +1,182 @@
+"""Writes references from a journal: the file of a machine that a user has accepted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from statistics import median
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.operations import moves_data
+from cclmark.plan.transfers import Transfer
+from cclmark.references.reference import P2P
+from cclmark.results.journal import Journal
+from cclmark.results.method import unusual_method
+from cclmark.results.schema import CaseResult, Header, Summary, TransferResult
+
+_Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
+
+
+def references_text(
+    journal: Journal, title: str, *, multicast: Callable[[str], bool | None]
+) -> str:
+    """Returns a file of references with the results of ``journal``, for reference_files.
+
+    ``multicast`` returns whether an operation used NVLink's, see analysis.references. The file
+    contains measured results that are not wrong, the median over several cycles. Raises UsageError
+    if none is left, or if none can be a reference.
+    """
+    header = journal.header
+    wrong = sum(one.status == "wrong" for one in journal.results)
+    wrong += sum(one.status == "wrong" for one in journal.transfers)
+    if wrong:
+        raise UsageError(f"{wrong} of its results came with wrong data: such a run is no reference")
+    if header.settings.inject:
+        raise UsageError(f"it was taken with --inject {header.settings.inject[0]}: no reference")
+    blocks = [*_of_cases(journal, multicast), *_of_transfers(journal)]
+    if not blocks:
+        raise UsageError("it holds no figures that others could be held against")
+    head = {
+        "title": title,
+        "published": header.started_at[:10],
+        "note": f"From a journal of {header.machine.hostname}, run {header.run_id or '-'}.",
+    }
+    lines = ["# Written by cclmark references add; edit it as you like."]
+    lines += [f"{key} = {quoted(value)}" for key, value in head.items()]
+    return "\n".join(lines) + "\n" + "".join(blocks)
+
+
+def quoted(text: str) -> str:
+    """Returns ``text`` as a TOML string on one line."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return "\\uFFFD" if 0xD800 <= code < 0xE000 else f"\\U{code:08X}"
+
+
+def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iterable[str]:
+    # Pairs and all ranks have tables of their own, which differ in their columns.
+    curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
+    for result in journal.results:
+        case = result.case
+        if result.summary is None or result.status != "ok" or not moves_data(case.operation):
+            continue
+        if case.matrix and journal.header.settings.pattern != "uniform":
+            continue
+        conditions = _conditions(journal.header, result, multicast(case.operation))
+        curve = curves.setdefault((case.pair is not None, tuple(conditions.items())), {})
+        curve.setdefault((case.pair or (), case.size_bytes), []).append(result.summary)
+    for (of_pairs, conditions_of_all), points in curves.items():
+        rows = [[*(("from", "to") if of_pairs else ()), "size", "time_us", "busbw_gbps"]]
+        for (pair, size_bytes), cycles in sorted(points.items(), key=lambda point: point[0]):
+            rows.append([*map(str, pair), str(size_bytes), *_figures(cycles)])
+        yield _block(dict(conditions_of_all), rows)
+
+
+def _figures(cycles: list[Summary]) -> list[str]:
+    """Returns the median time in µs and its bandwidth, as the cells of a row."""
+    time_s = median(one.time_s for one in cycles)
+    first = cycles[0]
+    # Bandwidth times time is the same in each cycle, so also for the median of two.
+    figure = f"{first.busbw_bytes_per_s * first.time_s / time_s / 1e9 if time_s > 0 else 0:.6g}"
+    return [f"{time_s * 1e6:.6f}", "-" if "e" in figure or figure == "0" else figure]
+
+
+def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> dict[str, object]:
+    case = result.case
+    ranks = range(case.ranks) if case.pair is None else case.pair
+    library = next((one for one in header.libraries if one.name == case.ccl), None)
+    words = [
+        f"by {result.route}" if result.route != "native" else "",
+        *unusual_method(header.settings, case.ccl),
+    ]
+    return {
+        **_of_devices(header, ranks),
+        "operation": case.operation,
+        "library": case.ccl,
+        "version": library.version if library else "",
+        "tool": f"cclmark {header.cclmark_version}",
+        "dtype": case.dtype,
+        "reduction": case.reduction or "",
+        "root": case.root,
+        "placement": case.placement,
+        "multicast": {True: "on", False: "off", None: ""}[multicast],
+        "launch": "process",
+        "conditions": ", ".join(filter(None, words)),
+    }
+
+
+def _of_devices(header: Header, ranks: Iterable[int]) -> dict[str, object]:
+    wanted = set(ranks)
+    own = [device for device in header.devices if device.rank in wanted]
+    if len(own) != len(wanted):
+        raise UsageError("its header does not tell all devices")
+    counts = Counter(kind_of(device.name) for device in own)
+    if not all(map(is_known, counts)):
+        raise UsageError("its header does not name its devices")
+    devices = " + ".join(f"{count} x {kind}" for kind, count in sorted(counts.items()))
+    all_of_them = len(wanted) == len(header.devices)
+    hosts = len(header.hosts) if all_of_them else len({device.host for device in own})
+    return {"devices": devices, "hosts": max(1, hosts)}
+
+
+def _of_transfers(journal: Journal) -> Iterable[str]:
+    hops = {(one.first, one.second): one.hops for one in journal.header.relations}
+    groups: dict[Transfer, dict[tuple[tuple[int, int], int], TransferResult]] = {}
+    for result in journal.transfers:
+        transfer = result.transfer
+        plain = transfer.scope == "pairs" and transfer.peer_access and not transfer.host_memory
+        usual = not (transfer.blocks or transfer.threads or transfer.offset_bytes)
+        if result.summary is None or result.status != "ok" or not (plain and usual):
+            continue
+        start, end = transfer.row_and_column(transfer.flows[0])
+        if start != end:
+            series = msgspec.structs.replace(transfer.series(), size_bytes=0)
+            groups.setdefault(series, {})[(start, end), transfer.size_bytes] = result
+    for series, cells in groups.items():
+        latency = series.measure == "latency"
+        rows = [["from", "to", "hops", "size", "time_us" if latency else "busbw_gbps"]]
+        for (pair, size_bytes), result in cells.items():
+            assert result.summary is not None
+            length = hops.get(pair)
+            figure = result.summary.time_s * 1e6
+            if not latency:
+                figure = result.summary.bytes_per_s / 1e9
+            rows.append(
+                [
+                    *(str(number) for number in pair),
+                    "-" if length is None else str(length),
+                    str(size_bytes) if size_bytes else "-",
+                    f"{figure:.6f}",
+                ]
+            )
+        conditions: dict[str, object] = {
+            **_of_devices(journal.header, [device.rank for device in journal.header.devices]),
+            "operation": P2P,
+            "tool": f"cclmark {journal.header.cclmark_version}",
+            **{key: getattr(series, key) for key in ("measure", "direction", "engine", "kernel")},
+            "method": series.method,
+        }
+        yield _block(conditions, rows)
+
+
+def _block(conditions: dict[str, object], rows: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    table = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    lines = ["", "[[series]]"]
+    for key, value in conditions.items():
+        if value not in ("", None):
+            lines.append(f"{key} = {quoted(value) if isinstance(value, str) else value}")
+    return "\n".join([*lines, 'figures = """', *table, '"""', ""])

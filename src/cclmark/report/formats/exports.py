@@ -1,0 +1,76 @@
+"""What ``cclmark export`` can write. To add one: a function and a line in EXPORTS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cclmark.errors import UsageError
+from cclmark.report.replay import formats_of, kind_of, replayed
+from cclmark.report.wording.reference_notes import Load, no_references
+from cclmark.results.journal import Journal
+
+# A journal and the name to use for it in messages.
+Named = tuple[str, Journal]
+_REPLAYED = ("table", "json", "markdown", "nccl-tests", "flagcx", "hccl", "pccl")
+
+
+class Write(Protocol):
+    """Writes journals; ``table``: cases or samples; ``references``: what peaks are held against."""
+
+    def __call__(self, journals: Sequence[Named], table: str, references: Load = ...) -> bytes:
+        """The content of the file."""
+
+
+def _csv(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+    from cclmark.report.flat.choice import chosen_table
+    from cclmark.report.formats.csv_format import csv_line
+
+    flat = chosen_table(journals, table)
+    lines = [csv_line([column.name for column in flat.columns])]
+    lines += [csv_line(row, exact=flat.exact) for row in flat.rows]
+    return "".join(lines).encode()
+
+
+def _parquet(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+    from cclmark.report.flat.choice import chosen_table
+    from cclmark.report.flat.parquet import parquet
+
+    return parquet(chosen_table(journals, table))
+
+
+def _prometheus(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+    from cclmark.report.formats.prometheus import prometheus
+
+    return prometheus([journal for _, journal in journals]).encode()
+
+
+def _one_by_one(format: str) -> Write:
+    def written(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+        if format == "json" and len(journals) > 1:
+            raise UsageError(
+                "json holds one run, the whole of it: export the journals one by one, or take "
+                "csv or parquet, which hold several"
+            )
+        for name, journal in journals:
+            possible = formats_of(kind_of(journal))
+            if format not in possible:
+                others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
+                raise UsageError(
+                    f"{name} holds {kind_of(journal)}: {format} has no place for them; "
+                    f"choose from {others}, prometheus"
+                )
+        return "\n".join(
+            "".join(replayed(journal, format, references=references)) for _, journal in journals
+        ).encode()
+
+    return written
+
+
+TABULAR = ("csv", "parquet")
+EXPORTS: dict[str, Write] = {
+    **{name: _one_by_one(name) for name in _REPLAYED},
+    "csv": _csv,
+    "parquet": _parquet,
+    "prometheus": _prometheus,
+}

@@ -1,0 +1,52 @@
+"""The lines of FlagCX's perf programs."""
+
+from __future__ import annotations
+
+from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.wording.remarks import closing, problem_lines, series
+from cclmark.report.wording.text import BYTES_PER_GB
+from cclmark.results.schema import CaseResult, Footer, Header, Summary
+
+
+class FlagcxExporter:
+    """A line for each size: out-of-place, or in-place where only that was measured.
+
+    Seconds, and GB/s of 10^9 bytes. FlagCX runs one operation and checks nothing, so its lines name
+    no operation, no placement and no error: those are on lines of their own that start with ``#``.
+    """
+
+    def __init__(self) -> None:
+        self._rows = RowCollector()
+        self._series = ""
+
+    def begin(self, header: Header) -> str:
+        """Nothing: FlagCX starts with its first line."""
+        return ""
+
+    def add(self, result: CaseResult) -> str:
+        """The lines that ``result`` completes."""
+        return "".join(self._lines(row) for row in self._rows.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The line that still waited for its other placement, and why the run ended early."""
+        text = "".join(self._lines(row) for row in self._rows.finish())
+        message = closing(footer)
+        return text + (f"# {message}\n" if message else "")
+
+    def _lines(self, row: Row) -> str:
+        text = ""
+        if row.summary is not None:
+            if series(row) != self._series:
+                self._series = series(row)
+                text += f"# {self._series}\n"
+            text += _line(row.case.size_bytes, row.summary)
+        return text + "".join(f"# {line}\n" for line in problem_lines(row))
+
+
+def _line(size_bytes: int, summary: Summary) -> str:
+    return (
+        f"Comm size: {size_bytes} bytes; "
+        f"Elapsed time: {summary.time_s:.6f} sec; "
+        f"Algo bandwidth: {summary.algbw_bytes_per_s / BYTES_PER_GB:.6f} GB/s; "
+        f"Bus bandwidth: {summary.busbw_bytes_per_s / BYTES_PER_GB:.6f} GB/s\n"
+    )

@@ -1,0 +1,81 @@
+"""The table of Ascend's hccl_test."""
+
+from __future__ import annotations
+
+from cclmark.plan.cases import Case
+from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.wording.remarks import closing, problem_lines, series
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.schema import CaseResult, Footer, Header, Summary
+
+# The spelling of ``aveg_time`` is hccl_test's, and parsers look for it.
+_COLUMNS = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+
+
+class HcclExporter:
+    """A row for each size: out-of-place, or in-place where only that was measured.
+
+    Microseconds, and GB/s of 10^9 bytes. ``check_result`` is ``failed`` if either placement on any
+    rank is wrong, and NULL without a check. The head is repeated for each operation, data type,
+    reduction and root, of which hccl_test runs one. Lines without ``|`` say which placement the
+    rows below are of, and what has no row.
+    """
+
+    def __init__(self) -> None:
+        self._rows = RowCollector()
+        self._series = ""
+        self._sweep: tuple[object, ...] = ()
+        self._settings = ""
+
+    def begin(self, header: Header) -> str:
+        """Nothing yet: the head is written with the first row."""
+        settings = header.settings
+        self._settings = (
+            f"the minbytes is {settings.begin_bytes}, maxbytes is {settings.end_bytes}, "
+            f"iters is {settings.iterations or 0}, warmup_iters is {settings.warmup or 0}\n"
+        )
+        return ""
+
+    def add(self, result: CaseResult) -> str:
+        """The lines that ``result`` completes."""
+        return "".join(self._lines(row) for row in self._rows.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The row that still waited for its other placement, and why the run ended early."""
+        text = "".join(self._lines(row) for row in self._rows.finish())
+        message = closing(footer)
+        return text + (_comment(message) if message else "")
+
+    def _lines(self, row: Row) -> str:
+        text = ""
+        if row.summary is not None:
+            if series(row) != self._series:
+                self._series = series(row)
+                text += _comment(self._series)
+            if _sweep(row.case) != self._sweep:
+                self._sweep = _sweep(row.case)
+                text += self._settings + _COLUMNS
+            text += _line(row.case.size_bytes, row.summary, _check_result(row))
+        return text + "".join(_comment(line) for line in problem_lines(row))
+
+
+def _sweep(case: Case) -> tuple[object, ...]:
+    """What one run of hccl_test has in common; it knows no placements."""
+    return case.operation, case.dtype, case.reduction, case.root, case.ccl, case.ranks
+
+
+def _line(size_bytes: int, summary: Summary, check_result: str) -> str:
+    time_us = summary.time_s * US_PER_S
+    algbw = summary.algbw_bytes_per_s / BYTES_PER_GB
+    return f"{size_bytes:<17} | {time_us:<14.2f} | {algbw:<20.5f} | {check_result}\n"
+
+
+def _check_result(row: Row) -> str:
+    if any(it.status == "wrong" for it in row.results):
+        return "failed"
+    checked = any(it.verification is not None for it in row.results)
+    return "success" if checked else "NULL"
+
+
+def _comment(text: str) -> str:
+    return f"# {text.replace('|', '/')}\n"

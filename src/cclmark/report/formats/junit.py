@@ -1,0 +1,85 @@
+"""JUnit XML, as continuous integration reads it: a suite for each command, a case for each test."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from cclmark.analysis.threshold_checks import (
+    ERROR,
+    FAIL,
+    SKIPPED,
+    CommandVerdict,
+    SuiteVerdict,
+    Verdict,
+)
+from cclmark.report.wording.text import plain
+from cclmark.report.wording.verdicts import details
+
+_ELEMENTS = {FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
+
+
+def junit_xml(verdict: SuiteVerdict) -> str:
+    """The document. Characters that XML cannot hold are spelt out."""
+    every = [one for command in verdict.commands for one in command.verdicts]
+    attributes = {"name": plain(verdict.suite), **_counts(every, verdict.duration_s)}
+    root = ElementTree.Element("testsuites", attributes)
+    for command in verdict.commands:
+        root.append(_suite(verdict, command))
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _suite(verdict: SuiteVerdict, command: CommandVerdict) -> ElementTree.Element:
+    element = ElementTree.Element(
+        "testsuite",
+        {
+            "name": plain(command.name),
+            **_counts(command.verdicts, command.duration_s),
+            "hostname": plain(verdict.hostname),
+            "timestamp": plain(verdict.started_at),
+        },
+    )
+    properties = ElementTree.SubElement(element, "properties")
+    values = [("command", shlex.join(["cclmark", *command.arguments]))]
+    values += [("tag", tag) for tag in command.tags]
+    values += [("journal", journal) for journal in command.journals]
+    for name, value in values:
+        ElementTree.SubElement(properties, "property", {"name": name, "value": plain(value)})
+    for one in command.verdicts:
+        element.append(_case(verdict, command, one))
+    return element
+
+
+def _case(verdict: SuiteVerdict, command: CommandVerdict, one: Verdict) -> ElementTree.Element:
+    # How the command ran is the test that took the time.
+    time_s = command.duration_s if one is command.verdicts[0] else 0.0
+    element = ElementTree.Element(
+        "testcase",
+        {
+            "classname": plain(f"{verdict.suite}.{command.name}"),
+            "name": plain(one.test),
+            "time": f"{time_s:.3f}",
+        },
+    )
+    told = details(one)
+    if one.status in _ELEMENTS:
+        message = told[0] if told else one.status
+        outcome = ElementTree.SubElement(element, _ELEMENTS[one.status], {"message": message})
+        outcome.text = "\n".join(told)
+    elif told:
+        ElementTree.SubElement(element, "system-out").text = "\n".join(told)
+    return element
+
+
+def _counts(verdicts: Sequence[Verdict], duration_s: float) -> dict[str, str]:
+    statuses = [one.status for one in verdicts]
+    return {
+        "tests": str(len(statuses)),
+        "failures": str(statuses.count(FAIL)),
+        "errors": str(statuses.count(ERROR)),
+        "skipped": str(statuses.count(SKIPPED)),
+        "time": f"{duration_s:.3f}",
+    }

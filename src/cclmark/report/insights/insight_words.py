@@ -1,0 +1,70 @@
+"""A sentence of a summary, and how such sentences name things. Safe to print: see report.text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, Summary, TransferResult
+
+Kind = Literal["good", "note", "look", "bad"]
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Insight:
+    """A sentence, how grave it is, and what to do, empty where there is nothing to do."""
+
+    kind: Kind
+    text: str
+    advice: str = ""
+
+
+def of_all_ranks(journal: Journal) -> list[CaseResult]:
+    """The results that are not of single pairs."""
+    return [one for one in journal.results if one.case.pair is None]
+
+
+def on_host_alone(journal: Journal) -> bool:
+    """Whether no accelerator takes part."""
+    devices = journal.header.devices
+    return bool(devices) and all(device.runtime == "host" for device in devices)
+
+
+def device_words(journal: Journal, rank: int) -> str:
+    """`` (cuda:2 of host)``, empty for a rank whose device is not known."""
+    for device in journal.header.devices:
+        if device.rank == rank and device.runtime:
+            return f" ({plain(device.runtime)}:{device.index} of {plain(device.host)})"
+    return ""
+
+
+def described(result: CaseResult | TransferResult) -> str:
+    """What was measured."""
+    thing = result.case if isinstance(result, CaseResult) else result.transfer
+    return plain(thing.describe())
+
+
+def rate_words(summary: Summary | None) -> str:
+    """Bus bandwidth in GB/s."""
+    return "?" if summary is None else f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.1f}"
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """1 case, 2 cases."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def listed(words: Sequence[str], of: int | None = None) -> str:
+    """a, b and c; with ``of``: how many there are in all."""
+    more = (of or 0) - len(words)
+    parts = [*words, f"{more} more"] if more > 0 else list(words)
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def first_line(text: str) -> str:
+    """Without the report that may follow."""
+    return text.split("\n", 1)[0]

@@ -1,0 +1,80 @@
+"""What several runs have to say, once: safe to print, see report.text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cclmark.report.insights.insight_words import MOST_NAMED, Insight, listed
+from cclmark.report.wording.text import plain
+from cclmark.results.imported import told_by_both
+from cclmark.results.journal import Journal
+from cclmark.results.resume import differing_settings
+from cclmark.results.schema import Header
+
+Group = tuple[str, list[Insight]]
+# Settings by which a time is another figure, not only a better or worse known one.
+_METHOD = ("timing", "barrier", "clock", "across_ranks", "cache", "group", "registration")
+
+
+def together(
+    found: Sequence[tuple[str, Sequence[Insight]]], between: Sequence[Insight] = ()
+) -> list[Group]:
+    """By run, what several of them say alike in front: once, with the runs it is about.
+
+    ``found`` has the insights of each run by its name, which is safe to print; ``between`` is what
+    comes of their being beside each other.
+    """
+    runs: dict[Insight, list[str]] = {}
+    for name, own in found:
+        for one in dict.fromkeys(own):
+            runs.setdefault(one, []).append(name)
+    shared = [*between] + [
+        replace(one, text=f"{_which(names, len(found))}: {one.text}")
+        for one, names in runs.items()
+        if len(names) > 1
+    ]
+    groups: list[Group] = [("", shared)] if shared else []
+    for name, own in found:
+        if alone := [one for one in own if len(runs[one]) == 1]:
+            groups.append((name, alone))
+    return groups
+
+
+def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
+    """Which of ``runs``, by names that are safe to print, measured the same things in another way
+    than the first that did.
+    """
+    firsts: dict[tuple[str, bool], tuple[str, Header]] = {}
+    unlike: dict[tuple[str, str], list[str]] = {}
+    for name, run in runs:
+        here = run.header
+        own = [firsts.setdefault(thing, (name, here)) for thing in sorted(_things(run))]
+        if not own:
+            continue
+        first, there = own[0]
+        names = told_by_both(there, here, _METHOD)
+        found = differing_settings(there.settings, here.settings, names)
+        if found:
+            unlike.setdefault((first, plain("; ".join(found))), []).append(name)
+    return [
+        Insight(
+            "look",
+            f"Measured differently from {first} (there): {listed(names[:MOST_NAMED], len(names))} "
+            f"(here). {differences}.",
+            "Their times are not of the same thing: measure again with the same options.",
+        )
+        for (first, differences), names in unlike.items()
+    ]
+
+
+def _things(journal: Journal) -> set[tuple[str, bool]]:
+    """What was measured, as far as it is drawn on the same axes."""
+    found = {(one.case.operation, one.case.pair is not None) for one in journal.results}
+    return found | {("copies", True) for _ in journal.transfers[:1]}
+
+
+def _which(names: Sequence[str], of: int) -> str:
+    if len(names) == of:
+        return "Both runs" if of == 2 else f"All {of} runs"
+    return f"{len(names)} of {of} runs ({listed(names[:MOST_NAMED], len(names))})"

@@ -1,0 +1,1 @@
+"""The columns and tables of each kind of work."""

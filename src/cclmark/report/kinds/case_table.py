@@ -1,0 +1,410 @@
+"""The table for people: what was used on top, a row per size, what was found at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.analysis.limits import link_limit
+from cclmark.analysis.summary import wanted_clock
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.report.insights.curves import of_kinks
+from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.side_by_side import side_by_side
+from cclmark.report.wording.head import method_of, opening_lines
+from cclmark.report.wording.launches import launches_in_words
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text, verdict_of
+from cclmark.report.wording.remarks import (
+    half_peak_text,
+    planned_results,
+    unsettled_peak_text,
+    unsettled_text,
+)
+from cclmark.report.wording.staging import staged_legend, staged_mark
+from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    CaseResult,
+    Footer,
+    Header,
+    Settings,
+    Summary,
+)
+
+_LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
+_NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
+# Left out where the terminal is narrow: the journal has them.
+_DISPENSABLE_COLUMNS = ("count", "root", "op", "dtype")
+_SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
+_GAP = "  "
+_TIME = "  {:>9}"
+_DEVICE = "  {:>6}"  # of cases that take some microseconds
+_PART = "  {:>7}  {:>7}  {:>5}  {:>6}"
+_PART_WIDTH = len(_TIME.format("") + _PART.format("", "", "", ""))
+_SHARE = "  {:>8}"  # of a reference, where that is asked for
+_SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+_NO_LIMIT = 200  # characters of a line where there is no terminal
+_NOISY = 0.10  # spread that deserves a warning colour
+
+
+class TableExporter:
+    """Fixed columns, a line per size: it can be watched, piped, compared and pasted.
+
+    On a terminal that is too narrow for that, the placements of a size have a line each.
+    """
+
+    def __init__(
+        self,
+        *,
+        paint: Paint = unpainted,
+        out_of_place: bool = True,
+        in_place: bool = True,
+        terminal_columns: int | None = None,
+        references: ReferenceNotes | None = None,
+        shares: bool = False,
+    ) -> None:
+        """``paint`` colours for a terminal of ``terminal_columns``; None: as wide as it gets.
+
+        ``references`` are what the peak is held against, and with ``shares`` every row. The other
+        flags say which placements the run measures.
+        """
+        self._references = references or ReferenceNotes()
+        self._shares = shares
+        self._with_device = False
+        self._paint = paint
+        self._terminal_columns = terminal_columns
+        self._placements = [
+            name
+            for name, wanted in (("out-of-place", out_of_place), ("in-place", in_place))
+            if wanted
+        ]
+        self._rows = RowCollector(single=len(self._placements) == 1)
+        self._results: list[CaseResult] = []
+        self._section: tuple[str, str] | None = None
+        self._header: Header | None = None
+        self._lead, self._stacked = self._layout(None)
+
+    def begin(self, header: Header) -> str:
+        """The machine, the libraries with their paths, the method."""
+        self._header = header
+        self._with_device = header.settings.timing == "auto"
+        self._lead, self._stacked = self._layout(header.settings)
+        lines = opening_lines(header, "rank", method_of(header), self._paint)
+        return "\n".join(lines) + "\n"
+
+    def add(self, result: CaseResult) -> str:
+        """The rows that the result completes."""
+        # Without the raw samples: a run that repeats for a night must not fill the memory.
+        self._results.append(msgspec.structs.replace(result, samples=None))
+        return "".join(self._line(row) for row in self._rows.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """What was found: peak, latency, ranks that stand out, wrong data, how it ended."""
+        text = "".join(self._line(row) for row in self._rows.finish())
+        lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
+        lines.append("")
+        lines += [self._paint(f"  {line}", "dim") for line in staged_legend(self._results)]
+        lines += [self._paint(f"  {line}", "dim") for line in self._references.legend()]
+        for found in findings(self._results):
+            lines += self._found(found)
+        lines += self._kinks()
+        lines += self._checked()
+        if footer is not None and footer.message:
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
+        return text + "\n".join(lines) + "\n"
+
+    def _line(self, row: Row) -> str:
+        case = row.case
+        section = (case.operation, case.ccl)
+        text = "" if section == self._section else self._section_head(row)
+        self._section = section
+        return text + self._cells(row) + "\n"
+
+    @property
+    def _part_width(self) -> int:
+        device = len(_DEVICE.format("")) if self._with_device else 0
+        return _PART_WIDTH + device + (len(_SHARE.format("")) if self._shares else 0)
+
+    def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
+        """The columns before the figures, and whether the placements have a line each."""
+        columns = _lead_columns(settings)
+        most = self._terminal_columns
+        if most is None or _width(columns) + self._part_width * len(self._placements) <= most:
+            return columns, False
+        stacked = len(self._placements) > 1
+        columns |= _NARROW_COLUMNS
+        if stacked:
+            columns["place"] = max(map(len, _SHORT_PLACEMENTS.values()))
+        for name in _DISPENSABLE_COLUMNS:
+            if _width(columns) + self._part_width > most:
+                del columns[name]
+        return columns, stacked
+
+    def _section_head(self, row: Row) -> str:
+        title = plain(f"{row.case.operation} · {row.case.ccl}")
+        route = row.results[0].route
+        if route not in ("native", "") and row.summary is not None:
+            title += f" ({plain(route)})"
+        names = _TIME.format("time µs")
+        names += _DEVICE.format("device") if self._with_device else ""
+        names += _PART.format("algbw", "busbw", "wrong", "spread")
+        names += _SHARE.format("of ref") if self._shares else ""
+        columns = self._aligned({name: name for name in self._lead} | {"place": ""})
+        title = f"\n{self._paint(title, 'bold')}"
+        if self._stacked:
+            legend = ", ".join(f"{short}: {name}" for name, short in _SHORT_PLACEMENTS.items())
+            return f"{title}  {self._paint(legend, 'dim')}\n{self._paint(columns + names, 'dim')}\n"
+        heads = "".join(
+            f"{name:─^{self._part_width - 2}}".rjust(self._part_width) for name in self._placements
+        )
+        return (
+            f"{title}\n"
+            f"{' ' * len(columns)}{self._paint(heads, 'dim')}\n"
+            f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
+        )
+
+    def _cells(self, row: Row) -> str:
+        lead = _lead(row)
+        if all(result.summary is None for result in row.results):
+            result = row.results[0]
+            reason = self._paint(f"  {plain(result.status)}: {plain(result.reason)}", "yellow")
+            return self._aligned(lead) + reason
+        if self._stacked:
+            return self._stack(row, lead) + self._mismatch(row)
+        shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
+        if not moves_data(row.case.operation):
+            shown = dict.fromkeys(self._placements[:1], row.results[0])
+        parts = "".join(self._part(shown.get(name)) for name in self._placements)
+        return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
+
+    def _stack(self, row: Row, lead: dict[str, str]) -> str:
+        """A line for each placement; the second does not repeat what was measured."""
+        lines = []
+        for result in row.results:
+            if moves_data(row.case.operation):
+                lead["place"] = _SHORT_PLACEMENTS[result.case.placement]
+            lines.append(self._aligned(lead) + self._part(result))
+            lead = dict.fromkeys(lead, "")
+        return "\n".join(lines)
+
+    def _aligned(self, cells: Mapping[str, str]) -> str:
+        return _GAP.join(f"{cells.get(name, ''):>{width}}" for name, width in self._lead.items())
+
+    def _part(self, result: CaseResult | None) -> str:
+        if result is None:
+            return " " * self._part_width
+        if result.summary is None:
+            return self._paint(f"  {plain(result.status):>{self._part_width - 2}}", "yellow")
+        summary = result.summary
+        checked = result.verification
+        bad = result.status == "wrong"
+        # Of another tool's check that failed it may not be known for how many elements.
+        wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
+        spread = _percent(summary.cv) if summary.samples > 1 else "-"
+        return (
+            f"{_TIME.format(format_time_us(summary.time_s))}{staged_mark(result) or ' '}"
+            f"{self._device(result)}"
+            f" {_bandwidth(summary.algbw_bytes_per_s, result.case):>7}"
+            f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
+            f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
+            f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
+            f"{self._of_reference(result) if self._shares else ''}"
+        )
+
+    def _device(self, result: CaseResult) -> str:
+        """The device's time, empty where it is the time of the row."""
+        if not self._with_device:
+            return ""
+        known = result.device
+        time = "" if known is None else format_time_us(known.summary.time_s)
+        return _DEVICE.format(time)
+
+    def _of_reference(self, result: CaseResult) -> str:
+        assert self._header is not None
+        match = self._references.match(result, self._header)
+        text = _SHARE.format(self._references.cell(match))
+        return self._if_bad(text, verdict_of(match) == "low", "yellow")
+
+    def _if_bad(self, text: str, bad: bool, style: str) -> str:
+        return self._paint(text, style) if bad else text
+
+    def _mismatch(self, row: Row) -> str:
+        """Why a placement has no figures, and the first wrong element of each, below its row."""
+        text = ""
+        for result in row.results:
+            if result.summary is None:
+                reason = plain(f"{result.case.placement} {result.status}: {result.reason}")
+                text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
+            elif result.status == "wrong" and result.verification is None:
+                reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
+                text += "\n" + self._paint(f"{'':>12}{reason}", "red")
+            for found in result.verification.findings if result.verification else []:
+                text += "\n" + self._paint(
+                    f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
+                    f"element{'s' * (found.wrong > 1)}, first at index {found.first_element}: "
+                    f"expected {plain(found.expected)}, got {plain(found.actual)}",
+                    "red",
+                )
+        return text
+
+    def _found(self, found: OperationFindings) -> list[str]:
+        latency, peak = found.latency, found.peak
+        assert latency.summary is not None
+        name = self._paint(plain(found.name), "bold")
+        if not moves_data(found.operation):
+            return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
+        at_smallest = (
+            f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
+        )
+        if peak is None or peak.summary is None:
+            return [f"  {name}: no peak, because no case converged; {at_smallest}"]
+        lines = [
+            f"  {name}: peak bus bandwidth "
+            f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
+            f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
+            f"{self._share(peak.summary)}{half_peak_text(found)}; "
+            f"{at_smallest}"
+        ]
+        if higher := unsettled_peak_text(found):
+            lines.append(self._paint(f"    {higher}", "yellow"))
+        lines += self._verdict(peak, latency)
+        if launches := launches_in_words(found):
+            lines.append(f"    {launches}")
+        if peak.summary.clock == "host" and self._wants_device_times():
+            lines.append("    by the host's clock: there are no times of the device")
+        if found.late_rank is not None:
+            lines.append(
+                self._paint(
+                    f"    rank {found.late_rank} comes late: the others wait for it", "yellow"
+                )
+            )
+        if found.slowest_rank is not None:
+            lines.append(
+                self._paint(f"    rank {found.slowest_rank} is slower than the others", "yellow")
+            )
+        return lines
+
+    def _verdict(self, peak: CaseResult, latency: CaseResult) -> list[str]:
+        """Whether the peak is normal and the latency plausible, where a reference tells."""
+        if self._header is None:
+            return []
+        match = self._references.match(peak, self._header)
+        lines = self._references.verdict_lines(peak, self._header)
+        lines = [
+            self._if_bad(f"    {line}", verdict_of(match) == "low", "yellow") for line in lines
+        ]
+        verdict = self._references.latency(latency, self._header)
+        if verdict is not None:
+            text = latency_text(verdict, latency.case.size_bytes)
+            lines.append(self._if_bad(f"    {text}", verdict.slow, "yellow"))
+        return lines
+
+    def _kinks(self) -> list[str]:
+        """Sizes that take longer than their neighbours suggest."""
+        if self._header is None:
+            return []
+        found = of_kinks(Journal(self._header, self._results), self._references)
+        return [self._if_bad(f"  {one.text}", one.kind == "look", "yellow") for one in found]
+
+    def _wants_device_times(self) -> bool:
+        header = self._header
+        if header is None or header.imported is not None:
+            return False
+        return wanted_clock(header.settings) == "device"
+
+    def _share(self, summary: Summary) -> str:
+        header = self._header
+        limit = link_limit(header.links, header.hosts) if header is not None else None
+        if limit is None:
+            return ""
+        return (
+            f" ({summary.busbw_bytes_per_s / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)"
+        )
+
+    def _checked(self) -> list[str]:
+        checked = [r for r in self._results if r.verification is not None or r.status == "wrong"]
+        wrong = sum(result.status == "wrong" for result in checked)
+        skipped = sum(result.status == "skipped" for result in self._results)
+        planned = planned_results(self._header)
+        if not self._results and not planned:
+            return []
+        if len(self._results) < planned:
+            measured = sum(result.summary is not None for result in self._results)
+            text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+        elif not checked and self._header is not None and not self._header.settings.check:
+            text = f"{counted(len(self._results), 'case')}, not checked{_by_option(self._header)}"
+        else:
+            text = f"{len(checked)} of {len(self._results)} cases checked"
+        if checked:
+            text += f", {wrong} wrong"
+        if skipped:
+            text += f", {skipped} skipped"
+        return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
+
+    def _unsettled(self) -> list[str]:
+        """Which medians are known less well than asked for: they are not counted as peaks."""
+        if self._header is None:
+            return []
+        text = unsettled_text(self._header.settings, self._results)
+        return [self._paint(f"  {text}", "yellow")] if text else []
+
+
+def _by_option(header: Header) -> str:
+    """That it was asked for, where it was this tool's option."""
+    return " (-c 0)" if header.imported is None else ""
+
+
+def _in_five(number: int) -> str:
+    """At most five characters: rounded to thousands, millions and so on from 100000 on."""
+    if number < 100_000:
+        return str(number)
+    power = next(power for power in range(1, 7) if number / 1000**power < 9999.5)
+    return f"{number / 1000**power:.0f}{' kMGTPE'[power]}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 9.999 else f"{share:.0%}"
+
+
+def _gigabytes(bytes_per_s: float) -> str:
+    value = bytes_per_s / 1e9
+    return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
+
+
+def _bandwidth(bytes_per_s: float, case: Case) -> str:
+    return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
+
+
+def _lead_columns(settings: Settings | None) -> dict[str, int]:
+    """The columns that say what was measured, with their widths."""
+    columns = dict(_LEAD_COLUMNS)
+    if settings is None or settings.cycles == 1:
+        del columns["cycle"]
+    if settings is not None:
+        # No case has more elements than the largest size has bytes.
+        columns["count"] = max(columns["count"], len(str(settings.end_bytes)))
+    return columns
+
+
+def _width(columns: Mapping[str, int]) -> int:
+    return sum(columns.values()) + len(_GAP) * (len(columns) - 1)
+
+
+def _lead(row: Row) -> dict[str, str]:
+    case = row.case
+    cycle = {"cycle": str(row.results[0].cycle)}
+    if not moves_data(case.operation):
+        return dict.fromkeys(_LEAD_COLUMNS, "-") | cycle
+    return cycle | {
+        "size": format_size(case.size_bytes),
+        "count": str(case.count),
+        "dtype": _SHORT_DTYPES.get(case.dtype, plain(case.dtype)),
+        "op": plain(case.reduction or "-"),
+        "root": "-" if case.root is None else str(case.root),
+    }

@@ -1,0 +1,117 @@
+"""Checks of a framework's backend: a line each, and how many did not pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cclmark.plan.checks import CHECKS
+from cclmark.report.formats.csv_format import Cell, csv_line
+from cclmark.report.formats.markdown import escape
+from cclmark.report.wording.head import opening_lines
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.remarks import ending, planned_results
+from cclmark.report.wording.text import plain
+from cclmark.results.schema import CheckResult, Footer, Header
+
+_WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
+_STYLES = {"ok": "green", "unsupported": "yellow", "failed": "red"}
+_NAME = max(map(len, CHECKS))
+
+
+def _verdict(result: CheckResult) -> str:
+    return _WORDS.get(result.status, plain(result.status))
+
+
+def _counts(results: list[CheckResult], header: Header) -> str:
+    numbers = Counter(_verdict(result) for result in results)
+    text = ", ".join(f"{numbers[word]} {word}" for word in ("pass", "FAIL", "unsupported"))
+    planned = planned_results(header)
+    return f"{len(results)} of {planned} checks: {text}" if planned > len(results) else text
+
+
+class CheckTable:
+    """A line for each check as soon as it is done."""
+
+    def __init__(self, *, paint: Paint = unpainted) -> None:
+        self._paint = paint
+        self._results: list[CheckResult] = []
+
+    def begin(self, header: Header) -> str:
+        """The devices, torch and the backend."""
+        self._header = header
+        method = "every output compared in full, one verdict of all ranks"
+        return "\n".join([*opening_lines(header, "rank", method, self._paint), ""]) + "\n"
+
+    def add(self, result: CheckResult) -> str:
+        """The verdict, the check in words and the reason."""
+        self._results.append(result)
+        verdict = self._paint(f"{_verdict(result):<11}", _STYLES.get(result.status, "red"))
+        words = CHECKS.get(result.check.name, "")
+        line = f"  {verdict}  {plain(result.check.name):<{_NAME}}  {words}"
+        if result.reason:
+            line += f"\n{'':15}{plain(result.reason)}"
+        return line + "\n"
+
+    def end(self, footer: Footer | None) -> str:
+        """How many passed."""
+        failed = any(result.status == "failed" for result in self._results)
+        counts = _counts(self._results, self._header)
+        lines = ["", self._paint(f"  {counts}", "red") if failed else f"  {counts}"]
+        if footer is not None and footer.message:
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
+        return "\n".join(lines) + "\n"
+
+
+CHECK_COLUMNS = ("check", "backend", "verdict", "duration_ms", "reason")
+
+
+def check_cells(result: CheckResult) -> list[Cell]:
+    """A cell for each of CHECK_COLUMNS."""
+    check = result.check
+    duration_ms = result.duration_s * 1e3
+    return [check.name, check.backend, _verdict(result), duration_ms, result.reason]
+
+
+class CheckCsv:
+    """A line for each check. ``duration_ms``: of rank 0, with the making of its inputs."""
+
+    def begin(self, header: Header) -> str:
+        """The line with the names of the columns."""
+        return csv_line(CHECK_COLUMNS)
+
+    def add(self, result: CheckResult) -> str:
+        """The line of one check."""
+        return csv_line(check_cells(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """Nothing."""
+        return ""
+
+
+class CheckMarkdown:
+    """A table for issues and wikis."""
+
+    def __init__(self) -> None:
+        self._results: list[CheckResult] = []
+
+    def begin(self, header: Header) -> str:
+        """What was checked, and on what."""
+        self._header = header
+        library = header.libraries[0]
+        text = f"{library.name}, torch {library.version}, {len(header.devices)} ranks on "
+        text += f"{header.machine.hostname}, {header.devices[0].name}."
+        head = "| check | verdict | reason |\n|---|---|---|\n"
+        return f"## torch.distributed\n\n{escape(text)}\n\n{head}"
+
+    def add(self, result: CheckResult) -> str:
+        """A row."""
+        self._results.append(result)
+        cells = [CHECKS.get(result.check.name, result.check.name), _verdict(result), result.reason]
+        return "| " + " | ".join(map(escape, cells)) + " |\n"
+
+    def end(self, footer: Footer | None) -> str:
+        """How many passed."""
+        lines = ["", f"{_counts(self._results, self._header)}."]
+        message = ending(footer)
+        return "\n".join([*lines, *([escape(message)] if message else [])]) + "\n"

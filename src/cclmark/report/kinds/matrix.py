@@ -1,0 +1,260 @@
+"""Matrices out of single transfers: the cell that a result belongs to, the matrix's title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import DeviceDescription, Header, TransferResult
+
+Pair = tuple[int, int]
+Place = tuple[str, str]
+
+_LATENCY_MEANING = {
+    "copy": "time of one copy of 16 bytes among others behind each other, by the device's clock",
+    "chase": "time of one load of 8 bytes that waits for the one before, the mean over all "
+    "multiprocessors",
+    "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
+}
+NOT_MEASURED = "-"  # because of another pair
+CALL_MEANING = "what the host spends in the call that starts one copy"
+
+
+def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
+    """How each device is called: ``DEV2``, or ``HOST0:DEV2`` where hosts are to be told apart."""
+    names = list(dict.fromkeys(device.host for device in devices))
+    return [
+        f"HOST{names.index(device.host)}:DEV{device.index}" if hosts else f"DEV{device.index}"
+        for device in devices
+    ]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands at one place: the value in the matrix's unit, or why there is none."""
+
+    value: float | None
+    pair: Pair
+    result: TransferResult
+    note: str = ""
+
+
+@dataclass
+class Matrix:
+    """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call."""
+
+    series: Transfer
+    figure: str
+    rows: list[str]
+    columns: list[str]
+    cells: dict[Place, Cell] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Of the values."""
+        return {"bandwidth": "GB/s", "utilisation": "%"}.get(self.figure, "µs")
+
+    @property
+    def title(self) -> str:
+        """What is measured."""
+        series = self.series
+        what = {
+            "bandwidth": "bandwidth",
+            "utilisation": "share of the link limit",
+            "latency": "latency",
+            "call": "time of the host's call",
+        }[self.figure]
+        words = [f"{series.measure} {what}" if series.measure != "latency" else what]
+        if series.scope != "pairs":
+            words.append(_SCOPE_WORDS.get(series.scope, series.scope))
+        words += [] if series.scope == "host" else [series.direction]
+        words.append(series.means)
+        if series.blocks:
+            words.append(f"{series.blocks} block{'s' * (series.blocks > 1)}")
+        if not series.peer_access:
+            words.append("peer access off, staged through the host")
+        if series.measure != "latency":
+            words.append(format_size(series.size_bytes))
+        if series.offset_bytes:
+            words.append(f"offset {format_size(series.offset_bytes)}")
+        return plain(", ".join(words))
+
+    @property
+    def meaning(self) -> str:
+        """Which way data goes, or what the latency is."""
+        series = self.series
+        if self.figure == "call":
+            return CALL_MEANING
+        if series.measure == "latency":
+            way = "" if series.method == "ping-pong" else f"; {_way(series)}"
+            return _LATENCY_MEANING.get(series.method, plain(series.method)) + way
+        if series.measure == "bidirectional" and series.scope == "pairs":
+            verb = "write to" if series.direction == "write" else "read from"
+            return f"row and column {verb} each other at once; both directions together"
+        at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
+        back = ", and back" if series.measure == "bidirectional" else ""
+        if series.scope in _SCOPE_MEANING:
+            return _SCOPE_MEANING[series.scope].format(back=back)
+        return _way(series) + at_once
+
+
+_SCOPE_MEANING = {
+    "host": "",
+    "local": "",
+    "all-to-one": "all others send to the column's device at once{back}: the sum",
+    "one-to-all": "the column's device sends to all others at once{back}: the sum",
+}
+_SCOPE_WORDS = {
+    "local": "within a device",
+    "host": "device and host",
+    "all-to-one": "all to one",
+    "one-to-all": "one to all",
+    "all-pairs": "all pairs at once",
+}
+
+
+def _row_of(series: Transfer) -> str:
+    """The name of the only row of a matrix of many flows at once."""
+    return plain(series.scope.replace("-", " "))
+
+
+def _way(series: Transfer) -> str:
+    if series.direction == "write":
+        return "rows write: data goes from the row's device to the column's"
+    return "rows read: data goes from the column's device to the row's"
+
+
+class MatrixCollector:
+    """Sorts results into matrices; those of one matrix come next to each other."""
+
+    def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
+        """``shares``: a matrix of the share of the link limit too."""
+        self._names = labels(header.devices, hosts=hosts)
+        self._limits = {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+        self._shares = shares
+        self._results: list[TransferResult] = []
+
+    def add(self, result: TransferResult) -> list[Matrix]:
+        """Takes a result; returns the matrices that it does not belong to any more."""
+        finished: list[Matrix] = []
+        if self._results and series_of(self._results[0]) != series_of(result):
+            finished = self.finish()
+        self._results.append(result)
+        return finished
+
+    def finish(self) -> list[Matrix]:
+        """The matrices of what was added since the last ones."""
+        results, self._results = self._results, []
+        if not results:
+            return []
+        series = series_of(results[0])
+        rows, columns = self._axes(series)
+        wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
+        if series.measure == "latency" and series.method == "copy":
+            wanted.append("call")
+        if self._shares and series.measure != "latency" and series.scope in ("pairs", "all-pairs"):
+            wanted.append("utilisation")
+        matrices = [Matrix(series, figure, rows, columns) for figure in wanted]
+        for matrix in matrices:
+            for result in results:
+                for place, pair, value in self._values(matrix.figure, result):
+                    matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
+        return matrices
+
+    def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
+        if series.scope in ("pairs", "all-pairs"):
+            return self._names, self._names
+        if series.scope == "host":
+            return [], self._names  # the rows are what comes
+        return [_row_of(series)], self._names
+
+    def _values(
+        self, figure: str, result: TransferResult
+    ) -> list[tuple[Place, Pair, float | None]]:
+        transfer = result.transfer
+        summary = result.summary
+        if transfer.scope in ("pairs", "all-pairs"):
+            known = dict(figures(result))
+            flows = transfer.flows
+            if transfer.scope == "pairs":
+                flows = flows[:1]
+            found = []
+            for flow in flows:
+                row, column = transfer.row_and_column(flow)
+                value = self._value(figure, result, known.get(flow), flow)
+                found.append(((self._names[row], self._names[column]), flow, value))
+            return found
+        value = None
+        if summary is not None:
+            value = self._value(
+                figure,
+                result,
+                summary.time_s if transfer.measure == "latency" else summary.bytes_per_s,
+                transfer.flows[0],
+            )
+        row_name = _row_of(transfer)
+        column = transfer.flows[0][1]
+        if transfer.scope == "one-to-all":
+            column = transfer.flows[0][0]
+        if transfer.scope == "host":
+            far = "" if transfer.numa in ("", "near") else " far"
+            there, here = plain(f"{transfer.host_memory}{far} host"), "device"
+            row_name = f"{here} → {there}" if transfer.to_host else f"{there} → {here}"
+        return [((row_name, self._names[column]), transfer.flows[0], value)]
+
+    def _value(
+        self, figure: str, result: TransferResult, value: float | None, flow: Pair
+    ) -> float | None:
+        if value is None:
+            return None
+        if figure == "bandwidth":
+            return value / BYTES_PER_GB
+        if figure == "latency":
+            return value * US_PER_S
+        if figure == "call":
+            summary = result.summary
+            return None if summary is None or summary.call_s is None else summary.call_s * US_PER_S
+        if result.transfer.scope == "pairs":
+            share = utilisation(result, self._limits)
+        else:
+            limit = self._limits.get(flow, 0.0)
+            share = value / limit if limit else None
+        return None if share is None else share * 100
+
+
+def series_of(result: TransferResult) -> Transfer:
+    """What all results of one matrix share."""
+    series = result.transfer.series()
+    if series.scope == "host":
+        return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
+    return series
+
+
+def figure(value: float) -> str:
+    """A value with two decimals, or three digits where that would leave none."""
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
+def note_of_flow(result: TransferResult, flow: Pair) -> str:
+    """The note on one pair, where several were measured together: only what is its own."""
+    if result.transfer.scope != "all-pairs" or result.status not in ("wrong", "timeout"):
+        return note(result)
+    number = result.transfer.flows.index(flow)
+    if result.status == "wrong":
+        return note(result) if number in wrong_flows(result) else ""
+    return note(result) if number in result.hung else NOT_MEASURED
+
+
+def note(result: TransferResult) -> str:
+    """What a cell says of a result that is not in order."""
+    if result.status == "ok":
+        return ""
+    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(
+        result.status, plain(result.status)
+    )

@@ -1,0 +1,196 @@
+"""What collectives of pairs show, in sentences: for every format that people read.
+
+Safe to print: see report.text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.analysis.pair_results import PairDeviation, PairSweep, at_once, pair_outliers, sweeps
+from cclmark.plan.cases import Case
+from cclmark.plan.pairs import Pair
+from cclmark.plan.sizes import format_size
+from cclmark.report.kinds.matrix import figure, labels
+from cclmark.report.kinds.pair_matrix import NOTES, names_of
+from cclmark.report.wording.deviations import relative
+from cclmark.report.wording.remarks import planned_results, unsettled_text
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.schema import CaseResult, Header
+
+_MOST_NAMED = 10
+_GIVEN_UP = ("timeout", "died")
+_LEAST_AT_ONCE = 4  # devices: fewer make one pair a round
+
+
+class PairSummary:
+    """Sentences about all results of a run."""
+
+    def __init__(
+        self,
+        header: Header,
+        names: Sequence[str],
+        results: Sequence[CaseResult],
+        sweeps: Sequence[tuple[PairSweep, str]],
+    ) -> None:
+        """``names``: of the devices; ``sweeps``: each with its name."""
+        self._header = header
+        self._names = names
+        self._results = results
+        self._sweeps = sweeps
+
+    def course(self, sweep: PairSweep) -> str:
+        """The bandwidth at the largest and the time at the smallest size."""
+        points = sweep.measured
+        if not points:
+            statuses = {result.status for result in sweep.points[-1].results.values()}
+            return "every pair was wrong" if "wrong" in statuses else "nothing was measured"
+        rates = {
+            place: summary.algbw_bytes_per_s / BYTES_PER_GB
+            for place, summary in points[-1].once.items()
+        }
+        text = (
+            f"{figure((points[-1].bytes_per_s or 0.0) / BYTES_PER_GB)} GB/s at "
+            f"{format_size(points[-1].size_bytes)}"
+        )
+        if len(rates) > 1:
+            worst, best = min(rates, key=rates.__getitem__), max(rates, key=rates.__getitem__)
+            text += (
+                f", from {figure(rates[worst])} ({self._pair(worst, sweep.series)}) to "
+                f"{figure(rates[best])} ({self._pair(best, sweep.series)})"
+            )
+        time_s = points[0].time_s or 0.0
+        return f"{text}; {figure(time_s * US_PER_S)} µs at {format_size(points[0].size_bytes)}"
+
+    def standing_out(self) -> list[tuple[PairDeviation, str]]:
+        """The pairs to look at first, the slowest first."""
+        names = {sweep.series: name for sweep, name in self._sweeps}
+        sweeps_of_all = [sweep for sweep, _ in self._sweeps]
+        found = [
+            (one, f"{self._pair(one.pair, one.series)}: {_deviation(one)}: {names[one.series]}, "
+            f"{format_size(one.size_bytes)}")
+            for one in pair_outliers(sweeps_of_all, self._header)
+        ]  # fmt: skip
+        return found[:_MOST_NAMED]
+
+    def mismatches(self, sweep: PairSweep) -> list[str]:
+        """What was wrong: the first element of each output."""
+        lines: dict[str, None] = {}
+        for point in sweep.points:
+            for result in point.results.values():
+                for found in result.verification.findings if result.verification else []:
+                    lines[
+                        f"{self._case(result.case)}: "
+                        f"{self._names[found.rank]} got {found.wrong} wrong, "
+                        f"first at index {found.first_element}: expected {plain(found.expected)}, "
+                        f"got {plain(found.actual)}" + self._beside(result)
+                    ] = None
+        return list(lines)
+
+    def skipped(self, sweep: PairSweep) -> list[str]:
+        """What was not measured: the sign in the cells, the size or the pair, and the reason."""
+        groups: dict[tuple[str, str, str], list[Case]] = {}
+        for point in sweep.points:
+            for case, result in {one.case: one for one in point.results.values()}.items():
+                if result.summary is None and case.pair is not None:
+                    sign = NOTES.get(result.status, result.status)
+                    given_up = result.status in _GIVEN_UP
+                    about = (
+                        self._pair(case.pair, case) if given_up else format_size(case.size_bytes)
+                    )
+                    groups.setdefault((sign, about, result.reason), []).append(case)
+        return [
+            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {plain(reason)}"
+            for (sign, about, reason), cases in groups.items()
+        ]
+
+    def at_once(self) -> list[str]:
+        """How many cases were measured with other pairs at work, and why that is right."""
+        header, found = self._header, at_once(self._results)
+        if found is not None:
+            return [
+                f"{found.kept} of {len(self._results)} cases were measured with other pairs at "
+                "work, because a message of another size took the same pairs "
+                f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) "
+                "longer so than alone"
+            ]
+        if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not self._results:
+            return []
+        return ["every pair was measured alone"]
+
+    def outcome(self) -> str:
+        """How many cases were measured and checked."""
+        results = self._results
+        planned = planned_results(self._header)
+        checked = sum(result.verification is not None for result in results)
+        wrong = sum(result.status == "wrong" for result in results)
+        skipped = sum(result.status == "skipped" for result in results)
+        given_up = sum(result.status in _GIVEN_UP for result in results)
+        text = f"{checked} of {max(planned, len(results))} cases checked, {wrong} wrong"
+        if results and not self._header.settings.check and not checked + wrong:
+            text = f"{max(planned, len(results))} cases, not checked (-c 0)"
+        text += f", {skipped} skipped" if skipped else ""
+        return text + (f", {given_up} given up" if given_up else "")
+
+    def unsettled(self) -> str:
+        """Which medians are known less well than asked for, if any."""
+        return unsettled_text(self._header.settings, self._results)
+
+    def _pair(self, pair: Pair, series: Case) -> str:
+        """The devices, with an arrow the way that data goes where it goes one way."""
+        first, second = (self._names[number] for number in pair)
+        if series.operation == "broadcast":
+            return f"{first} → {second}"
+        return f"{second} → {first}" if series.operation == "reduce" else f"{first}–{second}"
+
+    def _case(self, case: Case) -> str:
+        assert case.pair is not None
+        pair = case.pair if case.root in (None, 0) else (case.pair[1], case.pair[0])
+        return f"{format_size(case.size_bytes)} {self._pair(pair, case)}"
+
+    @staticmethod
+    def _beside(result: CaseResult) -> str:
+        if not result.beside:
+            return ""
+        return f" (with {result.beside} other pair{'s' * (result.beside > 1)} at work)"
+
+
+class GatheredPairs:
+    """What exporters have in common that print nothing before the end: a matrix is whole only when
+    its last pair was measured.
+    """
+
+    def __init__(self) -> None:
+        self._results: list[CaseResult] = []
+
+    def begin(self, header: Header) -> str:
+        """Notes the devices, and returns what comes first."""
+        self._header = header
+        self._names = labels(header.devices)
+        return self.opening()
+
+    def add(self, result: CaseResult) -> str:
+        """Nothing yet."""
+        # Without the raw samples: there are many pairs.
+        self._results.append(msgspec.structs.replace(result, samples=None))
+        return ""
+
+    def opening(self) -> str:
+        """What comes first."""
+        raise NotImplementedError
+
+    def gathered(self) -> tuple[list[tuple[PairSweep, str]], PairSummary]:
+        """The sweeps with their names, and the summary of all."""
+        found = sweeps(self._results)
+        named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
+        return named, PairSummary(self._header, self._names, self._results, named)
+
+
+def _deviation(one: PairDeviation) -> str:
+    return (
+        f"{figure(one.time_s * US_PER_S)} µs, usual for {plain(one.kind)} "
+        f"{figure(one.usual_s * US_PER_S)} µs "
+        f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
+    )

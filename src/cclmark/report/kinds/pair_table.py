@@ -1,0 +1,150 @@
+"""Collectives of single pairs for people: heat maps, all operations on a chart, what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.pair_results import PairSweep
+from cclmark.plan.sizes import format_size
+from cclmark.report.chart import MARKS, curves
+from cclmark.report.grid import grid_lines, hidden_line, usual_width, visible_width
+from cclmark.report.kinds.matrix import figure
+from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
+from cclmark.report.kinds.pair_summary import GatheredPairs, PairSummary
+from cclmark.report.wording.head import method_of, opening_lines
+from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
+from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.results.schema import Footer
+
+_BETWEEN = 4
+_CELL = 9
+_MOST_CURVES = 12  # more could not be told apart
+_NOTE_STYLES = {"WRONG": "red", "hung": "red", "died": "red", "n/a": "yellow"}
+
+
+class PairTable(GatheredPairs):
+    """Matrices with rows and columns of devices, a chart, and a summary."""
+
+    def __init__(
+        self, *, paint: Paint = unpainted, most_devices: int = 32, width: int | None = None
+    ) -> None:
+        """``width``: of the terminal, in characters; None: what the environment says."""
+        super().__init__()
+        self._paint = paint
+        self._most = most_devices
+        self._width = width or usual_width()
+
+    def opening(self) -> str:
+        """The devices, their links, the library, the method."""
+        method = method_of(self._header)
+        return "\n".join(opening_lines(self._header, "device", method, self._paint)) + "\n"
+
+    def end(self, footer: Footer | None) -> str:
+        """The heat maps, the chart and the summary."""
+        named, summary = self.gathered()
+        lines: list[str] = []
+        for sweep, name in named:
+            lines += self._heat_maps(sweep, name, summary)
+        lines += self._chart(named)
+        lines.append("")
+        for sweep, name in named:
+            lines.append(f"  {self._paint(name, 'bold')}: {summary.course(sweep)}")
+        lines += self._standing_out(summary)
+        lines += ["", *(f"  {line}" for line in summary.at_once())]
+        outcome = f"  {summary.outcome()}"
+        wrong = any(result.status == "wrong" for result in self._results)
+        lines.append(self._paint(outcome, "red") if wrong else outcome)
+        if summary.unsettled():
+            lines.append(self._paint(f"  {summary.unsettled()}", "yellow"))
+        if footer is not None and footer.message:
+            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            lines.append(self._paint(ended, "red"))
+        return "\n".join(lines) + "\n"
+
+    def _heat_maps(self, sweep: PairSweep, name: str, summary: PairSummary) -> list[str]:
+        lines = ["", f"{self._paint(name, 'bold')} · {sweep.series.ccl}"]
+        lines.append(self._paint(f"  {meaning_of(sweep.series.operation)}", "dim"))
+        matrices = matrices_of(sweep)
+        lines += self._beside_each_other([self._grid(matrix) for matrix in matrices])
+        lines += hidden_line(len(self._names), self._most, self._paint)
+        lines += [self._paint(f"  {reason}", "yellow") for reason in summary.skipped(sweep)]
+        return lines + [self._paint(f"  {line}", "red") for line in summary.mismatches(sweep)]
+
+    def _grid(self, matrix: PairMatrix) -> list[str]:
+        shown = range(min(len(self._names), self._most))
+        names = self._names[: self._most]
+        cells = [[self._cell(matrix, row, column) for column in shown] for row in shown]
+        title = self._paint(f"  {matrix.title}", "bold")
+        return [title, *grid_lines(names, names, cells, paint=self._paint, width=self._width)]
+
+    def _cell(self, matrix: PairMatrix, row: int, column: int) -> str:
+        value, goodness = matrix.values.get((row, column)), matrix.goodness((row, column))
+        if value is None or goodness is None:
+            note = matrix.note((row, column))
+            style = _NOTE_STYLES.get(note)
+            return self._paint(note.rjust(_CELL), style) if style else note.rjust(_CELL)
+        step = min(HEAT_STEPS - 1, int(goodness * HEAT_STEPS))
+        return self._paint(figure(value).rjust(_CELL), f"heat{step}")
+
+    def _beside_each_other(self, blocks: Sequence[list[str]]) -> list[str]:
+        """Blocks of lines in a row as far as the terminal is wide enough, else below each other."""
+        lines: list[str] = []
+        row: list[str] = []
+        for block in blocks:
+            width = max(map(visible_width, block))
+            taken = max(map(visible_width, row), default=0)
+            if row and taken + _BETWEEN + width <= self._width and len(row) == len(block):
+                pads = [" " * (taken + _BETWEEN - visible_width(line)) for line in row]
+                row = [
+                    left + pad + right for left, pad, right in zip(row, pads, block, strict=True)
+                ]
+            else:
+                lines += row
+                row = block
+        return lines + row
+
+    def _chart(self, named: Sequence[tuple[PairSweep, str]]) -> list[str]:
+        """Every operation's bandwidth against size: the figures, and the same as curves."""
+        courses = [
+            {point.size_bytes: point.bytes_per_s / BYTES_PER_GB
+             for point in sweep.measured if point.bytes_per_s}
+            for sweep, _ in named
+        ]  # fmt: skip
+        sizes = sorted({size for course in courses for size in course})
+        if len(sizes) < 2:
+            return []
+        drawn = len(named) <= _MOST_CURVES
+        marks = MARKS if drawn else [""] * len(named)
+        columns = [f"{mark} {name}".strip() for mark, (_, name) in zip(marks, named, strict=False)]
+        cells = [
+            [figure(course[size]) if size in course else "-" for course in courses]
+            for size in sizes
+        ]
+        title = "Algorithm bandwidth against size, of the median time over the pairs [GB/s]"
+        lines = ["", self._paint(title, "bold")]
+        lines += grid_lines(
+            [format_size(size) for size in sizes],
+            columns,
+            cells,
+            paint=self._paint,
+            width=self._width,
+        )
+        if not drawn:
+            return lines
+        short = {size: _short(size) for size in sizes}
+        return [*lines, "", *curves(courses, short, "GB/s", self._width)]
+
+    def _standing_out(self, summary: PairSummary) -> list[str]:
+        found = summary.standing_out()
+        if not found:
+            return []
+        head = "  Pairs that stand out among those with the same kind of link:"
+        lines = ["", self._paint(head, "bold")]
+        for one, text in found:
+            lines.append(self._paint(f"  {text}", "red" if one.time_s > one.usual_s else "green"))
+        return lines
+
+
+def _short(size_bytes: int) -> str:
+    """A size for the axis of a chart: 8, 128K, 4M."""
+    return format_size(size_bytes).replace(" ", "").replace("iB", "").replace("B", "")

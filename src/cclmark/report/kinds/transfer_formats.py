@@ -1,0 +1,267 @@
+"""Transfers in other formats than the table: CSV, markdown and PCCL's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cclmark.analysis.copies import checks_of, outliers_of
+from cclmark.analysis.transfer_results import utilisation
+from cclmark.references.copy_matching import slowest_matches
+from cclmark.report.formats.csv_format import Cell, csv_line
+from cclmark.report.formats.markdown import escape
+from cclmark.report.grid import hidden_line
+from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure, labels
+from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
+from cclmark.report.wording.paint import unpainted
+from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.schema import Footer, Header, TransferResult
+
+_PCCL_WIDTH = 10
+TRANSFER_COLUMNS = (
+    *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
+    *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
+    *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
+    *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
+)
+
+
+def transfer_cells(
+    result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
+) -> list[list[Cell]]:
+    """For each flow a cell for each of TRANSFER_COLUMNS.
+
+    ``names`` are the devices' labels, ``limits`` what connections carry in bytes per second.
+    """
+    transfer, summary = result.transfer, result.summary
+    share = utilisation(result, limits)
+    checked = result.verification
+    rows: list[list[Cell]] = []
+    for number, (start, end) in enumerate(transfer.flows):
+        cells: list[Cell] = [
+            transfer.measure,
+            transfer.scope,
+            transfer.direction,
+            transfer.engine,
+            transfer.kernel,
+            names[start],
+            names[end],
+            transfer.host_memory,
+            int(transfer.to_host),
+            transfer.numa,
+            transfer.size_bytes,
+            transfer.offset_bytes,
+            transfer.blocks or None,
+            transfer.threads or None,
+            int(transfer.peer_access),
+            transfer.method,
+            result.status,
+            result.reason,
+        ]
+        if summary is None:
+            cells += [None] * 9
+        else:
+            rates = summary.flow_bytes_per_s
+            cells += [
+                summary.time_s * US_PER_S,
+                summary.min_s * US_PER_S,
+                summary.max_s * US_PER_S,
+                None if summary.call_s is None else summary.call_s * US_PER_S,
+                summary.samples,
+                summary.half_width,
+                rates[number] / BYTES_PER_GB if rates else None,
+                summary.bytes_per_s / BYTES_PER_GB if rates else None,
+                share,
+            ]
+        cells.append(None if checked is None else checked.wrong)
+        rows.append(cells)
+    return rows
+
+
+def limits_of(header: Header) -> dict[tuple[int, int], float]:
+    """What each connection between two devices carries, in bytes per second."""
+    return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+
+
+class TransferCsv:
+    """A line for each flow. Times in microseconds, bandwidths in GB/s: 10^9 bytes per second.
+
+    ``total_gbps`` is that of all flows of the transfer together, ``share`` its part of what the
+    links allow.
+    """
+
+    def begin(self, header: Header) -> str:
+        """The line with the names of the columns."""
+        self._limits = limits_of(header)
+        self._names = labels(header.devices)
+        return csv_line(TRANSFER_COLUMNS)
+
+    def add(self, result: TransferResult) -> str:
+        """The lines of one transfer."""
+        rows = transfer_cells(result, self._names, self._limits)
+        return "".join(map(csv_line, rows))
+
+    def end(self, footer: Footer | None) -> str:
+        """Nothing."""
+        return ""
+
+
+class _ByMatrix:
+    """What formats have in common that print matrix by matrix."""
+
+    def __init__(self, *, shares: bool, hosts: bool = False) -> None:
+        self._shares = shares
+        self._hosts = hosts
+        self._results: list[TransferResult] = []
+
+    def begin(self, header: Header) -> str:
+        """Prepares for the matrices."""
+        self._header = header
+        self._names = labels(header.devices, hosts=self._hosts)
+        self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
+        return self.opening()
+
+    def add(self, result: TransferResult) -> str:
+        """The matrix before, when this result begins another."""
+        self._results.append(result)
+        return self._texts(self._collector.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """The last matrix and what follows."""
+        return self._texts(self._collector.finish()) + self.closing(footer)
+
+    def _texts(self, matrices: Iterable[Matrix]) -> str:
+        return "".join(self.matrix(matrix) for matrix in matrices)
+
+    def opening(self) -> str:
+        """What comes first."""
+        raise NotImplementedError
+
+    def matrix(self, matrix: Matrix) -> str:
+        """One matrix."""
+        raise NotImplementedError
+
+    def closing(self, footer: Footer | None) -> str:
+        """What comes last."""
+        raise NotImplementedError
+
+
+class TransferMarkdown(_ByMatrix):
+    """A table for each matrix, for issues and wikis."""
+
+    def __init__(
+        self, *, shares: bool, hosts: bool = False, references: ReferenceNotes | None = None
+    ) -> None:
+        """``references`` are what the slowest pairs are held against."""
+        super().__init__(shares=shares, hosts=hosts)
+        self._references = references or ReferenceNotes()
+
+    def opening(self) -> str:
+        """The machine in a sentence."""
+        header = self._header
+        devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
+        return f"## Transfers between devices\n\n{devices} on {escape(header.machine.hostname)}.\n"
+
+    def matrix(self, matrix: Matrix) -> str:
+        """Heading, meaning, table."""
+        rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
+        lines = ["", f"### {escape(matrix.title)} ({matrix.unit})", ""]
+        lines += [escape(matrix.meaning), ""] if matrix.meaning else []
+        lines.append("| | " + " | ".join(map(escape, matrix.columns)) + " |")
+        lines.append("|---" + "|---:" * len(matrix.columns) + "|")
+        for row in rows:
+            cells = [_text(matrix, (row, column)) for column in matrix.columns]
+            lines.append(f"| **{escape(row)}** | " + " | ".join(map(escape, cells)) + " |")
+        return "\n".join(lines) + "\n"
+
+    def closing(self, footer: Footer | None) -> str:
+        """The pairs that stand out, the references, and what was checked."""
+        results, header = self._results, self._header
+        far = outliers_of(results, header).far
+        lines = [f"- stands out: {escape(deviation_text(one, self._names))}" for one in far]
+        matches = slowest_matches(results, header, self._references.match_transfer)
+        lines += [
+            f"- {escape(series_title(series))}: the slowest pair, {escape(text)}"
+            for series, match in matches.items()
+            if (text := verdict_text(match))
+        ]
+        checks = checks_text(checks_of(results))
+        return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
+
+
+class TransferPccl(_ByMatrix):
+    """The text of PCCL's p2pBandwidthLatencyTest, for those who read it by program."""
+
+    def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
+        """``most_devices``: of how many devices matrices are shown."""
+        super().__init__(shares=shares, hosts=hosts)
+        self._most = most_devices
+
+    def opening(self) -> str:
+        """The matrix of shortest paths."""
+        steps = {(one.first, one.second): one.hops for one in self._header.relations}
+        numbers = range(len(self._names))
+        rows = [
+            ["0" if row == column else _steps(steps.get((row, column))) for column in numbers]
+            for row in numbers
+        ]
+        return "P2P Connectivity & minPath Matrix\n" + self._lines(rows) + "\n"
+
+    def matrix(self, matrix: Matrix) -> str:
+        """Its head in PCCL's words and the values with two decimals."""
+        series = matrix.series
+        if series.scope not in ("pairs", "all-pairs"):
+            return ""
+        access = "EnabledP2P" if series.peer_access else "DisabledP2P"
+        head = f"({access} {series.engine} {series.direction.upper()}"
+        if series.measure == "latency":
+            where = "GPU" if matrix.figure == "latency" else "CPU"
+            head += f") {where} P2P Transmission Latency Matrix (US)\n"
+        else:
+            way = series.measure.capitalize()
+            size = f"{series.size_bytes} " + ("*2 " if series.measure == "bidirectional" else "")
+            what, unit = "Bandwidth", "GB/s"
+            if matrix.figure == "utilisation":
+                what, unit = "Bandwidth Utilization Ratio", "%"
+            head += f" {way})\nP2P Transport {what} Matrix ({size}Bytes) ({unit})\n"
+        own = "0.00" if series.measure == "latency" else "x"
+        rows = [
+            [
+                own
+                if row == column and (row, column) not in matrix.cells
+                else _text(matrix, (row, column))
+                for column in matrix.columns
+            ]
+            for row in matrix.rows
+        ]
+        return head + self._lines(rows)
+
+    def closing(self, footer: Footer | None) -> str:
+        """What is not shown, and how long it took."""
+        hidden = hidden_line(len(self._names), self._most, unpainted)
+        lines = [line.strip() for line in hidden]
+        lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
+        return "".join(f"{line}\n" for line in lines)
+
+    def _lines(self, rows: list[list[str]]) -> str:
+        names = self._names[: self._most]
+        width = max(_PCCL_WIDTH, *(len(name) + 2 for name in names))
+        lines = [" " * width + "".join(f"{name:<{width}}" for name in names)]
+        lines += [
+            f"{name:<{width}}" + "".join(f"{cell:<{width - 1}} " for cell in row[: self._most])
+            for name, row in zip(names, rows, strict=False)
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _text(matrix: Matrix, place: tuple[str, str]) -> str:
+    cell = matrix.cells.get(place)
+    if cell is None:
+        return "x"
+    if cell.value is None:
+        return cell.note or "?"
+    return figure(cell.value)
+
+
+def _steps(hops: int | None) -> str:
+    return "?" if hops is None else str(hops)

@@ -1,0 +1,1 @@
+"""What the commands that do not measure print."""

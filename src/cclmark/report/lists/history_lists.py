@@ -1,0 +1,102 @@
+"""The runs of a history: as a table, for a program, for a spreadsheet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from cclmark.history.history_model import StoredRun
+from cclmark.report.formats.csv_format import csv_line
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import plain
+
+SHORT_ID = 12  # characters of a run's id that tables show; commands take any beginning
+_HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
+_RIGHT = ("cases", "code")
+MOST_MEASURED = 3  # operations of a run that lists name
+_COLUMNS = (
+    *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
+    *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
+    *("command", "source", "added_at", "continues"),
+)
+
+
+def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) -> str:
+    """A line for each run, and how many more there are."""
+    if not runs:
+        return "no runs\n"
+    rows = [_cells(run) for run in runs]
+    widths = [max(len(row[place]) for row in (*rows, _HEADS)) for place in range(len(_HEADS))]
+    lines = [paint(_line(_HEADS, widths), "dim")]
+    for run, row in zip(runs, rows, strict=True):
+        line = _line(row, widths)
+        lines.append(paint(line, "red") if run.exit_code == 1 or run.not_ok else line)
+    if total > len(runs):
+        lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
+    return "\n".join(lines) + "\n"
+
+
+def runs_json(runs: Sequence[StoredRun], total: int) -> str:
+    """All that is known of each run, and how many there are."""
+    found = {"total": total, "runs": [run_object(run) for run in runs]}
+    return json.dumps(found, indent=1, ensure_ascii=True) + "\n"
+
+
+def run_object(run: StoredRun) -> dict[str, object]:
+    """A run for a program."""
+    values = asdict(run)
+    return {name: values[name] for name in (*_COLUMNS, "machine")}
+
+
+def runs_csv(runs: Sequence[StoredRun]) -> str:
+    """A line for each run; several values in a cell have commas between."""
+    lines = [csv_line(_COLUMNS)]
+    for run in runs:
+        values = run_object(run)
+        lines.append(csv_line([_cell(values[name]) for name in _COLUMNS]))
+    return "".join(lines)
+
+
+def run_lines(run: StoredRun) -> list[str]:
+    """What stands above the table of a run: what only the history knows."""
+    code = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
+    labels = f", labels {', '.join(run.labels)}" if run.labels else ""
+    lines = [
+        f"run        {run.run_id}{labels}",
+        f"started    {run.started_at}, {code}",
+        f"command    {run.command}",
+        f"journal    {run.source}, added {run.added_at}",
+    ]
+    if run.damaged_lines:
+        lines.append(f"damaged    {run.damaged_lines} lines could not be read")
+    return [plain(line) for line in lines]
+
+
+def started_of(run: StoredRun) -> str:
+    """When it started, to the second."""
+    return plain(run.started_at[:19].replace("T", " "))
+
+
+def _cells(run: StoredRun) -> list[str]:
+    code = "-" if run.exit_code is None else str(run.exit_code)
+    named = list(run.operations[:MOST_MEASURED])
+    if len(run.operations) > len(named):
+        named.append("…")
+    measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
+    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
+    return [plain(cell) for cell in (*cells, str(run.cases), code, ", ".join(run.labels))]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    texts = [
+        f"{cell:>{width}}" if head in _RIGHT else f"{cell:<{width}}"
+        for head, cell, width in zip(_HEADS, cells, widths, strict=True)
+    ]
+    return "  ".join(texts).rstrip()
+
+
+def _cell(value: object) -> str | int | None:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, int) or value is None else str(value)

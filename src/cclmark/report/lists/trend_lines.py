@@ -1,0 +1,271 @@
+"""Trends: for people, for a pull request, for a program."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
+from cclmark.history.history_model import SeriesKind, StoredRun
+from cclmark.history.trend import Trend
+from cclmark.plan.cases import Case
+from cclmark.report.formats.markdown import escape
+from cclmark.report.lists.history_lists import SHORT_ID, started_of
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.report.wording.things import flows_of, group_of, size_of
+from cclmark.results.figures import AUTO, THROUGHPUT
+
+_KINDS: dict[SeriesKind, str] = {
+    "time": "",
+    "device": " · device time, of cases that launches set",
+    "calls": " · cost of a call, set by launches",
+}
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MOST_BLOCKS = 32
+_LEAST_SPAN = math.log(1.1)  # what differs by less is drawn as such
+_USUAL_METHODS = (AUTO, THROUGHPUT)  # the defaults on accelerators and on the host
+_OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
+MOST_LINES = 60  # series in a table that nobody asked for all of
+
+
+@dataclass(frozen=True)
+class Step:
+    """What changed from one run to another, and what of the two was not the same."""
+
+    before: StoredRun
+    after: StoredRun
+    changed: Sequence[tuple[Trend, Change]]
+    differences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Trends:
+    """All series, their runs by number, and their changes by the runs between which they are.
+
+    ``threshold``: the share from which on a change is reported.
+    """
+
+    trends: Sequence[Trend]
+    runs: Mapping[int, StoredRun]
+    steps: Sequence[Step]
+    threshold: float = THRESHOLD
+
+
+def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) -> str:
+    """A line for each series, or where they are many for those that changed, then the changes."""
+    shown = list(found.trends)
+    if len(shown) > MOST_LINES and not everything:
+        shown = [trend for trend in shown if trend.changes]
+    lines = [title_of(found)]
+    heading = group = ""
+    for trend in in_order(shown):
+        above = context_of(trend)
+        if above != heading:
+            heading, group = above, ""
+            lines += ["", paint(plain(above), "bold")]
+        name = group_of(trend.series.thing)
+        if name != group:
+            group = name
+            head = f"{'size':>10} {'runs':>5} {'first µs':>11} {'last µs':>11}  course"
+            lines += [f"{plain(name)}", paint(head, "dim")]
+        lines.append(_row(trend, found.runs, paint))
+    for step in found.steps:
+        lines += ["", *_step_lines(step, paint)]
+    lines += ["", f"  {tally_of(found)}"]
+    if len(shown) < len(found.trends):
+        hidden = len(found.trends) - len(shown)
+        lines.append(f"  {hidden} series without a change are not shown: --all shows them")
+    return "\n".join(lines) + "\n"
+
+
+def trend_markdown(found: Trends) -> str:
+    """What changed and between which runs; series without a change are only counted."""
+    parts = [f"**{escape(title_of(found))}**: {escape(tally_of(found))}."]
+    for step in found.steps:
+        parts.append(f"### {escape(_between(step))}")
+        parts += ["\n".join(f"- {escape(text)}" for text in step.differences or _NOTHING)]
+        rows = [
+            "| case | size | before µs | after µs | ratio | 95 % interval | |",
+            "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
+        ]
+        for trend, change in step.changed:
+            thing = trend.series.thing
+            cells = [
+                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
+                *(size_of(thing), format_time_us(change.before_s), format_time_us(change.after_s)),
+                *(
+                    f"{change.ratio:.3f}",
+                    f"{change.low:.3f} - {change.high:.3f}",
+                    verdict_of(change),
+                ),
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def trend_json(found: Trends) -> str:
+    """All series with all their times in seconds, the changes and the runs."""
+    document = {
+        "threshold": found.threshold,
+        "runs": [_run_object(run) for run in found.runs.values()],
+        "series": [_object(trend, found.runs) for trend in found.trends],
+        "steps": [
+            {
+                "before": step.before.run_id,
+                "after": step.after.run_id,
+                "differences": list(step.differences),
+                "changes": len(step.changed),
+            }
+            for step in found.steps
+        ],
+    }
+    return json.dumps(document, ensure_ascii=True) + "\n"
+
+
+_NOTHING = ("nothing that the journals record",)
+
+
+_FIGURES: dict[SeriesKind, str] = {"time": "time", "device": "device", "calls": "call"}
+
+
+def _run_object(run: StoredRun) -> dict[str, object]:
+    return {name: getattr(run, name) for name in _OF_RUN}
+
+
+def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
+    series = trend.series
+    changed = []
+    for change in trend.changes:
+        before, after = trend.ends_of(change)
+        changed.append(
+            {
+                "verdict": verdict_of(change),
+                "before": runs[before].run_id,
+                "after": runs[after].run_id,
+                "ratio": change.ratio,
+                "low": change.low,
+                "high": change.high,
+                "chance": change.chance,
+            }
+        )
+    return {
+        "what": series.thing.describe(),
+        "ccl": series.thing.ccl if isinstance(series.thing, Case) else None,
+        "size_bytes": series.thing.size_bytes,
+        "machine": series.machine,
+        "method": series.method,
+        "clock": series.clock,
+        "figure": _FIGURES[series.kind],
+        "runs": [runs[number].run_id for number in trend.runs],
+        "times_s": list(trend.times_s),
+        "changes": changed,
+    }
+
+
+def title_of(found: Trends) -> str:
+    """How many runs from when to when, on how many machines."""
+    runs = list(found.runs.values())
+    if not runs:
+        return "no runs"
+    when = f"from {started_of(runs[0])} to {started_of(runs[-1])}"
+    if len(runs) == 1:
+        when = f"of {started_of(runs[0])}"
+    machines = len({trend.series.machine for trend in found.trends})
+    return (
+        f"{counted(len(runs), 'run')} {when}, {len(found.trends)} series on "
+        f"{counted(machines, 'machine')}"
+    )
+
+
+def tally_of(found: Trends) -> str:
+    """How many series changed by the threshold or more, and how many have too few runs."""
+    short = sum(len(trend.runs) < LEAST_POINTS for trend in found.trends)
+    slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
+    faster = sum(len(trend.changes) for trend in found.trends) - slower
+    changed = sum(bool(trend.changes) for trend in found.trends)
+    by = f"by {found.threshold * 100:.3g} % or more"
+    text = f"{changed} of {len(found.trends)} series changed {by}: {slower} slower, {faster} faster"
+    if not changed:
+        text = f"no change in {len(found.trends)} series {by}"
+    if short:
+        text += f"; {short} have fewer than {LEAST_POINTS} runs, too few to find a change"
+    return text
+
+
+def in_order(shown: Sequence[Trend]) -> list[Trend]:
+    """Those of a machine together, of these those of a group, by size."""
+    heads: dict[str, int] = {}
+    groups: dict[str, int] = {}
+    for trend in shown:
+        heads.setdefault(context_of(trend), len(heads))
+        groups.setdefault(group_of(trend.series.thing), len(groups))
+
+    def key(trend: Trend) -> tuple[int, int, int]:
+        thing = trend.series.thing
+        return heads[context_of(trend)], groups[group_of(thing)], thing.size_bytes
+
+    return sorted(shown, key=key)
+
+
+def context_of(trend: Trend) -> str:
+    """The machine, and the method, the clock and the figure where they are not the usual ones."""
+    series = trend.series
+    method = "" if series.method in _USUAL_METHODS else f" · {series.method}"
+    clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
+    return f"{series.machine}{method}{clock}{_KINDS[series.kind]}"
+
+
+def mark_of(trend: Trend) -> str:
+    """Which figure a series has, for a line of its own; empty where there is but one."""
+    return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
+
+
+def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
+    times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
+    row = f"{size_of(trend.series.thing):>10} {len(trend.runs):>5} {times}  "
+    row += course_of(trend.times_s)
+    if flows := flows_of(trend.series.thing):
+        row += f"  {plain(flows)}"
+    for change in trend.changes:
+        word = verdict_of(change)
+        since = started_of(runs[trend.ends_of(change)[1]])
+        text = f"{word} {change.ratio:.3f} ({change.low:.3f} - {change.high:.3f}) since {since}"
+        row += "  " + paint(text, "red" if change.ratio > 1 else "green")
+    return row
+
+
+def course_of(times_s: Sequence[float]) -> str:
+    """The newest times as a line of blocks, by logarithms."""
+    logs = [math.log(time_s) for time_s in times_s[-_MOST_BLOCKS:]]
+    middle = (min(logs) + max(logs)) / 2
+    span = max(max(logs) - min(logs), _LEAST_SPAN)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[round(((log - middle) / span + 0.5) * steps)] for log in logs)
+
+
+def _step_lines(step: Step, paint: Paint) -> list[str]:
+    slower = [one for one in step.changed if one[1].ratio > 1]
+    faster = [one for one in step.changed if one[1].ratio <= 1]
+    lines = [paint(_between(step), "bold")]
+    for found, word, style in ((slower, "slower", "red"), (faster, "faster", "green")):
+        if found:
+            trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
+            thing = trend.series.thing
+            most = f"{group_of(thing)}, {size_of(thing)}{mark_of(trend)}"
+            text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
+            lines.append("  " + paint(plain(text), style))
+    return lines + [f"  differs    {plain(text)}" for text in step.differences or _NOTHING]
+
+
+def _between(step: Step) -> str:
+    ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
+    return plain("Between runs " + " and ".join(ends))
+
+
+def verdict_of(change: Change) -> str:
+    """``slower`` or ``faster``."""
+    return "slower" if change.ratio > 1 else "faster"

@@ -1,0 +1,132 @@
+"""What a page says of the machine, its environment and the method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.sizes import format_size
+from cclmark.report.charts.naming import Run
+from cclmark.report.kinds.transfer_table import method_of_transfers
+from cclmark.report.page.page import Facts, Section
+from cclmark.report.wording.head import (
+    binding_lines,
+    device_lines,
+    link_lines,
+    method_of,
+    origin_of,
+)
+from cclmark.report.wording.text import plain
+
+_LONGEST_VALUE = 2000  # characters of a variable
+
+
+def machine_sections(runs: Sequence[Run]) -> list[Section]:
+    """The machine and its libraries, the environment, the method of each run."""
+    facts, environment, method = [], [], []
+    for run in runs:
+        name = f" of {run.name}" if len(runs) > 1 else ""
+        header = run.journal.header
+        machine = header.machine
+        rows = [
+            ("host", plain(machine.hostname)),
+            ("system", f"{plain(machine.system)}, kernel {plain(machine.kernel)}"),
+            (
+                "processor",
+                f"{plain(machine.processor)}, {machine.processors} processors, "
+                f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}",
+            ),
+            ("memory", format_size(machine.memory_bytes)),
+        ]
+        if header.imported is not None:  # of which another tool told little
+            rows = [("imported", origin_of(header.imported))]
+        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
+        rows += [("binding", line) for line in binding_lines(header)]
+        rows += [("links", line) for line in link_lines(header.links) if line]
+        rows += [
+            (f"library {plain(one.name)}", f"{plain(one.version)}  {plain(one.path)}")
+            for one in header.libraries
+        ]
+        rows += [
+            (
+                "another host",
+                f"{plain(one.machine.hostname)}, {plain(one.machine.system)}, kernel "
+                f"{plain(one.machine.kernel)}",
+            )
+            for one in header.hosts[1:]
+        ]
+        rows += [("notice", plain(text)) for text in header.notices]
+        facts.append(Facts(f"Machine and libraries{name}", rows))
+        if header.environment:
+            environment.append(
+                Facts(
+                    run.name if len(runs) > 1 else "",
+                    [
+                        (plain(key), plain(_cut(value)))
+                        for key, value in sorted(header.environment.items())
+                    ],
+                )
+            )
+        method.append(Facts(run.name if len(runs) > 1 else "", _method_rows(run)))
+    sections = [Section("machine", "Machine", facts=facts)]
+    if environment:
+        sections.append(Section("environment", "Environment", facts=environment))
+    sections.append(Section("method", "Method", words=_method_words(runs), facts=method))
+    return sections
+
+
+def _cut(value: str) -> str:
+    more = len(value) - _LONGEST_VALUE
+    return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
+
+
+_COLLECTIVES = (
+    "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
+    "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
+    "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
+    "whatever the number of ranks (as in nccl-tests)."
+)
+_COPIES = (
+    "A copy's bandwidth is its bytes over the median of its samples; several at once have all of "
+    "their bytes over the time of the slowest."
+)
+
+
+def _method_words(runs: Sequence[Run]) -> list[str]:
+    """What figures mean, of each kind of measurement that there is."""
+    words = [_COLLECTIVES] if any(run.journal.results for run in runs) else []
+    return [*words, _COPIES] if any(run.journal.transfers for run in runs) else words
+
+
+def _method_rows(run: Run) -> list[tuple[str, str]]:
+    journal = run.journal
+    header, settings = journal.header, journal.header.settings
+    of_copies = bool(journal.transfers) and not journal.results
+    rows = [
+        ("command", plain(" ".join(header.command))),
+        ("started", plain(header.started_at)),
+        ("in words", method_of_transfers(header) if of_copies else method_of(header)),
+    ]
+    if header.imported is None and not of_copies:
+        rows += [
+            ("timing", plain(settings.timing)),
+            ("across ranks", plain(settings.across_ranks)),
+            ("barrier", plain(settings.barrier)),
+            ("clock", plain(settings.clock)),
+        ]
+    if header.imported is None:
+        rows += [
+            (
+                "precision",
+                f"±{settings.precision * 100:.3g} % of the median, "
+                f"at most {settings.max_time_s:g} s",
+            ),
+            ("seed", str(settings.seed)),
+        ]
+    rows.append(("run", plain(header.run_id)))
+    if header.launcher:
+        rows.append(("started by", plain(header.launcher)))
+    if journal.footer is not None:
+        rows.append(
+            ("took", f"{journal.footer.duration_s:.1f} s, exit code {journal.footer.exit_code}")
+        )
+    return rows

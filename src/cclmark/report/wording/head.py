@@ -1,0 +1,176 @@
+"""What stands above every table: the devices, their links and the method in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.binding import RANKS, mode_of
+from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import format_size
+from cclmark.report.wording.paint import Paint
+from cclmark.report.wording.text import plain
+from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
+
+_MOST_HOSTS = 4
+_MOST_LINES = 8
+_TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
+_MOST_BINDINGS = 4
+_ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
+_CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
+
+
+def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
+    """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
+    number = len(header.devices) if header.imported is None else header.imported.ranks
+    title = f"cclmark {plain(header.cclmark_version)}"
+    what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
+    what += [f"on {where}"] if (where := _where(header)) else []
+    lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
+    if header.imported is not None:
+        lines += labelled("imported", [origin_of(header.imported)])
+    lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
+    lines += labelled("binding", binding_lines(header))
+    lines += labelled("links", link_lines(header.links))
+    lines += labelled(
+        "library",
+        [
+            f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}".rstrip()
+            for library in header.libraries
+        ],
+    )
+    lines += labelled("method", [method])
+    lines += [paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
+    return lines
+
+
+def _where(header: Header) -> str:
+    """The host, or how many there are with the first of their names, and what started the ranks."""
+    started = f", started by {plain(header.launcher)}" if header.launcher else ""
+    names = [plain(host.machine.hostname) for host in header.hosts]
+    if not names:
+        return f"{plain(header.machine.hostname)}{started}"
+    more = f" and {len(names) - _MOST_HOSTS} more" if len(names) > _MOST_HOSTS else ""
+    return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
+
+
+def labelled(label: str, texts: Sequence[str]) -> list[str]:
+    """Lines that begin with ``label``, the later ones indented as far."""
+    return [
+        f"  {label if number == 0 else '':<9}  {text}" for number, text in enumerate(texts) if text
+    ]
+
+
+def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
+    """One line for each kind of device."""
+    lines: list[str] = []
+    several = len({device.host for device in devices}) > 1
+    kinds: dict[tuple[str, str, str], list[DeviceDescription]] = {}
+    for device in devices:
+        # What differs from host to host stands in lines of its own, up to a point.
+        host = device.host if several else ""
+        kinds.setdefault((host, device.runtime, device.name), []).append(device)
+    for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
+        indices = ",".join(str(device.index) for device in members if device.index >= 0)
+        line = f"{len(members)} × {plain(name)}"
+        # Of devices that another tool names, not more may be known.
+        line += f" ({plain(runtime)}:{indices})" if runtime else f" ({indices})" * bool(indices)
+        if runtime != "host":
+            line += f", {format_size(memory)} each" if (memory := members[0].memory_bytes) else ""
+            line += f", driver {plain(driver)}" if driver else ""
+            version = members[0].driver_version
+            line += f", {plain(runtime)} {plain(version)}" if version else ""
+        line += _numa([device.numa_node for device in members])
+        lines.append(f"{plain(host)}: {line}" if host else line)
+    if len(kinds) > _MOST_LINES:
+        lines.append(f"… and {len(kinds) - _MOST_LINES} more kinds and hosts")
+    return lines
+
+
+def _numa(nodes: Sequence[int]) -> str:
+    """The NUMA nodes of devices, as far as they are known."""
+    if any(node < 0 for node in nodes):
+        return ""
+    if len(set(nodes)) == 1:
+        return f", NUMA node {nodes[0]}"
+    return f", NUMA nodes {','.join(map(str, nodes))}"
+
+
+def binding_lines(header: Header) -> list[str]:
+    """The binding that was asked for and the processors of each rank, in a line; none without."""
+    if not header.settings.bind:
+        return []
+    ranks_on: dict[str, list[int]] = {}
+    for device in header.devices:
+        if device.processors:
+            ranks_on.setdefault(device.processors, []).append(device.rank)
+    parts = [
+        f"rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} → {plain(processors)}"
+        for processors, ranks in list(ranks_on.items())[:_MOST_BINDINGS]
+    ]
+    if len(ranks_on) > _MOST_BINDINGS:
+        parts.append(f"… and {len(ranks_on) - _MOST_BINDINGS} more lists of processors")
+    mode = plain(mode_of(header.settings.bind))
+    mode = "listed" if mode == RANKS else mode
+    return [f"{mode}: {'; '.join(parts)}" if parts else mode]
+
+
+def link_lines(links: Sequence[Link]) -> list[str]:
+    """The links of one device where all have the same; else one line for each device."""
+    by_device: dict[int, list[str]] = {}
+    for link in links:
+        if link.kind == "PCIe":
+            text = f"PCIe {plain(link.version)} x{link.count}"
+        else:
+            rate = f" at {link.rate_bytes_per_s / 1e9:.0f} GB/s" if link.rate_bytes_per_s else ""
+            text = f"{link.count} × {plain(link.kind)} {plain(link.version)}{rate}"
+        by_device.setdefault(link.device, []).append(text)
+    described = {device: " and ".join(texts) for device, texts in by_device.items()}
+    if len(set(described.values())) == 1:
+        return [f"{next(iter(described.values()))} per device"]
+    return [f"rank {device}: {text}" for device, text in described.items()]
+
+
+def origin_of(imported: Imported) -> str:
+    """Where the results of another tool come from, in a line."""
+    file = f", {imported.file}" if imported.file else ""
+    date = f" of {imported.file_date[:10]}" if imported.file_date else ""
+    return plain(f"from {imported.source}{file}{date}")
+
+
+def method_of(header: Header) -> str:
+    """How collectives were measured, in a line."""
+    settings = header.settings
+    if header.imported is not None:
+        return _method_of_another(settings)
+    if settings.iterations is not None:
+        length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
+    else:
+        length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    check = _check_of(settings.check)
+    cache = ", same buffers again and again" if settings.cache == "warm" else ""
+    rank = _ACROSS.get(settings.across_ranks, "rank 0")
+    timing = _TIMINGS.get(settings.timing) or plain(settings.timing)
+    return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
+
+
+def _check_of(checks: int) -> str:
+    """What was checked: the output of each case, by operations that are not timed."""
+    if not checks:
+        return "outputs not checked"
+    times = f" {checks} times" if checks > 1 else ""
+    return f"each case's output checked{times} after timing"
+
+
+def _met_and_clocked(settings: Settings) -> str:
+    """How it differs from what is usual, where the ranks met and whose the times are."""
+    barrier = ", after the library's barrier" if settings.barrier == "library" else ""
+    return barrier + _CLOCKS.get(settings.clock, "")
+
+
+def _method_of_another(settings: Settings) -> str:
+    """What a text tells of how it was measured."""
+    words = [plain(settings.timing)] if settings.timing != "throughput" else []
+    words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
+    words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
+    words.append("one figure for each case")
+    return ", ".join(words) + _met_and_clocked(settings)

@@ -1,0 +1,126 @@
+"""What there is to say about a case besides its figures. Safe to print: see report.text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.device_time import converged
+from cclmark.analysis.findings import OperationFindings
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.report.kinds.placement_rows import Row
+from cclmark.report.wording.text import BYTES_PER_GB, counted, plain
+from cclmark.results.journal import Journal
+from cclmark.results.schema import CaseResult, Finding, Footer, Header, Settings
+
+_MOST_UNSETTLED = 3
+_NO_END = "the end of the run is missing"  # as of one that was killed, or a file that was cut
+
+
+def problems(result: CaseResult) -> list[str]:
+    """Why there are no figures, or what the check found; empty for a case that is fine."""
+    if result.status == "ok":
+        return []
+    if result.status == "wrong" and result.verification is not None:
+        findings = [_describe(finding) for finding in result.verification.findings]
+        return findings or [f"wrong: {result.verification.wrong} elements"]
+    return [plain(f"{result.status}: {result.reason}" if result.reason else result.status)]
+
+
+def problem_lines(row: Row) -> list[str]:
+    """The problems of both placements, each with the case that it is about."""
+    return [
+        f"{plain(result.case.describe())}: {problem}"
+        for result in row.results
+        for problem in problems(result)
+    ]
+
+
+def series(row: Row) -> str:
+    """What the rows of one sweep over sizes have in common, with the placement that is shown."""
+    case = next((it.case for it in row.results if it.summary is not None), row.case)
+    words = [case.operation, case.dtype, case.reduction or ""]
+    words.append("" if case.root is None else f"root {case.root}")
+    words.append(case.placement if moves_data(case.operation) else "")
+    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
+
+
+def planned_results(header: Header | None) -> int:
+    """How many results the run has when it is whole; 0 where it has no end or nobody noted it."""
+    return 0 if header is None else header.planned_cases * header.settings.cycles
+
+
+def ending(footer: Footer | None) -> str:
+    """Why the run ended as it did; empty for one that has nothing to say about it."""
+    if footer is None:
+        return _NO_END
+    return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def closing(footer: Footer | None) -> str:
+    """The same with the exit code before a message, for texts that are read back."""
+    if footer is None or not footer.exit_code or not footer.message:
+        return ending(footer)
+    return f"exit code {footer.exit_code}: {plain(footer.message)}"
+
+
+def lacking(journal: Journal) -> list[str]:
+    """What the journal of a run lacks of it: nothing where it is whole. Safe to print."""
+    found = []
+    planned = planned_results(journal.header)
+    count = len(journal.results) + len(journal.transfers) + len(journal.checks)
+    if journal.footer is None:
+        found.append(ending(None))
+    elif count < planned and (ended := ending(journal.footer)):
+        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    if count < planned:
+        found.append(f"{count} of {planned} results are there")
+    if lines := journal.damaged_lines:
+        found.append(f"damaged lines are left out: {lines}")
+    return found
+
+
+def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
+    """Which medians, of calls and of device times, are known less well than asked for.
+
+    Empty where all converged. Safe to print.
+    """
+    found = [one for one in results if not converged(one)]
+    if not found:
+        return ""
+    names = [
+        plain(f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}")
+        for one in found[:_MOST_UNSETTLED]
+    ]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return (
+        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+    )
+
+
+def half_peak_text(found: OperationFindings) -> str:
+    """``, half of it from 8 MiB on`` for behind a peak; empty where it adds no information."""
+    half = found.half_peak_bytes
+    if half is None or found.peak is None or half >= found.peak.case.size_bytes:
+        return ""
+    return f", half of it from {format_size(half)} on"
+
+
+def unsettled_peak_text(found: OperationFindings) -> str:
+    """Which case has more bandwidth than the peak and is none; empty without any."""
+    one = found.unsettled_peak
+    if one is None or one.summary is None:
+        return ""
+    return (
+        f"{one.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s at "
+        f"{format_size(one.case.size_bytes)} {one.case.placement} is not counted as the peak: it "
+        "did not converge"
+    )
+
+
+def _describe(finding: Finding) -> str:
+    return plain(
+        f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
+        f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"
+    )

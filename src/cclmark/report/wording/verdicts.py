@@ -1,0 +1,153 @@
+"""What came of a suite: a line for each test, and how far figures are from what was asked."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+
+from cclmark import __version__
+from cclmark.analysis.threshold_checks import (
+    ERROR,
+    FAIL,
+    PASS,
+    SKIPPED,
+    CommandVerdict,
+    Judgement,
+    SuiteVerdict,
+    Verdict,
+)
+from cclmark.plan.suites import Suite
+from cclmark.report.formats.markdown import escape
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
+
+_WORDS = {PASS: "pass", FAIL: "FAIL", SKIPPED: "skipped", ERROR: "ERROR"}
+_STYLES = {PASS: "green", FAIL: "red", SKIPPED: "yellow", ERROR: "red"}
+_WIDTH = max(map(len, _WORDS.values()))
+_MOST_MISSED = 8
+_MANY = 10  # times a bound: what is so far from it is no matter of percent
+_TIMES = ("time", "latency")
+
+
+class VerdictTable:
+    """A paragraph for each command as soon as it is done, and what it comes to at the end."""
+
+    def __init__(self, *, paint: Paint = unpainted) -> None:
+        self._paint = paint
+
+    def begin(self, suite: Suite) -> str:
+        """What is run."""
+        title = f": {plain(suite.title)}" if suite.title else ""
+        name = f"cclmark {__version__}"
+        return f"{self._paint(name, 'bold')}  suite {plain(suite.name)}{title}\n"
+
+    def add(self, command: CommandVerdict) -> str:
+        """The verdicts of one command."""
+        runs = f", {command.runs} runs" if command.runs > 1 else ""
+        head = f"{self._paint(plain(command.name), 'bold')}  {command.duration_s:.1f} s{runs}"
+        lines = ["", head, self._paint(f"  cclmark {plain(shlex.join(command.arguments))}", "dim")]
+        for verdict in command.verdicts:
+            word = self._paint(f"{_WORDS[verdict.status]:<{_WIDTH}}", _STYLES[verdict.status])
+            lines.append(f"  {word}  {plain(verdict.test)}")
+            lines += [f"{'':{_WIDTH + 4}}{line}" for line in details(verdict, _MOST_MISSED)]
+        return "\n".join(lines) + "\n"
+
+    def end(self, verdict: SuiteVerdict) -> str:
+        """How many passed, the worst that failed and the tightest that passed."""
+        lines = ["", *(f"  {line}" for line in summary(verdict))]
+        style = "green" if verdict.exit_code == 0 else "red"
+        lines[1] = self._paint(lines[1], style)
+        return "\n".join(lines) + "\n"
+
+
+def details(verdict: Verdict, most: int | None = None) -> list[str]:
+    """What stands below a verdict: what missed its bound, or what came nearest to it.
+
+    Of many misses the ``most`` worst. Safe to print.
+    """
+    lines = []
+    missed, tightest = verdict.missed, verdict.tightest
+    if missed:
+        number = len(verdict.judgements)
+        if number > 1:
+            lines.append(f"{len(missed)} of {number} cases miss it")
+        lines += [_held(one, verdict.figure) for one in missed[:most]]
+        left_out = len(missed) - len(missed[:most])
+        lines += [f"and {left_out} more"] if left_out else []
+    elif tightest is not None:
+        count = f"{len(verdict.judgements)} cases, tightest " if len(verdict.judgements) > 1 else ""
+        lines.append(count + _held(tightest, verdict.figure))
+    if verdict.reason:
+        lines.append(plain(verdict.reason))
+    return lines
+
+
+def summary(verdict: SuiteVerdict) -> list[str]:
+    """The counts, the margins at both ends, and what was not done. Safe to print."""
+    every = [(command, one) for command in verdict.commands for one in command.verdicts]
+    counts = Counter(one.status for _, one in every)
+    words = [f"{counts[status]} {_WORDS[status]}" for status in _WORDS if counts[status]]
+    lines = [f"{', '.join(words)}; exit code {verdict.exit_code}"]
+    judged = [(command, one, held) for command, one in every for held in one.judgements]
+    failing = [entry for entry in judged if not entry[2].passed]
+    passing = [entry for entry in judged if entry[2].passed]
+    for label, entries in (("furthest off", failing), ("tightest that passed", passing)):
+        if entries:
+            command, one, held = min(entries, key=lambda entry: _order(entry[2]))
+            lines.append(f"{label}: {plain(command.name)}, {_held(held, one.figure)}")
+    if verdict.interrupted:
+        lines.append("interrupted: what is skipped was not run to its end")
+    return lines
+
+
+def verdict_markdown(verdict: SuiteVerdict) -> str:
+    """A table of all tests, for issues and pull requests."""
+    lines = [f"## Suite {escape(verdict.suite)}", ""]
+    lines += [escape(verdict.title), ""] if verdict.title else []
+    lines += [f"On {escape(verdict.hostname)}, {escape(verdict.started_at)}.", ""]
+    lines += ["| command | test | verdict | details |", "|---|---|---|---|"]
+    for command in verdict.commands:
+        for one in command.verdicts:
+            told = "; ".join(details(one, _MOST_MISSED))
+            cells = [command.name, one.test, _WORDS[one.status], told]
+            lines.append("| " + " | ".join(map(escape, cells)) + " |")
+    lines += ["", *(f"- {escape(line)}" for line in summary(verdict))]
+    return "\n".join(lines) + "\n"
+
+
+def _held(held: Judgement, figure: str) -> str:
+    """A case, its figure, the bound, how far they are from each other, and the worst run."""
+    side = "at most" if figure in _TIMES else "at least"
+    text = (
+        f"{plain(held.case)}: {quantity(held.value, figure)}, {side} "
+        f"{quantity(held.bound, figure)} ({_percent(held.margin)})"
+    )
+    if len(held.values) > 1:
+        text += f"; worst of {len(held.values)}: {quantity(held.worst, figure)}"
+    return text
+
+
+def quantity(value: float, figure: str) -> str:
+    """A bandwidth or a time, as tables print it."""
+    if math.isnan(value):
+        return "no number"
+    if figure in _TIMES:
+        return f"{format_time_us(value)} µs"
+    bandwidth = value / BYTES_PER_GB
+    return f"{bandwidth:.2f} GB/s" if bandwidth >= 0.1 else f"{bandwidth:.3g} GB/s"
+
+
+def _percent(margin: float) -> str:
+    """``20.0 % worse``: which side of the bound a figure is on, whatever its sign means there."""
+    if math.isnan(margin):
+        return "-"
+    if margin >= _MANY:
+        return f"{margin + 1:.0f} times that: better"
+    if margin == 0:
+        return "just met"
+    return f"{abs(margin) * 100:.1f} % {'better' if margin > 0 else 'worse'}"
+
+
+def _order(held: Judgement) -> float:
+    return -math.inf if math.isnan(held.margin) else held.margin

@@ -1,0 +1,268 @@
+"""Measurement of collectives between every two ranks, with pairs in parallel where they allow it.
+
+The pairs of a round share no rank. Each pair is measured alone while the others sleep, except for
+large messages. One large size of every sweep, the probe, is measured for each pair alone and then
+for all pairs at once. If no pair is slower, the sizes that follow the probe are measured for all
+pairs at once.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark import _engine as engine
+from cclmark.analysis.pair_results import disturbance
+from cclmark.plan.cases import Case
+from cclmark.plan.inject import Injection
+from cclmark.plan.kinds import items_of
+from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
+from cclmark.results.schema import CaseResult
+from cclmark.run.measure import CaseRunner
+from cclmark.run.measured_libraries import join_with_id
+from cclmark.run.memory import free_on_all, reserve_for
+from cclmark.run.rank import Rank
+
+_PHASES_OF_A_CASE = 5  # each with the timeout of one phase
+_SLACK_S = 120.0  # for the overhead of a thousand short batches
+
+
+@dataclass
+class _Bench:
+    """The resources of one pair. ``too_large``: places with the reason why they do not fit."""
+
+    pair: Pair
+    runner: CaseRunner
+    session: engine.Session
+    communicator: engine.Communicator
+    too_large: dict[int, str]
+
+
+class PairsRunner:
+    """Runs the cases of all pairs with one library on one rank, in step with the other ranks."""
+
+    def __init__(self, rank: Rank, ccl: engine.Ccl, device: engine.Device) -> None:
+        self._rank = rank
+        self._job = rank.job
+        self._ccl = ccl
+        self._device = device
+        self._cases = PairCases(items_of(rank.planned, Case), rank.job.ranks)
+        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
+        self._places = own
+        self._left = set(rank.job.pending)
+        self._followers = _followers(self._cases, own)
+        settings = rank.job.settings
+        self._case_s = (
+            (_PHASES_OF_A_CASE + settings.check) * settings.timeout_s
+            + settings.max_time_s
+            + _SLACK_S
+        )
+        self._patience_s = self._case_s
+        self._finished = False
+
+    def run(self) -> None:
+        """Measures everything; the first rank of each pair sends the results."""
+        self._rank.enter("allocating buffers")
+        self._free_bytes = free_on_all(self._device, self._rank.team, self._job.ranks)
+        gc.collect()
+        gc.disable()
+        for every_pair in pair_rounds(self._job.ranks):
+            pairs = [pair for pair in every_pair if self._pending(pair)]
+            if not pairs:
+                continue
+            bench = self._bench(pairs)
+            self._meet(0)
+            if self._left:
+                for pair in pairs:
+                    self._alone([pair], bench, self._pending(pair))
+            elif len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
+                self._alone(pairs, bench, self._places)
+            else:
+                self._with_probes(pairs, bench)
+            self._close(bench)
+
+    def _pending(self, pair: Pair) -> list[int]:
+        """The places still to be measured for ``pair``."""
+        if not self._left:
+            return self._places
+        return [place for place in self._places if self._cases.index_of(pair, place) in self._left]
+
+    def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
+        following = {place for places in self._followers.values() for place in places}
+        alone = self._alone(pairs, bench, [one for one in self._places if one not in following])
+        left: list[int] = []
+        for probe, followers in self._followers.items():
+            beside = self._at_once(bench, probe)
+            ratio = None if beside is None else disturbance(alone[probe], beside)
+            if beside is not None and beside.status == "wrong":
+                # A fault that occurs only next to other pairs must be reported in addition to the
+                # result of the pair alone.
+                beside.beside = len(pairs) - 1
+                self._report(beside)
+            if not self._all(bench is None or ratio is not None, self._case_s):
+                left += followers
+                continue
+            for place in followers:
+                result = self._at_once(bench, place)
+                if result is None:
+                    continue
+                if result.summary is not None:
+                    result.beside = len(pairs) - 1
+                    result.at_once_ratio = ratio
+                self._report(result)
+        if left:
+            self._alone(pairs, bench, left)
+
+    def _bench(self, pairs: Sequence[Pair]) -> _Bench | None:
+        """Joins the pair of this rank, and returns None if the rank is in no pair."""
+        job, rank = self._job, self._rank
+        pair = next((pair for pair in pairs if job.rank in pair), None)
+        rank.team.rest(pair is None)
+        if pair is None:
+            return None
+        # A hang from here on is attributed to this pair.
+        rank.case_index = self._cases.index_of(pair, self._pending(pair)[0])
+        group = rank.form_group(list(pair), 2 * pairs.index(pair))
+        rank.enter("communicator creation")
+        key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
+        communicator = join_with_id(self._ccl, rank, self._device, group, key)
+        session = engine.Session(self._device, group, communicator, rank.counter)
+        if session.checked_on_host and pair == (0, 1) and job.rank == 0:
+            rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        rank.enter("allocating buffers")
+        cases = [self._cases.of_two[place] for place in self._places]
+        registration = getattr(engine.Registration, job.settings.registration)
+        try:
+            left_out = reserve_for(cases, session, group, registration, self._free_bytes)
+        except engine.OutOfMemoryError as error:
+            left_out = dict.fromkeys(cases, str(error))
+        assert rank.group_agreement is not None
+        runner = CaseRunner(
+            session, rank.group_agreement, job.settings, self._injections(pair), rank.enter
+        )
+        too_large = {
+            place: left_out[case]
+            for place, case in zip(self._places, cases, strict=True)
+            if case in left_out
+        }
+        return _Bench(pair, runner, session, communicator, too_large)
+
+    def _injections(self, pair: Pair) -> list[Injection]:
+        """The faults that affect this rank in ``pair``.
+
+        A delay affects the first device of the fault's pair, corruption the second one.
+        """
+        faults = [
+            Injection.parse_for_pairs(text, self._job.ranks) for text in self._job.settings.inject
+        ]
+        struck = []
+        for fault in faults:
+            assert fault.pair is not None
+            strikes = fault.pair[0 if fault.kind == "delay" else 1]
+            if sorted(fault.pair) == list(pair) and strikes == self._job.rank:
+                struck.append(fault)
+        return struck
+
+    def _close(self, bench: _Bench | None) -> None:
+        self._rank.case_index = -1
+        self._rank.enter("shutdown")
+        if bench is not None:
+            del bench.runner, bench.session
+            del bench.communicator
+            self._rank.leave_group()
+        self._meet(0)
+        self._rank.team.rest(False)
+
+    def _report(self, result: CaseResult) -> None:
+        pair = result.case.pair
+        if pair is None or self._job.rank != pair[0]:
+            return
+        # Ranks of the pair are converted to ranks of the run.
+        if result.summary is not None:
+            for name in ("slowest_rank", "late_rank"):
+                number = getattr(result.summary, name)
+                if number is not None:
+                    setattr(result.summary, name, pair[number])
+        for finding in result.verification.findings if result.verification is not None else []:
+            finding.rank = pair[finding.rank]
+        self._rank.report(result)
+
+    def _wait(self, others_s: float) -> None:
+        """Enters a wait for all ranks, some of which may work for ``others_s``.
+
+        A rank that hangs is detected by its partners first, because their deadlines are shorter.
+        """
+        self._rank.case_index = -1
+        self._rank.enter("waiting for other pairs", others_s=others_s)
+
+    def _meet(self, cases: int) -> None:
+        """Waits for all ranks, some of which have ``cases`` cases to measure."""
+        self._wait(cases * self._case_s)
+        self._rank.team.barrier()
+
+    def _all(self, holds: bool, others_s: float) -> bool:
+        """Whether ``holds`` is true on every rank."""
+        self._wait(others_s)
+        return min(self._rank.team.gather([1.0 if holds else 0.0])) > 0
+
+    def _run(self, bench: _Bench, place: int, *, at_once: bool) -> CaseResult:
+        index = self._cases.index_of(bench.pair, place)
+        case = self._cases[index]
+        if place in bench.too_large:
+            return CaseResult(index, case, "skipped", bench.too_large[place])
+        self._rank.case_index = index
+        if not at_once:
+            return bench.runner.run(index, case, 0)
+
+        def all_done(done: bool) -> bool:
+            # Every batch of every pair begins at this barrier, and no pair is checked before the
+            # last batch is timed. Other ranks may reach the first one late, after their warm-up.
+            self._finished = self._all(done, self._patience_s)
+            self._patience_s = self._job.settings.timeout_s
+            self._rank.case_index = index
+            return self._finished
+
+        return bench.runner.run(index, case, 0, all_done)
+
+    def _alone(
+        self, pairs: Sequence[Pair], bench: _Bench | None, places: Iterable[int]
+    ) -> dict[int, CaseResult]:
+        """Measures one pair after the other, each with ``places``, while the others sleep."""
+        results: dict[int, CaseResult] = {}
+        places = list(places)
+        for pair in pairs:
+            working = bench is not None and bench.pair == pair
+            self._rank.team.rest(not working)
+            if bench is not None and working:
+                for place in places:
+                    results[place] = self._run(bench, place, at_once=False)
+                    self._report(results[place])
+            self._meet(0 if working else len(places))
+        self._rank.team.rest(bench is None)
+        return results
+
+    def _at_once(self, bench: _Bench | None, place: int) -> CaseResult | None:
+        """Measures one case of all pairs at once, and returns None if this rank is in no pair."""
+        self._finished = False
+        self._patience_s = self._case_s
+        result = None if bench is None else self._run(bench, place, at_once=True)
+        while not self._finished:  # a rank without a case, or whose case cannot be measured
+            self._finished = self._all(True, self._patience_s)
+        return result
+
+
+def _followers(cases: PairCases, places: Iterable[int]) -> dict[int, list[int]]:
+    """The probe of each sweep with the places that follow it: see plan.pairs.probe_of."""
+    sweeps: dict[tuple[object, ...], list[int]] = {}
+    for place in places:
+        case = cases.of_two[place]
+        sweeps.setdefault((series_of(case), case.root), []).append(place)
+    found: dict[int, list[int]] = {}
+    for sweep in sweeps.values():
+        sweep.sort(key=lambda place: cases.of_two[place].size_bytes)
+        known = probe_of([cases.of_two[place].size_bytes for place in sweep])
+        if known is not None:
+            probe, followers = known
+            found[sweep[probe]] = [sweep[number] for number in followers]
+    return found
