@@ -25,7 +25,8 @@ import msgspec
 from cclmark.history.store import History
 from cclmark.plan.cases import Case
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult, Footer, Header, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header, Summary
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "results" / "h200x4" / "runs" / "default-1.jsonl"

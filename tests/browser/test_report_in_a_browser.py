@@ -398,7 +398,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path, attack):
         machine=replace(header.machine, hostname=attack),
         command=[attack],
     )
-    journal = Journal(header, results, COPIES.transfers[:24])
+    journal = Journal(header, [*results, *COPIES.transfers[:24]])
     path = tmp_path / "hostile.html"
     path.write_text(render(page_of([Run(attack, journal), Run("other", journal)], attack)))
     seen.open(path)

@@ -9,7 +9,8 @@ import pytest
 
 from cclmark.analysis.summary import summarise
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
-from cclmark.results.schema import CaseResult, Footer, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header
 
 RANKS = 3
 SHORT = ("-n", "2", "-w", "1")

@@ -42,14 +42,9 @@ from cclmark.rendezvous.messages import (
     Want,
 )
 from cclmark.rendezvous.server import Server
+from cclmark.results.kinds import CaseResult
 from cclmark.results.machine import describe_host
-from cclmark.results.schema import (
-    CaseResult,
-    Condition,
-    DeviceDescription,
-    LibraryDescription,
-    Link,
-)
+from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link
 from conftest import wait_until
 from patience import scaled
 

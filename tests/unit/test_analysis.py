@@ -17,7 +17,8 @@ from cclmark.analysis.statistics import (
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
-from cclmark.results.schema import CaseResult, HostDescription, Link, Machine, Samples
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import HostDescription, Link, Machine, Samples
 from samples import usual_settings
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60)

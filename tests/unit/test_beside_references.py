@@ -152,7 +152,7 @@ class TestPeak:
         rates = {
             it.case.size_bytes: it.summary.busbw_bytes_per_s
             for it in COLLECTIVES.results
-            if it.case.curve() == one.peak.case.curve()
+            if it.case.series() == one.peak.case.series()
         }
         best = max(rates.values())
         assert all(2 * rate >= best for size, rate in rates.items() if size >= half)

@@ -303,7 +303,7 @@ def test_a_slow_link_is_marked_where_it_is():
     )
     journal = type(COPIES)(
         COPIES.header,
-        transfers=[msgspec.structs.replace(first, summary=slow), *COPIES.transfers[1:]],
+        results=[msgspec.structs.replace(first, summary=slow), *COPIES.transfers[1:]],
     )
     chart = next(one for one in transfer_charts(journal) if isinstance(one, Heat))
     assert chart.texts[0][1] == "198.01 ▼"

@@ -24,7 +24,8 @@ from cclmark.report.comparison import (
     noise_said,
 )
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult, Imported
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)

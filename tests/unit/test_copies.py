@@ -56,9 +56,7 @@ def slowed():
         bytes_per_s=rate,
         flow_bytes_per_s=[rate],
     )
-    return Journal(
-        COPIES.header, transfers=[replace(first, summary=summary), *COPIES.transfers[1:]]
-    )
+    return Journal(COPIES.header, results=[replace(first, summary=summary), *COPIES.transfers[1:]])
 
 
 @pytest.mark.parametrize("journal", [COPIES, slowed()], ids=["healthy", "one slow pair"])
@@ -98,7 +96,7 @@ def test_no_pair_stands_out_where_times_say_little():
     journal = slowed()
     crowded = replace(journal.header, notices=[CROWDED])
     assert outliers_of(journal.transfers, crowded).far == []
-    for text in formats(Journal(crowded, transfers=journal.transfers)).values():
+    for text in formats(Journal(crowded, results=journal.transfers)).values():
         assert "stands out" not in text
         assert "Pairs that stand out" not in text
     injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])

@@ -18,7 +18,8 @@ from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
 from cclmark.report.formats.csv_format import COLUMNS, case_cells
 from cclmark.report.wording.remarks import unsettled_text
-from cclmark.results.schema import CaseResult, DeviceTime, Samples, Settings
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import DeviceTime, Samples, Settings
 
 SETTINGS = Settings(
     *(8, 8, 0, 2.0, "auto", "max", 0.02, 1.0, 60.0, None, None, 1, 1, 1, 1, "none", 0)

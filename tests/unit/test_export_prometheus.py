@@ -14,7 +14,8 @@ from cclmark.plan.checks import Check
 from cclmark.report.formats.prometheus import METRICS, prometheus
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CheckResult, Verification
+from cclmark.results.kinds import CheckResult
+from cclmark.results.schema import Verification
 from conftest import examples
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
@@ -50,7 +51,7 @@ def test_both_parsers_read_it(file):
     found = parsed(prometheus([journal]))
     assert {name for name, _ in found} <= set(METRICS)
     times = [value for (name, _), value in found.items() if name == "cclmark_time_seconds"]
-    last = {one.case: one.summary.time_s for one in journal.results if one.summary is not None}
+    last = {one.case: one.summary.time_s for one in journal.cases if one.summary is not None}
     assert sorted(times) == sorted(last.values())
     copies = [
         value for (name, _), value in found.items() if name == "cclmark_transfer_time_seconds"
@@ -154,7 +155,7 @@ def test_a_check_that_is_not_supported_says_nothing():
     journal = read_journal(FILES[0])
     journal.results = []
     for index, status in enumerate(("ok", "failed", "unsupported")):
-        journal.checks.append(CheckResult(index, Check(f"c{index}", "nccl"), status))
+        journal.results.append(CheckResult(index, Check(f"c{index}", "nccl"), status))
     found = parsed(prometheus([journal]))
     assert [value for (name, _), value in found.items() if name == "cclmark_check_ok"] == [1, 0]
 

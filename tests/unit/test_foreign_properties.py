@@ -20,7 +20,8 @@ from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.report.formats.nccl_tests import fit
 from cclmark.report.formats.text_formats import FORMATS
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult, Footer, Summary, Verification
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Summary, Verification
 from conftest import examples
 from patience import scaled
 

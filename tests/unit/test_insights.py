@@ -133,7 +133,7 @@ def test_a_slow_copy_is_named_with_both_devices():
     )
     journal = Journal(
         COPIES.header,
-        transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
+        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
         footer=COPIES.footer,
     )
     (text,) = texts(journal, "look")
@@ -209,7 +209,7 @@ def test_what_was_put_in_on_purpose_is_said():
     )
     first = COPIES.transfers[0]
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(header, transfers=[replace(first, summary=slow), *COPIES.transfers[1:]])
+    journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
     (look,) = [one for one in insights(journal) if one.text.startswith("Copies: DEV")]
     assert look.advice == "That may be what --inject put in."
@@ -221,7 +221,7 @@ def test_a_host_is_not_told_to_swap_cables():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(
         replace(COPIES.header, devices=devices),
-        transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
+        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
     assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights(journal))
 
@@ -230,7 +230,7 @@ def test_nothing_stands_out_only_where_something_was_measured():
     hung = [replace(one, status="timeout", summary=None) for one in PAIRS.results]
     assert texts(Journal(PAIRS.header, hung), "good") == []
     hung = [replace(one, status="timeout", summary=None) for one in COPIES.transfers]
-    assert texts(Journal(COPIES.header, transfers=hung), "good") == []
+    assert texts(Journal(COPIES.header, results=hung), "good") == []
     one_pair = [one for one in PAIRS.results if one.case.pair == (0, 1)]
     assert not any(
         "stands out among" in text for text in texts(Journal(PAIRS.header, one_pair), "good")
@@ -330,13 +330,13 @@ def test_copies_over_links_of_several_kinds_are_told_apart():
         else one
         for one in COPIES.transfers
     ]
-    journal = Journal(replace(COPIES.header, relations=relations), transfers=transfers)
+    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
     assert headline(journal) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s "
         "over NV18, 88% of the 450 GB/s that its links carry; 0.2 GB/s over SYS."
     )
     # Nobody says how pairs are linked, and they have little in common.
-    journal = Journal(replace(COPIES.header, relations=[]), transfers=transfers)
+    journal = Journal(replace(COPIES.header, relations=[]), results=transfers)
     assert headline(journal) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 GB/s (the median "
         "of 12 pairs)."
@@ -445,7 +445,7 @@ def test_several_hosts_have_devices_with_their_names():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(
         replace(COPIES.header, devices=devices),
-        transfers=[replace(first, summary=slow), *COPIES.transfers[1:]],
+        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
     assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights(journal))
 

@@ -5,9 +5,10 @@ import pytest
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.kinds import CHECK, COLLECTIVE, KINDS, P2P, PAIRS, items_of
+from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS, items_of
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.results.kinds import KINDS
 from cclmark.run.kinds import runner_of
 from samples import usual_job
 

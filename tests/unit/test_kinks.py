@@ -15,7 +15,8 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.report.insights import insights
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.schema import CaseResult, Samples
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Samples
 from samples import usual_settings
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -392,9 +392,7 @@ def test_the_method_is_that_of_the_run():
     assert "device events behind a gate" in copies
     assert "Bus bandwidth" not in copies
     host = [replace(one, runtime="host") for one in COPIES.header.devices]
-    on_host = method_words(
-        Journal(replace(COPIES.header, devices=host), transfers=COPIES.transfers)
-    )
+    on_host = method_words(Journal(replace(COPIES.header, devices=host), results=COPIES.transfers))
     assert "host clock after a barrier" in on_host
     assert "gate" not in on_host.replace("measured gated", "")
     assert "Bus bandwidth" in method_words(SAMPLE)

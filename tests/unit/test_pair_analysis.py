@@ -28,15 +28,15 @@ from cclmark.analysis.pair_results import (
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.operations import PAIR_OPERATIONS
-from cclmark.plan.pairs import PairCases, pair_rounds, probe_of, series_of
+from cclmark.plan.pairs import PairCases, pair_rounds, probe_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, names_of
 from cclmark.report.kinds.pair_table import PairTable
 from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import (
-    CaseResult,
     DeviceDescription,
     Finding,
     Header,
@@ -278,9 +278,9 @@ class TestAnalysis:
 
     def test_series_are_told_apart_by_all_but_size_pair_and_root(self):
         alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
-        assert len({series_of(one) for one in alike}) == 1
+        assert len({one.series() for one in alike}) == 1
         others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
-        assert len({series_of(one) for one in [case(), *others]}) == 5
+        assert len({one.series() for one in [case(), *others]}) == 5
 
     @pytest.mark.parametrize(("beside_s", "ratio"), [(1.0, 1.0), (1.019, 1.019), (0.5, 0.5)])
     def test_what_takes_as_long_beside_others_is_undisturbed(self, beside_s, ratio):
@@ -402,7 +402,7 @@ class TestReport:
         ]
 
     def test_names_tell_series_apart(self):
-        series = [series_of(case(reduction="sum")), series_of(case(reduction="sum", dtype="int8"))]
+        series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
         assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
         assert names_of(series[:1]) == ["all_reduce"]
 

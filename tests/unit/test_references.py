@@ -659,7 +659,7 @@ class TestManyDevices:
                 one.summary, bytes_per_s=rate, flow_bytes_per_s=[rate]
             )
             results.append(msgspec.structs.replace(one, transfer=transfer, summary=summary))
-        journal = type(COPIES)(self.header(), transfers=results)
+        journal = type(COPIES)(self.header(), results=results)
         text = references_text(journal, "x", multicast=unknown)
         own = parse_references(text.encode(), "x.toml", own=True)
         begun_s = time.process_time()

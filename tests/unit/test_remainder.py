@@ -11,8 +11,9 @@ from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.resume import remainder_of
-from cclmark.results.schema import CaseResult, Header, Machine, TransferResult
+from cclmark.results.schema import Header, Machine
 from cclmark.results.surroundings import environment_changed, surroundings_changed
 from samples import usual_settings
 
@@ -84,7 +85,7 @@ def test_transfers_that_hung_are_tried_again():
     transfers = list(TransferPlan(devices=2, sizes=[1024]).transfers())
     settings = msgspec.structs.replace(SETTINGS, cycles=1)
     journal = Journal(header(transfers, settings))
-    journal.transfers = [
+    journal.results = [
         TransferResult(0, transfers[0], "timeout"),
         TransferResult(1, transfers[1], "ok"),
     ]

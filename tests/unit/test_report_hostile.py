@@ -191,7 +191,7 @@ def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, meas
     header = msgspec.structs.replace(run.header, cclmark_version=EVIL)
     footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")
     for results in ([result], [unmeasured], [result, unmeasured]):
-        journal = dataclasses.replace(run, header=header, transfers=results, footer=footer)
+        journal = dataclasses.replace(run, header=header, results=results, footer=footer)
         text = "".join(replayed(journal, format))
         assert all(character == "\n" or character.isprintable() for character in text)
         assert "x1b" in text or format == "pccl"

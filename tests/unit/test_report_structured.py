@@ -11,7 +11,8 @@ import msgspec
 from cclmark.report.formats.csv_format import COLUMNS, CsvExporter
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 

@@ -10,7 +10,8 @@ from cclmark.report.formats.markdown import MarkdownExporter
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import TransferResult, TransferSummary, Verification
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import TransferSummary, Verification
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]

@@ -28,7 +28,8 @@ from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
 from cclmark.plan.thresholds import SizeRange
 from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
-from cclmark.results.schema import SCHEMA_VERSION, CaseResult, Header, Machine, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import SCHEMA_VERSION, Header, Machine
 
 GOOD = """
 title = "A title"
@@ -231,7 +232,7 @@ def planned(operation, *arguments, kind):
             scopes=flags.scope.split(","),
             numa=("near", "far"),
         ).transfers()
-        journal.transfers = [TransferResult(0, one, "skipped") for one in transfers]
+        journal.results = [TransferResult(0, one, "skipped") for one in transfers]
         return journal
     names = [name for name in getattr(flags, "only", "").split(",") if name]
     everything = {"pairs": PAIR_OPERATIONS, "collectives": COLLECTIVES}

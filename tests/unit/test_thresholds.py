@@ -20,10 +20,9 @@ from cclmark.plan.checks import Check
 from cclmark.plan.suites import parse_suite
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
-    CaseResult,
-    CheckResult,
     DeviceTime,
     Finding,
     Footer,
@@ -33,7 +32,6 @@ from cclmark.results.schema import (
     Relation,
     Samples,
     Summary,
-    TransferResult,
     TransferSummary,
     Verification,
 )

@@ -12,14 +12,8 @@ from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 from cclmark.report.kinds.matrix import note_of_flow
-from cclmark.results.schema import (
-    Finding,
-    Relation,
-    TransferResult,
-    TransferSamples,
-    TransferSummary,
-    Verification,
-)
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Finding, Relation, TransferSamples, TransferSummary, Verification
 from cclmark.results.topology import with_hops
 
 

@@ -28,7 +28,8 @@ from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Summary, TransferResult, TransferSummary
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import Summary, TransferSummary
 
 MARGIN = 0.05  # a difference that matters, where the user names none
 
@@ -198,7 +199,7 @@ def compare(before: Side, after: Side, margin: float = MARGIN) -> list[Compared]
 
 def _library(side: Side) -> str | None:
     """The only library of a side."""
-    names = {result.case.ccl for run in side.runs for result in run.results}
+    names = {result.case.ccl for run in side.runs for result in run.cases}
     return names.pop() if len(names) == 1 else None
 
 
@@ -231,7 +232,7 @@ def _by_key(
 ) -> Mapping[Case | Transfer, list[CaseResult | TransferResult]]:
     """The results of each thing, one for each cycle: they share a process, so they are one run."""
     found: dict[Case | Transfer, list[CaseResult | TransferResult]] = {}
-    for result in run.results:
+    for result in run.cases:
         key = msgspec.structs.replace(result.case, ccl="") if alike else result.case
         found.setdefault(key, []).append(result)
     for copy in run.transfers:

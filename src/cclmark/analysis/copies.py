@@ -12,7 +12,8 @@ from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.transfer_results import Deviation, deviations, figures
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import Header, TransferResult
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Header
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.statistics import median
-from cclmark.results.schema import CaseResult, Samples, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Samples, Summary
 
 # Operations that wait for the host follow each other as fast as it enqueues them; a batch lasts as
 # long as enqueuing it and executing its last operation, so a little longer.

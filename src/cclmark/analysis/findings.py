@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from cclmark.analysis.device_time import converged, largest_launch_bound
 from cclmark.plan.cases import Case
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _half_peak_bytes(
     curve = sorted(
         (one.case.size_bytes, summary.busbw_bytes_per_s)
         for one, summary in own
-        if one.case.curve() == at.case.curve()
+        if one.case.series() == at.case.series()
     )
     below = [size for size, rate in curve if 2 * rate < best.busbw_bytes_per_s]
     above = [size for size, _ in curve if below and below[-1] < size <= at.case.size_bytes]

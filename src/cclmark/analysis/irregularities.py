@@ -10,7 +10,8 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
@@ -115,7 +116,7 @@ def quiet_curves(results: Sequence[CaseResult]) -> list[Curve]:
     """By all but the size, in rising sizes, without noisy cases; of several cycles the first."""
     curves: dict[Case, dict[int, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
-        curves[result.case.curve()].setdefault(result.case.size_bytes, (result, summary))
+        curves[result.case.series()].setdefault(result.case.size_bytes, (result, summary))
     return [
         [by_size[size] for size in sorted(by_size) if by_size[size][1].cv <= _NOISY_CV]
         for by_size in curves.values()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.irregularities import LEAST_DIP_BYTES, quiet_curves
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 # Of the time that neighbours suggest. In benchmarks/results, NCCL's changes of protocol and
 # algorithm between 512 KiB and 8 MiB take up to 1.46 times as long.

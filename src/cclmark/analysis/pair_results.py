@@ -11,8 +11,9 @@ from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import looked_at, outliers
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.plan.pairs import Pair, series_of
-from cclmark.results.schema import CaseResult, Header, Relation, Summary
+from cclmark.plan.pairs import Pair
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header, Relation, Summary
 
 MOST_DISTURBANCE = 0.02  # of a time, for what pairs at once do to each other
 
@@ -106,7 +107,7 @@ def sweeps(results: Sequence[CaseResult]) -> list[PairSweep]:
     """
     found: dict[Case, dict[int, PairPoint]] = {}
     for result in results:
-        by_size = found.setdefault(series_of(result.case), {})
+        by_size = found.setdefault(result.case.series(), {})
         size_bytes = result.case.size_bytes
         point = by_size.setdefault(size_bytes, PairPoint(size_bytes))
         for place in places_of(result.case):

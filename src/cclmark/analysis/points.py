@@ -17,7 +17,7 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.thresholds import SizeRange, Threshold
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
     device instead of the cost of a call.
     """
     limits = {(one.first, one.second): one.limit_bytes_per_s for one in journal.header.relations}
-    points = [_of_case(result, journal, limits, device_times) for result in journal.results]
+    points = [_of_case(result, journal, limits, device_times) for result in journal.cases]
     for result in journal.transfers:
         points += _of_transfer(result, limits)
     return points

@@ -22,7 +22,8 @@ from cclmark.plan.suites import SuiteCommand
 from cclmark.plan.thresholds import Threshold
 from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, CheckResult, Finding, Result
+from cclmark.results.kinds import CaseResult, CheckResult, Result
+from cclmark.results.schema import Finding
 
 PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"
 _MOST_FINDINGS = 3
@@ -191,7 +192,7 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
     """Whether any output, or any check of a framework, was wrong in any of the runs."""
     checked, wrong = 0, []
     for journal in journals:
-        results: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+        results: list[Result] = journal.results
         for result in results:
             checked += isinstance(result, CheckResult) or result.verification is not None
             if result.status in ("wrong", "failed"):

@@ -16,16 +16,14 @@ from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult, Result, TransferResult
 from cclmark.results.method import unusual_method
 from cclmark.results.schema import (
-    CaseResult,
     DeviceDescription,
     Header,
     LibraryDescription,
-    Result,
     Settings,
     Summary,
-    TransferResult,
     TransferSummary,
 )
 
@@ -57,7 +55,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
             f"{name} began at no time that can be read: {header.started_at!r}"
         ) from None
     footer = journal.footer
-    everything: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
+    everything: list[Result] = journal.results
     run_id = _text(header.run_id) or digest[:32]
     run: Row = {
         "run_id": run_id,
@@ -157,7 +155,7 @@ def _driver(header: Header) -> str:
 
 
 def _measured(journal: Journal) -> Iterator[CaseResult | TransferResult]:
-    yield from journal.results
+    yield from journal.cases
     yield from journal.transfers
 
 
@@ -168,7 +166,7 @@ def _carried(header: Header) -> int:
 
 def _operations(journal: Journal) -> list[Row]:
     found = dict.fromkeys(
-        [(one.case.operation, one.case.ccl) for one in journal.results]
+        [(one.case.operation, one.case.ccl) for one in journal.cases]
         + [("p2p", one.transfer.means) for one in journal.transfers]
         + [("torch check", one.check.backend) for one in journal.checks]
     )

@@ -20,11 +20,8 @@ from cclmark.importing.run import ForeignRun, Row
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.results.journal import Journal
-from cclmark.results.schema import (
-    CaseResult,
-    Summary,
-    Verification,
-)
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary, Verification
 
 _UNCOUNTED = "the check of the tool failed, and it does not say of how many elements"
 
@@ -59,7 +56,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
         raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
     header = header_of(run, format, given, origin, results, said)
-    return Journal(header, results, footer=footer_of(run, results, header) if run.whole else None)
+    return Journal(header, [*results], footer=footer_of(run, results, header) if run.whole else None)
 
 
 def _operation(row: Row, text: Text, given: Given) -> str:

@@ -11,19 +11,12 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
 from cclmark.results.journal import Journal, is_readable
-from cclmark.results.schema import (
-    SCHEMA_VERSION,
-    CaseResult,
-    CheckResult,
-    Condition,
-    Footer,
-    Header,
-    Line,
-    TransferResult,
-)
+from cclmark.results.kinds import KINDS, Line, Result
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 
 _Entry = TypeVar("_Entry")
 _MOST_NAMED = 5
+_LISTS = {kind.listed_as: kind.result for kind in KINDS.values()}
 
 
 def is_cclmark_json(text: Text) -> bool:
@@ -51,11 +44,12 @@ def read_cclmark_json(text: Text) -> Journal:
             f"{text.name} has schema {version}, newer than {SCHEMA_VERSION}: update cclmark"
         )
     footer = document.get("footer")
+    results: list[Result] = []
+    for listed_as, kind in _LISTS.items():
+        results += _entries(document, listed_as, kind, text)
     journal = Journal(
         header=_entry(document["header"], Header, text, "header"),
-        results=_entries(document, "cases", CaseResult, text),
-        transfers=_entries(document, "transfers", TransferResult, text),
-        checks=_entries(document, "checks", CheckResult, text),
+        results=results,
         conditions=_entries(document, "conditions", Condition, text),
         footer=None if footer is None else _entry(footer, Footer, text, "footer"),
     )
@@ -65,10 +59,13 @@ def read_cclmark_json(text: Text) -> Journal:
 
 def _refuse_damage(journal: Journal, text: Text) -> None:
     """Raises UsageError if readers of the journal would skip a part of it."""
+    if len({type(result) for result in journal.results}) > 1:
+        raise UsageError(
+            f"{text.name} is damaged: it holds results of several kinds of work ("
+            f"{', '.join(_LISTS)}), and a run has one"
+        )
     places: dict[str, Sequence[Line]] = {
-        "cases": journal.results,
-        "transfers": journal.transfers,
-        "checks": journal.checks,
+        KINDS[journal.kind].listed_as: journal.results,
         "conditions": journal.conditions,
     }
     bad = [

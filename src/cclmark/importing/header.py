@@ -11,9 +11,9 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS
 from cclmark.importing.run import Facts, ForeignRun
+from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
-    CaseResult,
     DeviceDescription,
     Footer,
     Header,

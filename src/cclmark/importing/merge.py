@@ -11,7 +11,8 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import how
 from cclmark.plan.cases import Case
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 
 def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
@@ -31,7 +32,7 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
     _refuse_unlike(runs)
     imported = first.header.imported
     assert imported is not None
-    results = _renumbered([result for _, run in runs for result in run.results])
+    results = _renumbered([result for _, run in runs for result in run.cases])
     settings = [run.header.settings for _, run in runs]
     header = msgspec.structs.replace(
         first.header,
@@ -53,7 +54,7 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
     footers = [run.footer for _, run in runs]
     ended = [one for one in footers if one is not None]
     worst = max(ended, key=lambda one: one.exit_code, default=None)
-    return Journal(header, results, footer=None if None in footers else worst)
+    return Journal(header, [*results], footer=None if None in footers else worst)
 
 
 def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
@@ -68,7 +69,7 @@ def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
         if run_id in files:
             raise UsageError(f"{files[run_id]} and {name} hold the same: import one of them")
         files[run_id] = name
-        for case in {result.case: None for result in run.results}:
+        for case in {result.case: None for result in run.cases}:
             other = cases.setdefault(case, name)
             if other != name and not run.header.devices:
                 raise UsageError(

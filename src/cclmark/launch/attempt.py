@@ -51,14 +51,8 @@ from cclmark.rendezvous.messages import (
     Observed,
     encoded_plan,
 )
-from cclmark.results.schema import (
-    Condition,
-    DeviceDescription,
-    LibraryDescription,
-    Link,
-    Relation,
-    Result,
-)
+from cclmark.results.kinds import Result
+from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link, Relation
 from cclmark.results.topology import relations_between
 from cclmark.signals import ENDING, noted
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.launch.verdict import verdict
-from cclmark.plan.kinds import Item
+from cclmark.plan.items import Item
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
 

@@ -13,7 +13,8 @@ from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.messages import Failed, Look
-from cclmark.results.schema import CaseResult, Condition, Result
+from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.schema import Condition
 
 _STATUS = {"timeout": "timeout", "error": "died"}
 _MOST_IN_A_ROW = 3  # consecutive hangs, after which the next case would probably hang too

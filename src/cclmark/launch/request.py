@@ -10,9 +10,10 @@ from typing import Protocol
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.cases import Case
-from cclmark.plan.kinds import COLLECTIVE, KINDS, Item, Kind
+from cclmark.plan.items import COLLECTIVE, Item
 from cclmark.plan.libraries import BRIDGE
 from cclmark.rendezvous.messages import Failed, Look
+from cclmark.results.kinds import KINDS, Kind, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
@@ -21,7 +22,6 @@ from cclmark.results.schema import (
     Link,
     Machine,
     Relation,
-    Result,
     Settings,
 )
 
@@ -30,8 +30,8 @@ from cclmark.results.schema import (
 class Request:
     """The items to measure and the devices and processes that measure them.
 
-    ``kind``: one of plan.kinds.KINDS. ``planned``: its items. ``together``: one process holds all
-    devices. ``pending``: the indices of the ``items`` still to be measured, empty for all; each
+    ``kind``: a name in results.kinds.KINDS. ``planned``: its items. ``together``: one process holds
+    all devices. ``pending``: the indices of the ``items`` still to be measured, empty for all; each
     cycle continues the numbering of the one before. ``modules``: modules to import before a backend
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:

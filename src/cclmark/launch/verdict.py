@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cclmark.plan.kinds import Item
+from cclmark.plan.items import Item
 from cclmark.rendezvous.board import Operations, Status
 
 _WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification")

@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
+from cclmark.plan.items import COLLECTIVE, PAIRS
 from cclmark.plan.libraries import in_place_only
 from cclmark.plan.operations import (
     DTYPE_BYTES,
@@ -52,9 +53,15 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         """``in-place`` or ``out-of-place``."""
         return "in-place" if self.in_place else "out-of-place"
 
-    def curve(self) -> Case:
-        """The case without its size: the key that all sizes of one curve share."""
-        return msgspec.structs.replace(self, size_bytes=0, count=0, matrix=())
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return COLLECTIVE if self.pair is None else PAIRS
+
+    def series(self) -> Case:
+        """The case without its size, and without its pair: the key that a sweep's cases share."""
+        root = self.root if self.pair is None else None
+        return msgspec.structs.replace(self, size_bytes=0, count=0, matrix=(), pair=None, root=root)
 
     def output_elements(self, rank: int) -> int:
         """The number of elements in the output of ``rank``, all of which are checked."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.plan.items import CHECK
 
 CHECKS: dict[str, str] = {
     "all_reduce_sum": "all_reduce, sum",
@@ -69,6 +70,25 @@ class Check(msgspec.Struct, frozen=True):
 
     name: str
     backend: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return CHECK
+
+    @property
+    def size_bytes(self) -> int:
+        """0: a check has no size."""
+        return 0
+
+    @property
+    def ranks(self) -> int:
+        """0: every rank of the run takes part."""
+        return 0
+
+    def series(self) -> Check:
+        """The check itself: it is no point of a curve."""
+        return self
 
     def describe(self) -> str:
         """The check in words, for messages."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.plan.kinds import Item
+from cclmark.plan.items import Item
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.sizes import format_size
 
@@ -55,7 +55,9 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
     listed = items.of_two if isinstance(items, PairCases) else items
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
     for name in _NAMES:
-        found = dict.fromkeys(getattr(one, name) for one in listed if hasattr(one, name))
+        found = dict.fromkeys(
+            getattr(one, name) for one in listed if name in type(one).__annotations__
+        )
         if found:
             values[name] = list(found)
     digest = hashlib.sha256(f"{devices} {processes} ".encode())

@@ -24,11 +24,6 @@ def pair_rounds(devices: int) -> list[list[Pair]]:
     return [[(min(pair), max(pair)) for pair in pairs] for pairs in rounds]
 
 
-def series_of(case: Case) -> Case:
-    """The key that all cases of one sweep over sizes and pairs share."""
-    return msgspec.structs.replace(case, size_bytes=0, count=0, pair=None, root=None, matrix=())
-
-
 def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
     """The index of the size that probes interference between pairs, and the indices that follow it.
 
@@ -55,7 +50,7 @@ def falls_with_pair(case: Case, culprit: Case, phase: str) -> bool:
     """
     if case.pair != culprit.pair:
         return False
-    return phase in _BEGINNING or series_of(case) == series_of(culprit)
+    return phase in _BEGINNING or case.series() == culprit.series()
 
 
 class PairCases(Sequence[Case]):

@@ -10,6 +10,7 @@ from itertools import product
 import msgspec
 
 from cclmark.plan.counts import Count
+from cclmark.plan.items import P2P
 from cclmark.plan.sizes import format_size
 
 ENGINES = ("CE", "SM")
@@ -57,6 +58,16 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     def row_and_column(self, flow: tuple[int, int]) -> tuple[int, int]:
         """The position of the flow in a matrix: the device that copies, then its peer."""
         return flow if self.direction == "write" else (flow[1], flow[0])
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return P2P
+
+    @property
+    def ranks(self) -> int:
+        """The number of devices between which data moves."""
+        return len({device for flow in self.flows for device in flow})
 
     @property
     def means(self) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from cclmark.plan.kinds import Item
+from cclmark.plan.items import Item
 from cclmark.rendezvous.messages import Look
 from cclmark.report.wording.text import clock_text, plain
 

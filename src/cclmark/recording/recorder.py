@@ -34,15 +34,9 @@ from cclmark.rendezvous.messages import Look
 from cclmark.report.formats.exporter import Exporter, Observer
 from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
+from cclmark.results.kinds import CheckResult, Result
 from cclmark.results.machine import kept_environment, readable
-from cclmark.results.schema import (
-    SCHEMA_VERSION,
-    CheckResult,
-    Condition,
-    Footer,
-    Header,
-    Result,
-)
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
 

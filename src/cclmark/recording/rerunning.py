@@ -268,7 +268,7 @@ def _models(header: Header) -> set[tuple[str, str]]:
 def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
     assert repetition.journal is not None
     now = read_journal(repetition.journal)
-    if not now.results and not now.transfers:
+    if not now.cases and not now.transfers:
         return
     there, here = devices_of(then.header), devices_of(now.header)
     if _models(then.header) != _models(now.header):

@@ -11,8 +11,9 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
 from cclmark.results.journal import read_journal
+from cclmark.results.kinds import Result
 from cclmark.results.resume import Remainder, place_of, remainder_of
-from cclmark.results.schema import CheckResult, Footer, Header, Predecessor, Result
+from cclmark.results.schema import Footer, Header, Predecessor
 
 
 class InPlan:
@@ -97,5 +98,5 @@ class Resumed:
         results = self.remainder.carried
         if any(result.status in ("wrong", "failed") for result in results):
             return EXIT_WRONG
-        measured = any(isinstance(it, CheckResult) or it.summary is not None for it in results)
+        measured = any(result.is_measured for result in results)
         return EXIT_OK if measured else EXIT_MISSING

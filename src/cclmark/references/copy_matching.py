@@ -13,7 +13,8 @@ from cclmark.plan.transfers import Transfer
 from cclmark.references.match import Match
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.reference_curves import SATURATED_BYTES
-from cclmark.results.schema import Header, Relation, TransferResult, TransferSummary
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Header, Relation, TransferSummary
 
 _SAME_LIMIT = 0.05  # of a link's specified rate, which sources round
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cclmark.references.match import Match
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 _MOST_TIMES_CALL = 2.0  # the reference's time, for the cost of a call
 _MOST_TIMES_DEVICE = 1.5  # for the device's own time

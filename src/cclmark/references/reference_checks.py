@@ -10,7 +10,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import Match
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
 
 _BAD = ("wrong", "timeout", "died")
 

@@ -14,8 +14,9 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
 from cclmark.references.reference import P2P
 from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import CaseResult, Header, Summary, TransferResult
+from cclmark.results.schema import Header, Summary
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
 
@@ -30,7 +31,7 @@ def references_text(
     if none is left, or if none can be a reference.
     """
     header = journal.header
-    wrong = sum(one.status == "wrong" for one in journal.results)
+    wrong = sum(one.status == "wrong" for one in journal.cases)
     wrong += sum(one.status == "wrong" for one in journal.transfers)
     if wrong:
         raise UsageError(f"{wrong} of its results came with wrong data: such a run is no reference")
@@ -66,7 +67,7 @@ def _escaped(character: str) -> str:
 def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iterable[str]:
     # Pairs and all ranks have tables of their own, which differ in their columns.
     curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
-    for result in journal.results:
+    for result in journal.cases:
         case = result.case
         if result.summary is None or result.status != "ok" or not moves_data(case.operation):
             continue

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from cclmark.plan.kinds import KINDS, Item
+from cclmark.plan.items import Item
 from cclmark.plan.library_files import Library
 from cclmark.rendezvous.keys import Access
+from cclmark.results.kinds import KINDS, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
     HostDescription,
     LibraryDescription,
     Link,
-    Result,
     Settings,
 )
 
@@ -27,7 +27,8 @@ class Job(msgspec.Struct):
     ``parent_pid`` and the descriptors refer to the supervising process. ``hosts``: a number for the
     host of every rank, empty for a single host. ``mpi``: the rank was started below an mpirun.
 
-    ``kind``: one of plan.kinds.KINDS. ``plan``: its items, encoded. A rank has one device, or all.
+    ``kind``: a name in results.kinds.KINDS. ``plan``: its items, encoded. A rank has one device, or
+    all.
     ``modules``: modules to import before a backend of torch is looked up. ``pending``: the indices
     of the items to measure, empty for all; each cycle continues the numbering of the one before.
     ``libraries``: libraries described by a user's files. ``every_index``: the indices of the

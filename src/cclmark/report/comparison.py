@@ -61,7 +61,7 @@ class Comparison:
     def libraries(self) -> tuple[str, str] | None:
         """The library of each side, where each measured one and they are two."""
         names = [
-            {result.case.ccl for run in side.runs for result in run.results}
+            {result.case.ccl for run in side.runs for result in run.cases}
             for side in (self.before, self.after)
         ]
         if names[0] == names[1] or any(len(each) != 1 for each in names):

@@ -14,7 +14,7 @@ from cclmark.results.surroundings import surroundings_changed
 
 def require_figures(run: Journal, name: str) -> None:
     """Raises UsageError for a journal without times. ``name`` is for the message."""
-    if not run.results and not run.transfers:
+    if not run.cases and not run.transfers:
         what = "checks" if run.checks else "no results"
         lacks = "".join(f"; {text}" for text in lacking(run))
         raise UsageError(f"{name} holds {what}, and no times that could be compared{lacks}")
@@ -55,9 +55,9 @@ def _kinds(side: Side) -> set[str]:
     """What the runs of a side measured."""
     found = set()
     for run in side.runs:
-        if any(result.case.pair is None for result in run.results):
+        if any(result.case.pair is None for result in run.cases):
             found.add("collectives")
-        if any(result.case.pair is not None for result in run.results):
+        if any(result.case.pair is not None for result in run.cases):
             found.add("pairs of ranks")
         if run.transfers:
             found.add("copies between devices (p2p)")

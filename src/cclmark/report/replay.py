@@ -53,7 +53,7 @@ _Exporters = dict[str, Callable[[_Page], Exporter[Any]]]
 
 
 def _case_table(page: _Page) -> Exporter[Any]:
-    placements = {result.case.in_place for result in page.journal.results} or {False, True}
+    placements = {result.case.in_place for result in page.journal.cases} or {False, True}
 
     def table() -> TableExporter:
         return TableExporter(
@@ -109,7 +109,7 @@ def kind_of(journal: Journal) -> str:
         return "transfers"
     if journal.checks:
         return "checks"
-    pairs = bool(journal.results) and all(one.case.pair is not None for one in journal.results)
+    pairs = bool(journal.cases) and all(one.case.pair is not None for one in journal.cases)
     return "pairs" if pairs else "cases"
 
 
@@ -149,7 +149,7 @@ def _pieces(page: _Page, format: str) -> Iterator[str]:
         for condition in journal.conditions:
             exporter.observe(clean(condition))
     yield exporter.begin(clean(journal.header))
-    for result in (*journal.results, *journal.transfers, *journal.checks):
+    for result in journal.results:
         yield exporter.add(clean(result))
     yield exporter.end(clean(journal.footer))
 

@@ -11,7 +11,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.grid import grid_lines
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.text import format_time_us, plain
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 
 def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> list[str]:

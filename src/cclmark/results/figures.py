@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 
 AUTO = "auto"  # the timing that measures both where they differ
 THROUGHPUT = "throughput"  # the timing that measures the cost of a call alone

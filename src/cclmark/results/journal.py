@@ -17,16 +17,9 @@ from typing import BinaryIO, NoReturn
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
-from cclmark.results.schema import (
-    SCHEMA_VERSION,
-    CaseResult,
-    CheckResult,
-    Condition,
-    Footer,
-    Header,
-    Line,
-    TransferResult,
-)
+from cclmark.plan.items import COLLECTIVE
+from cclmark.results.kinds import CaseResult, CheckResult, Line, Result, TransferResult
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
@@ -158,18 +151,36 @@ def _taken() -> FileExistsError:
 class Journal:
     """A journal as read. ``footer`` is None if the run did not end by itself.
 
-    ``damaged_lines`` counts unreadable lines, for example the line being written at a crash, and
-    lines of no run or of another one: after a footer or a second header, or of devices that the
-    header does not contain.
+    ``results`` are of one kind of work. ``damaged_lines`` counts unreadable lines, for example the
+    line being written at a crash, and lines of no run or of another one: after a footer or a second
+    header, of devices that the header does not contain, or of another kind of work.
     """
 
     header: Header
-    results: list[CaseResult] = field(default_factory=list)
-    transfers: list[TransferResult] = field(default_factory=list)
-    checks: list[CheckResult] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind of its results in KINDS; of collectives where there is none."""
+        return self.results[0].item.kind if self.results else COLLECTIVE
+
+    @property
+    def cases(self) -> list[CaseResult]:
+        """The results of collectives, between all ranks or of pairs."""
+        return [result for result in self.results if isinstance(result, CaseResult)]
+
+    @property
+    def transfers(self) -> list[TransferResult]:
+        """The results of copies."""
+        return [result for result in self.results if isinstance(result, TransferResult)]
+
+    @property
+    def checks(self) -> list[CheckResult]:
+        """The results of checks."""
+        return [result for result in self.results if isinstance(result, CheckResult)]
 
 
 def read_journal(path: Path) -> Journal:
@@ -210,17 +221,15 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         elif isinstance(entry, Header):
             damaged += 1
             ended = entry != journal.header
-        elif isinstance(entry, CaseResult):
-            journal.results.append(entry)
-        elif isinstance(entry, TransferResult):
-            journal.transfers.append(entry)
-        elif isinstance(entry, CheckResult):
-            journal.checks.append(entry)
         elif isinstance(entry, Condition):
             journal.conditions.append(entry)
-        else:
+        elif isinstance(entry, Footer):
             journal.footer = entry
             ended = True
+        elif journal.results and type(entry) is not type(journal.results[0]):
+            damaged += 1
+        else:
+            journal.results.append(entry)
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged

@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
-from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.plan.items import Item
 from cclmark.plan.outline import Outline, differences
-from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Result, Settings, TransferResult
+from cclmark.results.kinds import Result
+from cclmark.results.schema import Settings
 
 MEASURED = ("ok", "wrong", "skipped")  # other cases are measured again
 
@@ -58,9 +57,9 @@ def remainder_of(
     name: str,
     outline: Outline,
     settings: Settings,
-    things: Sequence[Case | Transfer | Check],
+    items: Sequence[Item],
 ) -> Remainder:
-    """Returns the remainder of ``things``, measured with ``settings``. ``name`` is the journal's.
+    """Returns the remainder of ``items``, measured with ``settings``. ``name`` is the journal's.
 
     Raises UsageError for a journal of another plan, with the differences, and for plans without an
     end.
@@ -71,27 +70,26 @@ def remainder_of(
     found = differing_settings(header.settings, settings)
     if header.plan is not None:
         found = differences(header.plan, outline) + found
-    results: list[Result] = [*journal.results, *journal.transfers, *journal.checks]
     carried: list[Result] = []
     misplaced: list[Result] = []
-    for result in results:
-        if not _fits(result, things, settings.cycles):
+    for result in journal.results:
+        if not _fits(result, items, settings.cycles):
             misplaced.append(result)
         elif result.status in MEASURED:
             carried.append(result)
     if header.plan is None and not found:
         # An older journal does not record the plan, which is derived from the measured items.
-        if header.planned_cases not in (0, len(things)):
-            found.append(f"{header.planned_cases} cases there, {len(things)} here")
+        if header.planned_cases not in (0, len(items)):
+            found.append(f"{header.planned_cases} cases there, {len(items)} here")
         found += [
-            f"case {result.index} there is {_thing(result).describe()}" for result in misplaced[:1]
+            f"case {result.index} there is {result.item.describe()}" for result in misplaced[:1]
         ]
     if found:
         raise UsageError(
             f"{name} is of another plan, give this command its options: {'; '.join(found)}"
         )
-    done = {place_of(result, len(things)) for result in carried}
-    everything = range(len(things) * settings.cycles)
+    done = {place_of(result, len(items)) for result in carried}
+    everything = range(len(items) * settings.cycles)
     return Remainder(carried, [place for place in everything if place not in done], len(misplaced))
 
 
@@ -128,26 +126,16 @@ def _words(value: object) -> str:
     return "not given" if value in (None, "") else str(value)
 
 
-def _thing(result: Result) -> Case | Transfer | Check:
-    if isinstance(result, CaseResult):
-        return result.case
-    return result.transfer if isinstance(result, TransferResult) else result.check
-
-
 def _fits(
     result: Result,
-    things: Sequence[Case | Transfer | Check],
+    items: Sequence[Item],
     cycles: int,
 ) -> bool:
     """Whether the result matches the plan's item in its place."""
-    within = 0 <= result.index < len(things) and 0 <= _cycle(result) < cycles
-    return within and things[result.index] == _thing(result)
-
-
-def _cycle(result: Result) -> int:
-    return result.cycle if isinstance(result, CaseResult) else 0
+    within = 0 <= result.index < len(items) and 0 <= result.cycle < cycles
+    return within and items[result.index] == result.item
 
 
 def place_of(result: Result, number: int) -> int:
     """Returns the place of a result in a plan of ``number`` items, see Remainder."""
-    return result.index + number * _cycle(result)
+    return result.index + number * result.cycle

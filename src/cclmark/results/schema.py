@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
 from cclmark.plan.counts import Count
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
-from cclmark.plan.transfers import Transfer
 
 SCHEMA_VERSION = 4
 
@@ -302,44 +299,6 @@ class DeviceTime(msgspec.Struct, omit_defaults=True):
     converged: bool = True
 
 
-class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
-    """A case and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
-
-    ``device`` is present if launches determine the time of ``summary``; ``device_reason`` is the
-    reason if it is absent nevertheless.
-
-    ``started_at_s`` is seconds since 1970 on rank 0's clock. For a case of one pair, ``beside`` is
-    the number of other pairs measured at the same time, and ``at_once_ratio`` justifies it: the
-    pair's time beside them over its time alone, with a message of another size. ``report``: the
-    state of every rank in a case that hung. ``route`` is empty if unknown, for example for another
-    tool's results.
-    """
-
-    index: Count
-    case: Case
-    status: str
-    reason: str = ""
-    route: str = "native"
-    cycle: Count = 0
-    warmup_batches: Count = 0
-    converged: bool = True
-    started_at_s: float = 0.0
-    duration_s: float = 0.0
-    samples: Samples | None = None
-    summary: Summary | None = None
-    device: DeviceTime | None = None
-    device_reason: str = ""
-    verification: Verification | None = None
-    beside: Count = 0
-    at_once_ratio: float | None = None
-    report: str = ""
-
-    @property
-    def item(self) -> Case:
-        """The measured case."""
-        return self.case
-
-
 class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
     """The state of a rank's device after a case of a soak. Unknown values are None.
 
@@ -386,51 +345,6 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     half_width: float | None = None
 
 
-class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
-    """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
-
-    A finding's ``rank`` is the number of the flow; ``hung``: the numbers of the flows that did not
-    complete in time.
-    """
-
-    index: Count
-    transfer: Transfer
-    status: str
-    reason: str = ""
-    converged: bool = True
-    started_at_s: float = 0.0
-    duration_s: float = 0.0
-    samples: TransferSamples | None = None
-    summary: TransferSummary | None = None
-    verification: Verification | None = None
-    hung: list[int] = []
-
-    @property
-    def item(self) -> Transfer:
-        """The measured transfer."""
-        return self.transfer
-
-
-class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
-    """A check of a framework's backend and its verdict on all ranks together.
-
-    ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
-    failed, and the reason).
-    """
-
-    index: Count
-    check: Check
-    status: str
-    reason: str = ""
-    started_at_s: float = 0.0
-    duration_s: float = 0.0
-
-    @property
-    def item(self) -> Check:
-        """The check."""
-        return self.check
-
-
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     """The last line of a journal, present if the run ended by itself."""
 
@@ -439,7 +353,3 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     duration_s: float
     message: str = ""
     phases_s: dict[str, float] = {}
-
-
-Result = CaseResult | TransferResult | CheckResult
-Line = Header | Result | Condition | Footer

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cclmark import _engine as engine
-from cclmark.plan.kinds import KINDS
 from cclmark.plan.processors import format_processors
 from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
+from cclmark.results.kinds import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding

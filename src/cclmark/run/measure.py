@@ -15,14 +15,8 @@ from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.results.schema import (
-    CaseResult,
-    DeviceTime,
-    Finding,
-    Samples,
-    Settings,
-    Verification,
-)
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import DeviceTime, Finding, Samples, Settings, Verification
 from cclmark.run.all_or_none import in_step
 
 _TIMINGS = {

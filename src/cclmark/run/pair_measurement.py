@@ -16,9 +16,9 @@ from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import items_of
-from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of, series_of
-from cclmark.results.schema import CaseResult
+from cclmark.plan.items import items_of
+from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of
+from cclmark.results.kinds import CaseResult
 from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.memory import free_on_all, reserve_for
@@ -257,7 +257,7 @@ def _followers(cases: PairCases, places: Iterable[int]) -> dict[int, list[int]]:
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]
-        sweeps.setdefault((series_of(case), case.root), []).append(place)
+        sweeps.setdefault((case.series(), case.root), []).append(place)
     found: dict[int, list[int]] = {}
     for sweep in sweeps.values():
         sweep.sort(key=lambda place: cases.of_two[place].size_bytes)

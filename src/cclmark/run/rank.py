@@ -6,11 +6,11 @@ import time
 from array import array
 
 from cclmark import _engine as engine
-from cclmark.plan.kinds import KINDS
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
-from cclmark.results.schema import Condition, Result
+from cclmark.results.kinds import KINDS, Result
+from cclmark.results.schema import Condition
 
 
 class Rank:

@@ -7,7 +7,7 @@ import time
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
 from cclmark.plan.cases import Case
-from cclmark.plan.kinds import items_of
+from cclmark.plan.items import items_of
 from cclmark.run.conditions import ConditionReader, reader_for
 from cclmark.run.rank import Rank
 

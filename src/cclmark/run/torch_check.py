@@ -9,7 +9,7 @@ from typing import Any
 from cclmark import _engine as engine
 from cclmark.plan.checks import Check
 from cclmark.plan.inject import Injection
-from cclmark.results.schema import CheckResult
+from cclmark.results.kinds import CheckResult
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line, tensor_device
 from cclmark.run.torch_checks import FUNCTIONS, MismatchError, NotThereError, World

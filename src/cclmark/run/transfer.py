@@ -15,14 +15,8 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.host_processors import far_processors, processors_near
-from cclmark.results.schema import (
-    Finding,
-    Settings,
-    TransferResult,
-    TransferSamples,
-    TransferSummary,
-    Verification,
-)
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Finding, Settings, TransferSamples, TransferSummary, Verification
 
 _ENGINES = {
     "": engine.Engine.copy_engine,

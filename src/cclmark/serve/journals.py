@@ -143,7 +143,7 @@ def _known(run: StoredRun) -> list[tuple[str, str]]:
 def _require_results(one: Stored) -> None:
     """Raises RefusalError for a run without results."""
     run, journal = one
-    if not (journal.results or journal.transfers or journal.checks):
+    if not journal.results:
         raise RefusalError(
             422, f"run {run.run_id} holds no results: there is nothing to show but its journal"
         )

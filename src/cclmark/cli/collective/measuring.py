@@ -53,7 +53,8 @@ from cclmark.report.kinds.soak_table import SoakTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import CaseResult, Settings
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _DEFAULT_END = {"host": "16M"}

@@ -41,7 +41,7 @@ def _read(path: Path) -> Journal:
     journal = read_journal(path)
     if lacks := lacking(journal):
         print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
-    if not journal.results and not journal.transfers and not journal.checks:
+    if not journal.results:
         raise UsageError(f"{path} holds no results")
     if journal.checks and not (journal.header.devices and journal.header.libraries):
         raise UsageError(f"{path} is damaged: its header names no device or no library")

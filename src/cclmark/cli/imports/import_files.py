@@ -17,8 +17,8 @@ from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
 from cclmark.report.wording.text import counted, plain
 from cclmark.results.journal import Journal, JournalWriter
+from cclmark.results.kinds import Line
 from cclmark.results.machine import readable
-from cclmark.results.schema import Line
 
 _DIRECTORY = Path("cclmark-runs")
 _MOST_NAMES = 1000
@@ -97,13 +97,13 @@ def _tell(read: _Read) -> None:
     if run.header.imported is None:
         _say(f"{read.name}: a journal of cclmark as JSON, {_results(run)} results")
         return
-    operations = dict.fromkeys(result.case.operation for result in run.results)
-    ranks = list(dict.fromkeys(result.case.ranks for result in run.results))
+    operations = dict.fromkeys(result.case.operation for result in run.cases)
+    ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
     others = "".join(f"{number} and " for number in ranks[:-1])
     source = run.header.imported.source
     of = f", of {source}" if source != read.format else ""
     _say(
-        f"{read.name}: {read.format}{of}: {counted(len(run.results), 'case')} of "
+        f"{read.name}: {read.format}{of}: {counted(len(run.cases), 'case')} of "
         f"{', '.join(operations)}, {others}{counted(ranks[-1], 'rank')}"
     )
     for notice in run.header.notices[:_MOST_NOTICES]:
@@ -116,7 +116,7 @@ def _tell(read: _Read) -> None:
 
 
 def _results(run: Journal) -> int:
-    return len(run.results) + len(run.transfers) + len(run.checks)
+    return len(run.cases) + len(run.transfers) + len(run.checks)
 
 
 def _free_name(read: _Read) -> Path:
@@ -138,7 +138,7 @@ def _free_name(read: _Read) -> Path:
 def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
-    lines: list[Line | None] = [run.header, *run.results, *run.transfers, *run.checks]
+    lines: list[Line | None] = [run.header, *run.cases, *run.transfers, *run.checks]
     try:
         for line in (*lines, *run.conditions, run.footer):
             if line is not None:

@@ -14,7 +14,7 @@ from cclmark.launch.placement import Placement
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import P2P
+from cclmark.plan.items import P2P
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
@@ -39,7 +39,8 @@ from cclmark.report.kinds.transfer_formats import (
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.results.schema import Settings, TransferResult
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _DEFAULT_SIZE = {"host": "16M"}

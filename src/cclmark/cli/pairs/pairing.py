@@ -25,7 +25,7 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import PAIRS
+from cclmark.plan.items import PAIRS
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.recording.joining import joined
@@ -36,7 +36,7 @@ from cclmark.report.formats.text_formats import FORMATS
 from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.kinds.pair_table import PairTable
 from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 from cclmark.run import locate
 
 USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair

@@ -46,7 +46,7 @@ def check_journal(
     notes = ReferenceNotes(lambda kinds: load_references(kinds=kinds))
     header = run.header
     found = check_results(
-        run.results,
+        run.cases,
         run.transfers,
         lambda result: notes.match(result, header),
         lambda result: notes.match_transfer(result, header),
@@ -80,7 +80,7 @@ def check_journal(
 
 
 def _require_figures(run: Journal, name: str) -> None:
-    if not run.results and not run.transfers:
+    if not run.cases and not run.transfers:
         what = "checks" if run.checks else "no results"
         raise UsageError(f"{name} holds {what}, and no figures that could be held against others")
 

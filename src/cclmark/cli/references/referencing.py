@@ -34,7 +34,7 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
@@ -120,7 +120,7 @@ def _doubts(run: Journal) -> list[str]:
     if found:
         found = [f"{'; '.join(found)}: only these are a reference now"]
     copies = [one for one in run.transfers if one.transfer.method in ("", "copy")]
-    results: list[CaseResult | TransferResult] = [*run.results, *copies]
+    results: list[CaseResult | TransferResult] = [*run.cases, *copies]
     figures = [one for one in results if one.summary is not None]
     unchecked = sum(one.verification is None for one in figures)
     if unchecked:

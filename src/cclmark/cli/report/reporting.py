@@ -74,7 +74,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
     for name, path in zip(names, paths, strict=True):
         journal = read_journal(Path(path))
         lacks = "; ".join(lacking(journal))
-        if not (journal.results or journal.transfers or journal.checks):
+        if not journal.results:
             why = f" ({lacks})" if lacks else ""
             raise UsageError(f"{path} holds no results: there is nothing to report{why}")
         if journal.damaged_lines:

@@ -14,7 +14,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import CHECK
+from cclmark.plan.items import CHECK
 from cclmark.plan.libraries import require_torch_devices, usual_runtime
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -23,7 +23,8 @@ from cclmark.report.formats.exporter import Exporter
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds.check_formats import CheckCsv, CheckMarkdown, CheckTable
 from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.schema import CheckResult, Settings
+from cclmark.results.kinds import CheckResult
+from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}

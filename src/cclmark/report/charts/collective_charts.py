@@ -17,7 +17,8 @@ from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
 from cclmark.report.insights.insight_words import on_host_alone
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us, plain
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2

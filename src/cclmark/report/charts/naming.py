@@ -11,7 +11,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 # Of a curve: the number of its run, its library, how many ranks, whether it is in place.
 Curve = tuple[int, str, int, bool]
@@ -28,7 +28,7 @@ class Run:
     @cached_property
     def findings(self) -> list[OperationFindings]:
         """Of the collectives of all ranks."""
-        return findings([one for one in self.journal.results if one.case.pair is None])
+        return findings([one for one in self.journal.cases if one.case.pair is None])
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def groups_of(runs: Sequence[Run]) -> list[Group]:
     """All collectives of all ranks, in the order in which they were first measured."""
     found: dict[tuple[str, str, str | None, int | None], Group] = {}
     for number, run in enumerate(runs):
-        for result in run.journal.results:
+        for result in run.journal.cases:
             case = result.case
             if case.pair is None:
                 dtype = case.dtype if moves_data(case.operation) else ""

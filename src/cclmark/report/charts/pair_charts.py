@@ -15,7 +15,7 @@ from cclmark.results.journal import Journal
 
 def pair_charts(journal: Journal) -> list[Chart]:
     """Of collectives between pairs: heat maps of each operation, all medians over sizes."""
-    results = [one for one in journal.results if one.case.pair is not None]
+    results = [one for one in journal.cases if one.case.pair is not None]
     found = sweeps(results)
     names = names_of([sweep.series for sweep in found])
     charts: list[Chart] = []

@@ -39,5 +39,5 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> Table:
 
 
 def _has_samples(run: Journal) -> bool:
-    cases = any(result.samples is not None for result in run.results)
+    cases = any(result.samples is not None for result in run.cases)
     return cases or any(result.samples is not None for result in run.transfers)

@@ -10,7 +10,8 @@ from cclmark.report.kinds.check_formats import CHECK_COLUMNS, check_cells
 from cclmark.report.kinds.matrix import labels
 from cclmark.report.kinds.transfer_formats import TRANSFER_COLUMNS, limits_of, transfer_cells
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 _CASE = columns(
     (*COLUMNS, "first", "second", "beside", "at_once_ratio"),
@@ -58,7 +59,7 @@ def pair_cells(result: CaseResult, names: Sequence[str]) -> list[Cell]:
 def _case_rows(journals: Sequence[Journal]) -> Iterator[Row]:
     for journal in journals:
         run, names = run_cells(journal.header), device_labels(journal.header)
-        for result in journal.results:
+        for result in journal.cases:
             alone = result.case.pair is None
             beside: list[Cell] = [None, None]
             if not alone:

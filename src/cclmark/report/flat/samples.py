@@ -8,7 +8,8 @@ from cclmark.report.flat.flat_cases import device_labels, pair_cells
 from cclmark.report.flat.flat_table import RUN_COLUMNS, Row, Table, columns, run_cells
 from cclmark.report.formats.csv_format import Cell, method_cell, what_cells
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Settings, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import Settings
 
 _CASE = columns(
     (
@@ -41,7 +42,7 @@ def transfer_sample_table(journals: Sequence[Journal]) -> Table:
 def _of_cases(journals: Sequence[Journal]) -> Iterator[Row]:
     for journal in journals:
         run, names = run_cells(journal.header), device_labels(journal.header)
-        for result in journal.results:
+        for result in journal.cases:
             for cells in _case_samples(result, names, journal.header.settings):
                 yield [*run, *cells]
 

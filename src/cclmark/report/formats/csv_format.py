@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.results.kinds import CaseResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import CaseResult, Footer, Header, Settings, Summary
+from cclmark.results.schema import Footer, Header, Settings, Summary
 
 _CASE_COLUMNS = (
     "operation",

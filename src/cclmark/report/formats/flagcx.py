@@ -5,7 +5,8 @@ from __future__ import annotations
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB
-from cclmark.results.schema import CaseResult, Footer, Header, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header, Summary
 
 
 class FlagcxExporter:

@@ -6,7 +6,8 @@ from cclmark.plan.cases import Case
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.schema import CaseResult, Footer, Header, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header, Summary
 
 # The spelling of ``aveg_time`` is hccl_test's, and parsers look for it.
 _COLUMNS = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"

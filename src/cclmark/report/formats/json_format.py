@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.results.schema import Condition, Footer, Header, Result
+from cclmark.results.kinds import Result
+from cclmark.results.schema import Condition, Footer, Header
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 

@@ -26,7 +26,8 @@ from cclmark.report.wording.remarks import (
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Footer, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header
 
 # What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
 _SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
@@ -81,7 +82,7 @@ class MarkdownExporter:
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))
         if self._header is not None:
-            found = of_kinks(Journal(self._header, self._results), self._references)
+            found = of_kinks(Journal(self._header, [*self._results]), self._references)
             lines += [escape(one.text) for one in found]
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"

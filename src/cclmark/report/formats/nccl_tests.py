@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, plain, token
-from cclmark.results.schema import CaseResult, DeviceDescription, Footer, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import DeviceDescription, Footer, Header
 
 _DTYPES = {
     "float16": "half",

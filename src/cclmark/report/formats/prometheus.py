@@ -16,7 +16,8 @@ from cclmark.report.flat.flat_cases import device_labels
 from cclmark.report.flat.flat_table import devices_of, hosts_of
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, CheckResult, Header, Settings, TransferResult
+from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
+from cclmark.results.schema import Header, Settings
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -130,7 +131,7 @@ def _run(series: _Series, journal: Journal) -> None:
     series.begin_run()
     where = [("host", hosts_of(header)), ("device", devices_of(header))]
     kinds = {
-        "cases": journal.results,
+        "cases": journal.cases,
         "transfers": journal.transfers,
         "checks": journal.checks,
     }
@@ -145,7 +146,7 @@ def _run(series: _Series, journal: Journal) -> None:
         ("barrier", "" if settings.barrier == "own" else settings.barrier),
         ("clock", "" if settings.clock == "auto" else settings.clock),
     ]
-    for case in journal.results:
+    for case in journal.cases:
         _case(series, case, [*method, *where], names)
     for transfer in journal.transfers:
         _transfer(series, transfer, where, names)

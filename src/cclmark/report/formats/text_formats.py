@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cclmark.report.formats.exporter import Exporter
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 
 def _csv() -> Exporter[CaseResult]:

@@ -59,7 +59,7 @@ def insights(
     ]
     if launches := all_launches_in_words(of_operations):
         found.append(Insight("note", launches, _LAUNCH_ADVICE))
-    measured = any(one.summary is not None for one in journal.results)
+    measured = any(one.summary is not None for one in journal.cases)
     measured |= any(one.summary is not None for one in journal.transfers)
     if measured and not any(one.kind in ("bad", "look") for one in found):
         header = journal.header

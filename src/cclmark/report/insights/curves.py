@@ -19,7 +19,7 @@ from cclmark.report.insights.insight_words import (
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of
 from cclmark.report.wording.text import format_time_us, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 _LEAST_TIMES = 1.1  # as long as the fastest library
 
@@ -53,8 +53,8 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
             f"{format_size(above.size_bytes)} suggest{_instead(kink.at, results)}"
         )
         yield _odd(journal, notes, kink.at, text)
-    named = {kink.at.case.curve() for kink in odd}
-    for dip in [one for one in dips(results) if one.at.case.curve() not in named][:MOST_NAMED]:
+    named = {kink.at.case.series() for kink in odd}
+    for dip in [one for one in dips(results) if one.at.case.series() not in named][:MOST_NAMED]:
         at, best = dip.at, dip.best
         text = (
             f"{_curve_words(at)}: bus bandwidth falls to {rate_words(at.summary)} GB/s at "

@@ -37,8 +37,8 @@ def measured_words(journal: Journal) -> str:
     if all_ranks:
         operations = sorted({plain(one.case.operation) for one in all_ranks})
         parts.append(f"{counted(len(all_ranks), 'case')} of {listed(operations)}")
-    if len(journal.results) > len(all_ranks):
-        number = len(journal.results) - len(all_ranks)
+    if len(journal.cases) > len(all_ranks):
+        number = len(journal.cases) - len(all_ranks)
         parts.append(f"{counted(number, 'case')} between single pairs of devices")
     if journal.transfers:
         checks = checks_of(journal.transfers)
@@ -118,7 +118,7 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
 
 
 def _of_pairs(journal: Journal) -> str:
-    found = sweeps([one for one in journal.results if one.case.pair is not None])
+    found = sweeps([one for one in journal.cases if one.case.pair is not None])
     usual = [one for one in found if one.series.operation == "all_reduce"] or found
     for sweep in usual:
         if not sweep.measured:

@@ -8,7 +8,8 @@ from typing import Literal
 
 from cclmark.report.wording.text import BYTES_PER_GB, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Summary, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import Summary
 
 Kind = Literal["good", "note", "look", "bad"]
 MOST_NAMED = 3
@@ -25,7 +26,7 @@ class Insight:
 
 def of_all_ranks(journal: Journal) -> list[CaseResult]:
     """The results that are not of single pairs."""
-    return [one for one in journal.results if one.case.pair is None]
+    return [one for one in journal.cases if one.case.pair is None]
 
 
 def on_host_alone(journal: Journal) -> bool:

@@ -8,14 +8,14 @@ from cclmark.analysis.irregularities import noisy
 from cclmark.report.insights.insight_words import Insight, counted, described
 from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 _LEAST_UNSURE = 0.05  # of a median, for its 95 % interval to each side
 
 
 def of_noise(journal: Journal) -> Iterator[Insight]:
     """How sure the figures are: how well medians are known, and how far samples scatter."""
-    measured = [one for one in journal.results if one.summary is not None]
+    measured = [one for one in journal.cases if one.summary is not None]
     unsure = _unsure(journal, measured)
     if 2 * len(unsure) > len(measured):
         width, worst = unsure[0]

@@ -70,7 +70,7 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
 
 def _things(journal: Journal) -> set[tuple[str, bool]]:
     """What was measured, as far as it is drawn on the same axes."""
-    found = {(one.case.operation, one.case.pair is not None) for one in journal.results}
+    found = {(one.case.operation, one.case.pair is not None) for one in journal.cases}
     return found | {("copies", True) for _ in journal.transfers[:1]}
 
 

@@ -22,14 +22,14 @@ from cclmark.report.wording.deviations import checks_text
 from cclmark.report.wording.remarks import ending, planned_results, problems
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
 
 
 def of_data(journal: Journal) -> Iterator[Insight]:
     """Whether what arrived was right."""
     # Latencies that are no copies have nothing to check.
     copies = [one for one in journal.transfers if one.transfer.method in ("", "copy")]
-    results: list[CaseResult | TransferResult] = [*journal.results, *copies]
+    results: list[CaseResult | TransferResult] = [*journal.cases, *copies]
     measured = [one for one in results if one.summary is not None]
     checked = [one for one in measured if one.verification is not None]
     wrong = [one for one in results if one.status == "wrong"]
@@ -83,7 +83,7 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
 
 def of_completeness(journal: Journal) -> Iterator[Insight]:
     """Whether all that was asked for is there, and what the run itself had to say."""
-    results: list[CaseResult | TransferResult] = [*journal.results, *journal.transfers]
+    results: list[CaseResult | TransferResult] = [*journal.cases, *journal.transfers]
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):

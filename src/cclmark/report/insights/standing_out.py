@@ -68,7 +68,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
 
 def of_pairs(journal: Journal) -> Iterator[Insight]:
     """Pairs whose collectives take longer than those of pairs linked in the same way."""
-    found = sweeps([one for one in journal.results if one.case.pair is not None])
+    found = sweeps([one for one in journal.cases if one.case.pair is not None])
     names = device_names(journal.header)
     outliers = pair_outliers(found, journal.header)
     far = [one for one in outliers if one.time_s > one.usual_s]

@@ -28,13 +28,8 @@ from cclmark.report.wording.remarks import (
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import counted, format_time_us, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import (
-    CaseResult,
-    Footer,
-    Header,
-    Settings,
-    Summary,
-)
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header, Settings, Summary
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
@@ -309,7 +304,7 @@ class TableExporter:
         """Sizes that take longer than their neighbours suggest."""
         if self._header is None:
             return []
-        found = of_kinks(Journal(self._header, self._results), self._references)
+        found = of_kinks(Journal(self._header, [*self._results]), self._references)
         return [self._if_bad(f"  {one.text}", one.kind == "look", "yellow") for one in found]
 
     def _wants_device_times(self) -> bool:

@@ -11,7 +11,8 @@ from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending, planned_results
 from cclmark.report.wording.text import plain
-from cclmark.results.schema import CheckResult, Footer, Header
+from cclmark.results.kinds import CheckResult
+from cclmark.results.schema import Footer, Header
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _STYLES = {"ok": "green", "unsupported": "yellow", "failed": "red"}

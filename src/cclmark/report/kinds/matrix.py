@@ -11,7 +11,8 @@ from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
-from cclmark.results.schema import DeviceDescription, Header, TransferResult
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import DeviceDescription, Header
 
 Pair = tuple[int, int]
 Place = tuple[str, str]

@@ -14,7 +14,8 @@ from cclmark.report.kinds.pair_summary import GatheredPairs
 from cclmark.report.wording.head import binding_lines, method_of
 from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import BYTES_PER_GB
-from cclmark.results.schema import CaseResult, Footer, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Footer, Header
 
 
 class PairCsv:

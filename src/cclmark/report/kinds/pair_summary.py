@@ -18,7 +18,8 @@ from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.remarks import planned_results, unsettled_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
-from cclmark.results.schema import CaseResult, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 _MOST_NAMED = 10
 _GIVEN_UP = ("timeout", "died")

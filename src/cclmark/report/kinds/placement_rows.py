@@ -8,7 +8,8 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from cclmark.report.formats.exporter import Exporter
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.remarks import problems
 from cclmark.report.wording.text import clock_text, format_time_us, plain
-from cclmark.results.schema import CaseResult, Condition, Footer, Header
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Condition, Footer, Header
 
 _FIRST_SUMMARY_S = 10.0
 _MOST_BETWEEN_S = 600.0

@@ -15,7 +15,8 @@ from cclmark.report.wording.deviations import checks_text, deviation_text, serie
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.schema import Footer, Header, TransferResult
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Footer, Header
 
 _PCCL_WIDTH = 10
 TRANSFER_COLUMNS = (

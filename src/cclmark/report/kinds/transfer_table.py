@@ -21,7 +21,8 @@ from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.report.wording.remarks import planned_results
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
-from cclmark.results.schema import Footer, Header, Relation, TransferResult
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Footer, Header, Relation
 from cclmark.results.topology import LEGEND
 
 _CELL = 9

@@ -93,14 +93,14 @@ _COPIES = (
 
 def _method_words(runs: Sequence[Run]) -> list[str]:
     """What figures mean, of each kind of measurement that there is."""
-    words = [_COLLECTIVES] if any(run.journal.results for run in runs) else []
+    words = [_COLLECTIVES] if any(run.journal.cases for run in runs) else []
     return [*words, _COPIES] if any(run.journal.transfers for run in runs) else words
 
 
 def _method_rows(run: Run) -> list[tuple[str, str]]:
     journal = run.journal
     header, settings = journal.header, journal.header.settings
-    of_copies = bool(journal.transfers) and not journal.results
+    of_copies = bool(journal.transfers) and not journal.cases
     rows = [
         ("command", plain(" ".join(header.command))),
         ("started", plain(header.started_at)),

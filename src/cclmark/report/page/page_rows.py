@@ -11,7 +11,7 @@ from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Rows
 from cclmark.report.wording.staging import STAGED_NOTE, staged_mark
 from cclmark.report.wording.text import plain
-from cclmark.results.schema import CaseResult, CheckResult, TransferResult
+from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 
 _TRANSFER_COLUMNS = (
     *("measure", "scope", "means", "direction", "flows", "size_bytes", "status", "reason"),
@@ -26,7 +26,7 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
     lines: list[dict[str, Cell]] = []
     for run in runs:
         first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
-        for result in run.journal.results:
+        for result in run.journal.cases:
             cells = dict(zip(COLUMNS, case_cells(result, run.journal.header.settings), strict=True))
             cells |= _shares(run, result)
             if result.case.pair is not None:
@@ -45,7 +45,7 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
     )
     used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
-    staged = any(staged_mark(result) for run in runs for result in run.journal.results)
+    staged = any(staged_mark(result) for run in runs for result in run.journal.cases)
     return Rows(
         used,
         [[_clean(line.get(name)) for name in used] for line in lines],

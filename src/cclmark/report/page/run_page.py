@@ -27,7 +27,8 @@ from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import STAGED_NOTE, staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
-from cclmark.results.schema import CaseResult, Summary
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Summary
 from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
@@ -116,7 +117,7 @@ def _marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
 def _title(runs: Sequence[Run]) -> str:
     header = runs[0].journal.header
     operations = list(
-        dict.fromkeys(result.case.operation for run in runs for result in run.journal.results)
+        dict.fromkeys(result.case.operation for run in runs for result in run.journal.cases)
     )
     what = ", ".join(operations[:3]) + (
         f" and {len(operations) - 3} more" if len(operations) > 3 else ""

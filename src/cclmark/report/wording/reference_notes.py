@@ -14,7 +14,8 @@ from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.restrictions import restrictions
 from cclmark.report.wording.text import format_time_us, plain
-from cclmark.results.schema import CaseResult, Header, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import Header
 
 # Within these shares of a reference a figure counts as normal.
 NORMAL_FROM = 0.9

@@ -11,7 +11,8 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.kinds.placement_rows import Row
 from cclmark.report.wording.text import BYTES_PER_GB, counted, plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import CaseResult, Finding, Footer, Header, Settings
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Finding, Footer, Header, Settings
 
 _MOST_UNSETTLED = 3
 _NO_END = "the end of the run is missing"  # as of one that was killed, or a file that was cut
@@ -68,7 +69,7 @@ def lacking(journal: Journal) -> list[str]:
     """What the journal of a run lacks of it: nothing where it is whole. Safe to print."""
     found = []
     planned = planned_results(journal.header)
-    count = len(journal.results) + len(journal.transfers) + len(journal.checks)
+    count = len(journal.results)
     if journal.footer is None:
         found.append(ending(None))
     elif count < planned and (ended := ending(journal.footer)):

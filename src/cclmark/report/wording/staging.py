@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cclmark.plan.operations import info_of
-from cclmark.results.schema import CaseResult
+from cclmark.results.kinds import CaseResult
 
 STAGED_MARK = "*"
 STAGED_NOTE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from cclmark.plan.kinds import CHECK, COLLECTIVE, P2P, PAIRS
+from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS
 from cclmark.run.context import RankContext
 
 # Each module defines ``run(context)``. Ranks import only the module of their kind.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.plan.checks import Check
-from cclmark.plan.kinds import items_of
+from cclmark.plan.items import items_of
 from cclmark.run.context import RankContext
 from cclmark.run.torch_backend import describe_backend, load_torch
 from cclmark.run.torch_check import TorchChecker

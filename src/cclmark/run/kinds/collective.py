@@ -9,8 +9,8 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import items_of
-from cclmark.results.schema import CaseResult
+from cclmark.plan.items import items_of
+from cclmark.results.kinds import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner

@@ -6,9 +6,9 @@ import gc
 
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
-from cclmark.plan.kinds import items_of
+from cclmark.plan.items import items_of
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import TransferResult
+from cclmark.results.kinds import TransferResult
 from cclmark.run.context import RankContext
 from cclmark.run.transfer import TransferRunner
 

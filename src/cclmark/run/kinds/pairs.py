@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.plan.cases import Case
-from cclmark.plan.kinds import items_of
+from cclmark.plan.items import items_of
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.opening import measure_each

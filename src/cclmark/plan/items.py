@@ -1,0 +1,46 @@
+"""Items: the units of work that a run measures, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self, TypeVar
+
+COLLECTIVE, PAIRS, P2P, CHECK = "collective", "pairs", "p2p", "check"
+
+
+class Item(Protocol):
+    """What the items of all kinds of work have in common.
+
+    Items are frozen structs: equal items describe the same measurement.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind in results.kinds.KINDS."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The size to which the figures refer, 0 for an item without one."""
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that take part, 0 where every rank of the run does."""
+
+    def describe(self) -> str:
+        """The item in words, for messages."""
+
+    def series(self) -> Self:
+        """The key that the items of one curve or matrix share, for example without the size."""
+
+
+Some = TypeVar("Some")
+
+
+def items_of(planned: Sequence[Item], kind: type[Some]) -> list[Some]:
+    """``planned`` as a list of one type. Raises TypeError for an item of another type."""
+    found: list[Some] = []
+    for one in planned:
+        if not isinstance(one, kind):
+            raise TypeError(f"{one} is not a {kind.__name__}")
+        found.append(one)
+    return found

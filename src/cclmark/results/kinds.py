@@ -1,0 +1,197 @@
+"""The kinds of work that a run supports: their items, their results, and one table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.plan.checks import Check
+from cclmark.plan.counts import Count
+from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS, Item
+from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import (
+    Condition,
+    DeviceTime,
+    Footer,
+    Header,
+    Samples,
+    Summary,
+    TransferSamples,
+    TransferSummary,
+    Verification,
+)
+
+
+class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
+    """A case and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
+
+    ``device`` is present if launches determine the time of ``summary``; ``device_reason`` is the
+    reason if it is absent nevertheless.
+
+    ``started_at_s`` is seconds since 1970 on rank 0's clock. For a case of one pair, ``beside`` is
+    the number of other pairs measured at the same time, and ``at_once_ratio`` justifies it: the
+    pair's time beside them over its time alone, with a message of another size. ``report``: the
+    state of every rank in a case that hung. ``route`` is empty if unknown, for example for another
+    tool's results.
+    """
+
+    index: Count
+    case: Case
+    status: str
+    reason: str = ""
+    route: str = "native"
+    cycle: Count = 0
+    warmup_batches: Count = 0
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    samples: Samples | None = None
+    summary: Summary | None = None
+    device: DeviceTime | None = None
+    device_reason: str = ""
+    verification: Verification | None = None
+    beside: Count = 0
+    at_once_ratio: float | None = None
+    report: str = ""
+
+    @property
+    def item(self) -> Case:
+        """The measured case."""
+        return self.case
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.summary is not None
+
+
+class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
+    """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
+
+    A finding's ``rank`` is the number of the flow; ``hung``: the numbers of the flows that did not
+    complete in time.
+    """
+
+    index: Count
+    transfer: Transfer
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    samples: TransferSamples | None = None
+    summary: TransferSummary | None = None
+    verification: Verification | None = None
+    hung: list[int] = []
+
+    @property
+    def item(self) -> Transfer:
+        """The measured transfer."""
+        return self.transfer
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.summary is not None
+
+
+class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
+    """A check of a framework's backend and its verdict on all ranks together.
+
+    ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
+    failed, and the reason).
+    """
+
+    index: Count
+    check: Check
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def item(self) -> Check:
+        """The check."""
+        return self.check
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """True: a check has a verdict."""
+        return True
+
+
+Result = CaseResult | TransferResult | CheckResult
+Line = Header | Result | Condition | Footer
+
+
+def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
+    return planned
+
+
+def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:
+    return PairCases([one for one in planned if isinstance(one, Case)], processes)
+
+
+def _nothing_else(item: Item, culprit: Item, phase: str) -> bool:
+    return False
+
+
+def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
+    assert isinstance(item, Case)
+    assert isinstance(culprit, Case)
+    return falls_with_pair(item, culprit, phase)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of work.
+
+    ``item``: the type of the planned items, ``result`` that of their results. ``listed_as``: the
+    name of their list in JSON documents. ``between_devices``: the results include the connections
+    between devices. ``forgiven``: the failures (see messages.Failed) after which new ranks continue
+    with the remaining items, empty where every failure ends the run.
+    ``independent``: a hang in one item does not predict a hang in the next one. ``items``: returns
+    all items to measure, from the planned items and the number of processes. ``falls_with``:
+    whether an item is skipped together with the item that failed in a phase.
+    """
+
+    item: type[Item]
+    result: type[Result]
+    listed_as: str
+    between_devices: bool = False
+    forgiven: tuple[str, ...] = ()
+    independent: bool = False
+    items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
+    falls_with: Callable[[Item, Item, str], bool] = _nothing_else
+
+
+KINDS: dict[str, Kind] = {
+    COLLECTIVE: Kind(Case, CaseResult, "cases", forgiven=("timeout",)),
+    PAIRS: Kind(
+        Case,
+        CaseResult,
+        "cases",
+        between_devices=True,
+        # A library that fails for one pair may work for another.
+        forgiven=("timeout", "error"),
+        independent=True,
+        items=_of_every_pair,
+        falls_with=_of_the_pair,
+    ),
+    P2P: Kind(Transfer, TransferResult, "transfers", between_devices=True),
+    CHECK: Kind(Check, CheckResult, "checks"),
+}
