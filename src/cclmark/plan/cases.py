@@ -54,6 +54,16 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         return "in-place" if self.in_place else "out-of-place"
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return self.operation
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.ccl
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return COLLECTIVE if self.pair is None else PAIRS

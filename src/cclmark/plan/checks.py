@@ -72,6 +72,16 @@ class Check(msgspec.Struct, frozen=True):
     backend: str
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "torch check"
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.backend
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return CHECK

@@ -19,6 +19,14 @@ class Item(Protocol):
         """The name of the kind in results.kinds.KINDS."""
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+
+    @property
     def size_bytes(self) -> int:
         """The size to which the figures refer, 0 for an item without one."""
 

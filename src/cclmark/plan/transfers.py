@@ -60,6 +60,16 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return flow if self.direction == "write" else (flow[1], flow[0])
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "p2p"
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.means
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return P2P

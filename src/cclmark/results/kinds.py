@@ -68,6 +68,11 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
         """Whether there are figures."""
         return self.summary is not None
 
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
 
 class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
@@ -102,6 +107,11 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     def is_measured(self) -> bool:
         """Whether there are figures."""
         return self.summary is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output: latencies of loads and stores have none."""
+        return self.transfer.method in ("", "copy")
 
 
 class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
