@@ -33,7 +33,6 @@ from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.binding import Binding
-from cclmark.plan.cases import Case
 from cclmark.plan.libraries import added_libraries
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.board import Operations, Status
@@ -258,7 +257,7 @@ class Attempt:
             return
         items = self._request.items
         case = items[look.case_index] if 0 <= look.case_index < len(items) else None
-        if isinstance(case, Case) and case.ccl == "mpi":
+        if case is not None and case.ccl == "mpi":
             mpi.note_segments()
             self._noted = True
 

@@ -87,6 +87,11 @@ class Check(msgspec.Struct, frozen=True):
         return CHECK
 
     @property
+    def ccl(self) -> str:
+        """Empty: a backend of torch.distributed performs it."""
+        return ""
+
+    @property
     def size_bytes(self) -> int:
         """0: a check has no size."""
         return 0
@@ -95,6 +100,10 @@ class Check(msgspec.Struct, frozen=True):
     def ranks(self) -> int:
         """0: every rank of the run takes part."""
         return 0
+
+    def is_within(self, devices: int) -> bool:
+        """True: a check contains no device."""
+        return True
 
     def series(self) -> Check:
         """The check itself: it is no point of a curve."""

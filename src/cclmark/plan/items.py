@@ -27,6 +27,10 @@ class Item(Protocol):
         """The library, backend or engine that performs it."""
 
     @property
+    def ccl(self) -> str:
+        """The CCL that performs it, empty for none."""
+
+    @property
     def size_bytes(self) -> int:
         """The size to which the figures refer, 0 for an item without one."""
 
@@ -36,6 +40,9 @@ class Item(Protocol):
 
     def describe(self) -> str:
         """The item in words, for messages."""
+
+    def is_within(self, devices: int) -> bool:
+        """Whether the numbers of its devices are below ``devices``."""
 
     def series(self) -> Self:
         """The key that the items of one curve or matrix share, for example without the size."""
