@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from cclmark.plan.libraries import add_library_files
 from cclmark.recording.output import say
+from cclmark.report.case_formats import CASE_FORMATS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -443,7 +444,7 @@ class Flags(LibraryFlags):
         OUTPUT,
         "--format",
         default="table",
-        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
+        type=click.Choice(["table", "json", "csv", *CASE_FORMATS]),
         help="What is printed [table].",
     )
     output: Path | None = option(

@@ -1,4 +1,4 @@
-"""What ``cclmark export`` can write. To add one: a function and a line in EXPORTS."""
+"""The formats of ``cclmark export``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cclmark.errors import UsageError
+from cclmark.report.case_formats import CASE_FORMATS
 from cclmark.report.kinds import report_kind
 from cclmark.report.replay import formats_of, replayed
 from cclmark.report.wording.reference_notes import Load, no_references
@@ -13,7 +14,7 @@ from cclmark.results.journal import Journal
 
 # A journal and the name to use for it in messages.
 Named = tuple[str, Journal]
-_REPLAYED = ("table", "json", "markdown", "nccl-tests", "flagcx", "hccl", "pccl")
+_REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
 
 
 class Write(Protocol):

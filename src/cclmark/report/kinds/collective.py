@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cclmark.report.case_formats import CASE_FORMATS
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.insights.insight_words import counted, listed
 from cclmark.report.kinds.case_columns import CASES, COLUMNS, EXPORTED_CASES
@@ -22,7 +25,7 @@ METHOD_OF_CASES = (
 )
 
 
-# Functions, so that a run imports only the format that it writes.
+# A function, so that a run imports only the format that it writes.
 def _table(view: View) -> Exporter[CaseResult]:
     from cclmark.report.kinds.case_table import TableExporter
     from cclmark.report.kinds.soak_table import SoakTable
@@ -43,28 +46,9 @@ def _table(view: View) -> Exporter[CaseResult]:
     return SoakTable(table, view.paint, 0.0) if soak else table()
 
 
-def _markdown(view: View) -> Exporter[CaseResult]:
-    from cclmark.report.kinds.case_markdown import CaseMarkdown
-
-    return CaseMarkdown()
-
-
-def _nccl_tests(view: View) -> Exporter[CaseResult]:
-    from cclmark.report.kinds.nccl_tests import NcclTestsExporter
-
-    return NcclTestsExporter()
-
-
-def _flagcx(view: View) -> Exporter[CaseResult]:
-    from cclmark.report.kinds.flagcx import FlagcxExporter
-
-    return FlagcxExporter()
-
-
-def _hccl(view: View) -> Exporter[CaseResult]:
-    from cclmark.report.kinds.hccl import HcclExporter
-
-    return HcclExporter()
+def _later(module: str, exporter: str) -> Callable[[View], Exporter[CaseResult]]:
+    create = later(f"kinds.{module}", exporter)
+    return lambda view: create()
 
 
 def _counted(journal: Journal) -> str:
@@ -81,10 +65,7 @@ KIND = ReportKind(
     samples=CASE_SAMPLES,
     formats={
         "table": _table,
-        "markdown": _markdown,
-        "nccl-tests": _nccl_tests,
-        "flagcx": _flagcx,
-        "hccl": _hccl,
+        **{name: _later(*where) for name, where in CASE_FORMATS.items()},
     },
     metrics=CASE_METRICS,
     measure=measure_case,
