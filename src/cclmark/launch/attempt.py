@@ -13,7 +13,7 @@ from textwrap import indent
 
 import msgspec
 
-from cclmark.analysis.hosts import differences_between, unlike_devices
+from cclmark.analysis.hosts import differences_between
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -28,14 +28,13 @@ from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind,
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.member import describe_devices
 from cclmark.launch.placement import raise_if_ended
-from cclmark.launch.rank_processors import plan_processors
+from cclmark.launch.rank_layout import lay_out
+from cclmark.launch.rank_start import processors_of_ranks, start_ranks
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
-from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.binding import Binding
+from cclmark.launch.request import Listener, Outcome, Request
+from cclmark.launch.run_surroundings import check_no_device_twice, devices_of, surroundings_of
 from cclmark.plan.cases import Case
-from cclmark.plan.libraries import added_libraries
-from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import (
     Describe,
@@ -44,16 +43,13 @@ from cclmark.rendezvous.messages import (
     Finished,
     FromAny,
     Hello,
-    Job,
     Look,
     Measured,
     Notice,
     Observed,
-    encoded_plan,
 )
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link, Relation
-from cclmark.results.topology import relations_between
+from cclmark.results.schema import Condition, DeviceDescription
 from cclmark.signals import ENDING, noted
 
 _POLL_S = 0.02
@@ -109,6 +105,7 @@ class Attempt:
                     self._crew = given
                 self._server = self._crew.meeting.server
                 self._server.ranks = self._size
+                self._layout = lay_out(self._crew, self._size)
                 try:
                     return self._supervise()
                 except (KeyboardInterrupt, UnreadError) as interruption:
@@ -126,13 +123,10 @@ class Attempt:
         launched = crew.placement is not None
         raise_if_ended(launched=launched)
         crew.begin_attempt(self._request.settings.timeout_s)
-        jobs = self._jobs()
-        crew.own.start_by(self._request.mpirun)
-        of_member: dict[int, list[Job]] = {}
-        for job, process in zip(jobs, self._process_of_rank(), strict=True):
-            of_member.setdefault(process, []).append(job)
-        for process, own in of_member.items():
-            crew.members[process].start(own)
+        processors = processors_of_ranks(self._request, crew, self._layout)
+        for text in processors.notices:
+            self._listener.notice(text)
+        start_ranks(self._request, crew, self._layout, processors)
         self._started_s = time.monotonic()
         for text in (self._request.devices.notice, *self._request.warnings, *self._differences()):
             if text:
@@ -141,7 +135,7 @@ class Attempt:
         while len(self._finished) < self._size:
             self._hear(_POLL_S)
             if not self._started and len(self._hellos) == self._size:
-                _check_no_device_twice(self._devices())
+                check_no_device_twice(devices_of(self._hellos_by_rank()))
             self._introduce()
             self._look(closely=False)
             self._ask_ras()
@@ -203,13 +197,6 @@ class Attempt:
             if silent and here and is_stopped(crew.joins[member.process].pid):
                 return f"{member.name} is stopped (SIGSTOP or a debugger)"
         return crew.lost(self._cut_s)
-
-    def _process_of_rank(self) -> list[int]:
-        """The process of each rank; one process may hold all devices as one rank."""
-        return self._crew.process_of_rank if len(self._crew.joins) > 1 else [0] * self._size
-
-    def _host_of_rank(self) -> list[int]:
-        return [self._crew.host_of[process] for process in self._process_of_rank()]
 
     def _differences(self) -> list[str]:
         placement = self._crew.placement
@@ -274,51 +261,6 @@ class Attempt:
             self._listener.notice(
                 "another cclmark is measuring on this host: the figures of both are disturbed"
             )
-
-    def _jobs(self) -> list[Job]:
-        request, crew, server = self._request, self._crew, self._server
-        hosts = self._host_of_rank()
-        joins = [crew.joins[process] for process in self._process_of_rank()]
-        plan = plan_processors(
-            Binding.parse(request.settings.bind, self._size),
-            [join.processors for join in joins],
-            hosts,
-            [join.host.machine.hostname for join in joins],
-            request.devices.runtimes[: self._size],
-        )
-        for text in plan.notices:
-            self._listener.notice(text)
-        launched = crew.placement is not None and crew.placement.by_mpi
-        plan_of_all = encoded_plan(request.planned)
-        return [
-            Job(
-                rank=rank,
-                ranks=self._size,
-                parent_pid=0,
-                runtime=request.devices.runtimes[rank],
-                device_indices=indices,
-                every_index=list(request.devices.indices),
-                processors=plan.bound[rank],
-                oversubscribed=hosts[rank] in plan.crowded,
-                team_fd=-1,
-                board_fd=-1,
-                access=server.keys.access(server.endpoint),
-                token=server.token,
-                kind=request.kind,
-                plan=plan_of_all,
-                settings=request.settings,
-                ccl_path=request.ccl_path,
-                ccl_wheels=request.ccl_wheels,
-                pending=list(request.pending),
-                modules=list(request.modules),
-                libraries=added_libraries(),
-                hosts=hosts if len(crew.hosts) > 1 else [],
-                mpi=launched and request.by_mpi,
-                absent=dict(request.absent),
-                place_on_host=plan.places[rank],
-            )
-            for rank, indices in enumerate(request.processes)
-        ]
 
     def _hear(self, timeout_s: float) -> None:
         self._note_stall()
@@ -405,7 +347,13 @@ class Attempt:
         hosts = len(self._crew.hosts)
         if len(self._described) == hosts or self._waited_for_description():
             self._started = True
-            self._listener.started(self._surroundings())
+            surroundings = surroundings_of(
+                self._crew,
+                self._hellos_by_rank(),
+                dict(self._described),
+                between_devices=self._request.traits.between_devices,
+            )
+            self._listener.started(surroundings)
             self._pass_on_results()
 
     def _waited_for_description(self) -> bool:
@@ -421,12 +369,12 @@ class Attempt:
             else:
                 self._listener.result(entry)
 
-    def _devices(self) -> list[DeviceDescription]:
-        return [device for rank in range(self._size) for device in self._hellos[rank].devices]
+    def _hellos_by_rank(self) -> list[Hello]:
+        return [self._hellos[rank] for rank in range(self._size)]
 
     def _ask_for_descriptions(self) -> None:
         """Has one process per host query the vendor's interface, on this host in a thread."""
-        hosts = self._host_of_rank()
+        hosts = self._layout.host_of
         of_host: dict[int, list[DeviceDescription]] = {}
         for rank, hello in self._hellos.items():
             of_host.setdefault(hosts[rank], []).extend(hello.devices)
@@ -444,43 +392,6 @@ class Attempt:
 
     def _describe_own(self, devices: list[DeviceDescription]) -> None:
         self._described[0] = describe_devices(devices, self._crew.joins[0].host.machine, 0, b"")
-
-    def _surroundings(self) -> Surroundings:
-        hellos = [self._hellos[rank] for rank in range(self._size)]
-        answers = dict(self._described)
-        known = {device.rank: device for one in answers.values() for device in one.devices}
-        devices = [known.get(device.rank, device) for device in self._devices()]
-        links = [link for host in sorted(answers) for link in answers[host].links]
-        notices = [text for host in sorted(answers) for text in answers[host].notices]
-        machine = self._crew.joins[0].host.machine
-        hosts = self._crew.hosts if len(self._crew.hosts) > 1 else []
-        if 0 in answers:
-            machine.vendor_driver = answers[0].vendor_driver or machine.vendor_driver
-        if len(answers) < len(self._crew.hosts):
-            notices.append("links unknown: NVML does not answer")
-        return Surroundings(
-            machine,
-            devices,
-            links,
-            _libraries(hellos),
-            self._relations(devices, links, hellos),
-            [
-                *dict.fromkeys(notices),
-                *_unbound(hellos),
-                *unlike_devices(devices),
-                *_differences(hellos),
-            ],
-            self._crew.placement.launcher if self._crew.placement is not None else "",
-            hosts,
-        )
-
-    def _relations(
-        self, devices: list[DeviceDescription], links: list[Link], hellos: list[Hello]
-    ) -> list[Relation]:
-        if not self._request.traits.between_devices:
-            return []
-        reach = {pair for hello in hellos for pair in hello.reach}
-        return relations_between(devices, links, reach)
 
     def _wait_for_description(self) -> None:
         self._introduce()  # the last rank may have arrived just now
@@ -619,8 +530,8 @@ class Attempt:
         now_s = time.monotonic()
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._crew.hosts
-        host_of = self._host_of_rank()
-        process_of = self._process_of_rank()
+        host_of = self._layout.host_of
+        process_of = self._layout.process_of
         silent_s = {
             one.process: now_s - one.heard_s for one in self._crew.remote if one.lost(self._cut_s)
         }
@@ -668,22 +579,6 @@ class Attempt:
         )
 
 
-def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
-    """Raises MissingError if two ranks use one accelerator: libraries would hang or fail."""
-    drivers: dict[tuple[str, str, str], int] = {}
-    for device in devices:
-        if not device.pci_bus_id:
-            continue
-        key = (device.host, device.runtime, device.pci_bus_id)
-        other = drivers.setdefault(key, device.rank)
-        if other != device.rank:
-            raise MissingError(
-                f"ranks {other} and {device.rank} on {device.host} have the same device "
-                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
-                "each its own to see"
-            )
-
-
 def _failure(culprit: RankState) -> Failed | None:
     """The failure that the culprit reported, or a timeout for one that hangs without a report."""
     hangs = culprit.exit_status is None and not culprit.stopped
@@ -691,39 +586,3 @@ def _failure(culprit: RankState) -> Failed | None:
         return culprit.failure
     status = culprit.status
     return Failed(culprit.rank, b"", "timeout", "no answer", status.phase, status.case_index)
-
-
-def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
-    """The libraries of all ranks, each with the description of the first rank that has it."""
-    found: dict[str, LibraryDescription] = {}
-    for hello in hellos:
-        for library in hello.libraries:
-            found.setdefault(library.name, library)
-    return list(found.values())
-
-
-def _unbound(hellos: Sequence[Hello]) -> list[str]:
-    """The ranks that ``--bind numa`` could not bind, one sentence per reason."""
-    ranks: dict[str, list[int]] = {}
-    for hello in hellos:
-        if hello.unbound:
-            ranks.setdefault(hello.unbound, []).append(hello.rank)
-    return [
-        f"--bind numa: rank{'s' * (len(unbound) > 1)} {in_ranges(unbound)} not bound: {reason}"
-        for reason, unbound in ranks.items()
-    ]
-
-
-def _differences(hellos: Sequence[Hello]) -> list[str]:
-    """The ranks that loaded another library file than the first rank, a common cause of hangs."""
-    first: dict[str, tuple[int, LibraryDescription]] = {}
-    differences = []
-    for hello in hellos:
-        for library in hello.libraries:
-            rank, expected = first.setdefault(library.name, (hello.rank, library))
-            if (library.version, library.path) != (expected.version, expected.path):
-                differences.append(
-                    f"rank {hello.rank} loaded {library.name} {library.version} from "
-                    f"{library.path}, rank {rank} did not: mixed versions hang or crash"
-                )
-    return differences
