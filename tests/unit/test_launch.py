@@ -10,6 +10,7 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.request import Request
+from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
@@ -160,17 +161,23 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
     passed = []
 
     class Listener:
+        def started(self, surroundings):
+            assert passed == []
+
         def result(self, result):
             passed.append(result)
             if len(passed) == 2:
                 raise UnreadError
 
-    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), Listener())
-    attempt._held_back.extend([1, 2, 3])
+    delivery = ResultDelivery(Listener())
+    for result in (1, 2, 3):
+        delivery.add(result)
+    delivery.pass_on()
+    assert passed == []
     with pytest.raises(UnreadError):
-        attempt._pass_on_results()
-    attempt._pass_on_results()
-    attempt._pass_on_results()
+        delivery.begin(None)
+    delivery.pass_on()
+    delivery.pass_on()
     assert passed == [1, 2, 3]
 
 
@@ -180,6 +187,7 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), None)
     member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
     attempt._crew = SimpleNamespace(remote=[member])
+    attempt._messages = SimpleNamespace(has_reported_end=lambda rank: False)
     attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
     assert attempt._unheard(set()) is waits
 

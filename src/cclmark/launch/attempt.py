@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import threading
 import time
-from collections import deque
-from collections.abc import Sequence
 from textwrap import indent
-
-import msgspec
 
 from cclmark.analysis.hosts import differences_between
 from cclmark.errors import (
@@ -23,37 +16,29 @@ from cclmark.errors import (
     RankError,
     UnreadError,
 )
-from cclmark.launch.crew import crew_of_one
-from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind, hangs
+from cclmark.launch.crew import Crew, crew_of_one
+from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.follower import CUT_S, SILENCE_S
-from cclmark.launch.member import describe_devices
+from cclmark.launch.host_mark import HostMark
+from cclmark.launch.introduction import Introduction
+from cclmark.launch.mpi_watch import MpiWatch
 from cclmark.launch.placement import raise_if_ended
 from cclmark.launch.rank_layout import lay_out
+from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_start import processors_of_ranks, start_ranks
 from cclmark.launch.ranks import is_stopped, kill_ranks
-from cclmark.launch.ras import RasReport, ask_ras
+from cclmark.launch.ras_query import RasQuery
 from cclmark.launch.request import Listener, Outcome, Request
-from cclmark.launch.run_surroundings import check_no_device_twice, devices_of, surroundings_of
-from cclmark.plan.cases import Case
+from cclmark.launch.result_delivery import ResultDelivery
+from cclmark.launch.supervisor_stall import StallWatch
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import (
-    Describe,
-    Described,
     Failed,
-    Finished,
-    FromAny,
-    Hello,
     Look,
-    Measured,
-    Notice,
-    Observed,
 )
-from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, DeviceDescription
 from cclmark.signals import ENDING, noted
 
 _POLL_S = 0.02
-_DESCRIPTION_S = 5.0
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
 _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run sends SIGKILL shortly afterwards
 # After a launcher's signal: the wait for other interrupted processes to report the signal, and the
@@ -61,13 +46,8 @@ _SHORT_OF_TIME_S = 0.05  # a launcher that ends a run sends SIGKILL shortly afte
 _DEPARTURES_S = 0.5
 _DEAD_S = 0.1
 _SAME_SIGNAL_S = 0.3  # between deliveries of one signal to the processes of a group
-_STALL_S = 3.0  # the shortest pause of this process that counts as a stall
-_STALL_SHARE = 0.5  # of the time that a rank waited: from there the stall explains the wait
-_AFTER_STALL_S = 10.0  # the consequences of a stall appear within this time
 _LAST_WORDS_S = 1.0
 _STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
-_RAS_S = 5.0  # RAS waits for unresponsive processes, and is queried three times
-_WITH_RAS = ("nccl", "torch:nccl")
 
 
 class Attempt:
@@ -78,21 +58,9 @@ class Attempt:
         self._listener = listener
         self._size = len(request.processes)
         self._looks: dict[int, Look] = {}
-        self._hellos: dict[int, Hello] = {}
-        self._failures: dict[int, Failed] = {}
-        self._finished: dict[int, Finished] = {}
-        self._held_back: deque[Result | Condition] = deque()
-        self._described: dict[int, Described] = {}
-        self._describing_s: float | None = None
-        self._started = False
         self._left_s: dict[int, float] = {}
-        self._noted = False
-        self._asking: threading.Thread | None = None
-        self._ras: RasReport | None = None
         self._cut_s = CUT_S
-        self._ran_s: float | None = None
-        self._stall_s = 0.0
-        self._stall_ended_s = float("-inf")
+        self._mark = HostMark()
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all have exited, for whatever reason."""
@@ -105,7 +73,7 @@ class Attempt:
                     self._crew = given
                 self._server = self._crew.meeting.server
                 self._server.ranks = self._size
-                self._layout = lay_out(self._crew, self._size)
+                self._connect(self._crew)
                 try:
                     return self._supervise()
                 except (KeyboardInterrupt, UnreadError) as interruption:
@@ -117,6 +85,17 @@ class Attempt:
                     kill_ranks(self._crew.own.ranks)
         except (RankError, MissingError) as error:
             return Outcome(error.exit_code, str(error))
+
+    def _connect(self, crew: Crew) -> None:
+        """Connects the parts of the attempt."""
+        request, listener = self._request, self._listener
+        self._layout = lay_out(crew, self._size)
+        self._stalls = StallWatch(crew)
+        self._mpi = MpiWatch(request, crew.own)
+        self._ras = RasQuery()
+        delivery = ResultDelivery(listener)
+        self._messages = RankMessages(request, listener, crew, delivery, self._stalls, self._mpi)
+        self._introduction = Introduction(request, crew, self._layout, self._messages, delivery)
 
     def _supervise(self) -> Outcome:
         crew = self._crew
@@ -131,18 +110,22 @@ class Attempt:
         for text in (self._request.devices.notice, *self._request.warnings, *self._differences()):
             if text:
                 self._listener.notice(text)
-        self._notice_neighbours()
-        while len(self._finished) < self._size:
-            self._hear(_POLL_S)
-            if not self._started and len(self._hellos) == self._size:
-                check_no_device_twice(devices_of(self._hellos_by_rank()))
-            self._introduce()
+        if not self._mark.place():  # runs on one host disturb each other
+            self._listener.notice(
+                "another cclmark is measuring on this host: the figures of both are disturbed"
+            )
+        while not self._messages.all_finished:
+            self._messages.receive(_POLL_S)
+            self._introduction.check_devices()
+            self._introduction.advance()
             self._look(closely=False)
-            self._ask_ras()
-            self._note_segments()
+            if any(look.late for look in self._looks.values()):
+                own = [rank.pid for rank in crew.own.ranks]
+                self._ras.begin(self._messages.libraries(), own)
             if 0 in self._looks:
+                self._mpi.note_segments(self._looks[0])
                 self._listener.progress(self._looks[0])
-            if self._failures or self._dead() or self._overdue() or crew.lost():
+            if self._messages.failures or self._dead() or self._overdue() or crew.lost():
                 self._await_own_signal()
                 raise_if_ended(launched=launched)
                 return self._give_up()
@@ -152,15 +135,15 @@ class Attempt:
     def _conclude(self) -> Outcome:
         """Ends an attempt in which every rank has finished."""
         crew = self._crew
-        self._wait_for_description()
+        self._introduction.wait()
         lost = self._wait_for_others()
         for member in crew.members:
             member.end()
-        if crew.own.mpi is not None and crew.own.mpi.said():
-            self._listener.notice(f"mpirun said: {crew.own.mpi.said()}")
+        if said := self._mpi.said():
+            self._listener.notice(f"mpirun said: {said}")
         if turned_away := self._server.turned_away():
             self._listener.notice(turned_away)
-        phases_s = self._finished[0].phases_s
+        phases_s = self._messages.finished[0].phases_s
         if lost:
             return Outcome(EXIT_DIED, f"all is measured, but {lost}", phases_s)
         return Outcome(EXIT_OK, phases_s=phases_s)
@@ -181,7 +164,7 @@ class Attempt:
                 and not (member.seen and all(it.exit_status is not None for it in member.seen))
             ]
             if silent:
-                self._hear(_POLL_S)
+                self._messages.receive(_POLL_S)
             raise_if_ended()
         return self._lost(_STOPPED_S) if silent else ""
 
@@ -208,197 +191,6 @@ class Attempt:
             for look in member.looks(closely=closely):
                 self._looks[look.rank] = look
 
-    def _ask_ras(self) -> None:
-        """Queries NCCL RAS for lagging ranks, in a thread, while the ranks still run."""
-        late = any(look.late for look in self._looks.values())
-        if not late or self._asking is not None or not self._uses_nccl():
-            return
-        own = [rank.pid for rank in self._crew.own.ranks]
-
-        def ask() -> None:
-            self._ras = ask_ras(own, os.environ, _RAS_S)
-
-        self._asking = threading.Thread(target=ask, daemon=True)
-        self._asking.start()
-
-    def _uses_nccl(self) -> bool:
-        names = {library.name for hello in self._hellos.values() for library in hello.libraries}
-        return not names.isdisjoint(_WITH_RAS)
-
-    def _said_by_ras(self) -> str:
-        """The answer of NCCL RAS as lines of a report."""
-        if self._asking is None:
-            return ""
-        deadline_s = time.monotonic() + _RAS_S
-        while self._asking.is_alive() and time.monotonic() < deadline_s:
-            self._hear(_POLL_S)
-        ras = self._ras
-        if ras is None:
-            return "\n  NCCL RAS: no answer in time"
-        lines = ras.sentences() or [ras.reason or "nobody is behind"]
-        return "".join(f"\n  NCCL RAS: {line}" for line in lines)
-
-    def _note_segments(self) -> None:
-        """Records the shared-memory segments of MPI ranks when they begin to measure with MPI."""
-        look, mpi = self._looks.get(0), self._crew.own.mpi
-        if mpi is None or self._noted or look is None or look.phase != "warm-up":
-            return
-        items = self._request.items
-        case = items[look.case_index] if 0 <= look.case_index < len(items) else None
-        if isinstance(case, Case) and case.ccl == "mpi":
-            mpi.note_segments()
-            self._noted = True
-
-    def _notice_neighbours(self) -> None:
-        """Prints a notice if another run is active on this host, because runs disturb each other.
-
-        The mark is an abstract socket name, which the kernel releases when this process ends.
-        """
-        self._mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._mark.bind(f"\0cclmark-run-{os.getuid()}")
-        except OSError:
-            self._listener.notice(
-                "another cclmark is measuring on this host: the figures of both are disturbed"
-            )
-
-    def _hear(self, timeout_s: float) -> None:
-        self._note_stall()
-        # Processed in order: the first and the last message of a fast rank may arrive together.
-        messages = self._server.receive(timeout_s)
-        self._note_stall()
-        for message in messages:
-            if self._makes_sense(message):
-                self._take(message)
-            else:
-                self._server.refused += 1
-        if self._started:
-            self._pass_on_results()
-
-    def _note_stall(self) -> None:
-        """Records that this process itself was stopped, so that others are not blamed for it."""
-        before_s, now_s = self._ran_s, time.monotonic()
-        self._ran_s = now_s
-        if before_s is None or now_s < before_s + _STALL_S:
-            return
-        self._stall_s, self._stall_ended_s = now_s - before_s, now_s
-        for member in self._crew.remote:
-            member.heard_s = now_s
-
-    def _take(self, message: FromAny) -> None:
-        if isinstance(message, Hello):
-            self._hellos[message.rank] = message
-            mpi = self._crew.own.mpi
-            if mpi is not None:
-                mpi.ranks[message.rank].found(message.devices[0].pid)
-                if len(self._hellos) == self._size:
-                    mpi.watch()
-        elif isinstance(message, Measured):
-            self._held_back.append(message.result)
-        elif isinstance(message, Observed):
-            self._held_back.append(message.condition)
-        elif isinstance(message, Notice):
-            self._listener.notice(message.text)
-        elif isinstance(message, Failed):
-            self._failures[message.rank] = message
-        elif isinstance(message, Finished):
-            self._finished[message.rank] = message
-        elif isinstance(message, Described):
-            self._described[self._crew.host_of[message.rank]] = message
-            self._crew.hear(message)
-        else:
-            self._crew.hear(message)
-
-    def _makes_sense(self, message: FromAny) -> bool:
-        """Whether a message is consistent with the run.
-
-        Its indices, which are used for look-ups, must exist, and a rank must send Hello before
-        Finished.
-        """
-        every = range(len(self._request.devices.indices))
-        items = self._request.items
-        sense = True
-        if isinstance(message, Hello):
-            number = len(self._request.processes[message.rank])
-            own = [*range(message.rank * number, (message.rank + 1) * number)]
-            known = all(one in every and other in every for one, other in message.reach)
-            sense = known and [device.rank for device in message.devices] == own
-        elif isinstance(message, Measured):
-            result = message.result
-            sense = result.index in range(len(items)) and result.item == items[result.index]
-        elif isinstance(message, Observed):
-            sense = message.condition.rank == message.rank
-        elif isinstance(message, Described):
-            named = [one.rank for one in message.devices] + [one.device for one in message.links]
-            sense = all(rank in every for rank in named)
-        elif isinstance(message, Failed):
-            sense = -1 <= message.case_index < len(items)
-        elif isinstance(message, Finished):
-            sense = message.rank in self._hellos
-        return sense
-
-    def _introduce(self) -> None:
-        """Reports the surroundings once all ranks have sent Hello, while they continue to start."""
-        if self._started or len(self._hellos) < self._size:
-            return
-        if self._describing_s is None:
-            self._describing_s = time.monotonic()
-            self._ask_for_descriptions()
-        hosts = len(self._crew.hosts)
-        if len(self._described) == hosts or self._waited_for_description():
-            self._started = True
-            surroundings = surroundings_of(
-                self._crew,
-                self._hellos_by_rank(),
-                dict(self._described),
-                between_devices=self._request.traits.between_devices,
-            )
-            self._listener.started(surroundings)
-            self._pass_on_results()
-
-    def _waited_for_description(self) -> bool:
-        since_s = self._describing_s
-        return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
-
-    def _pass_on_results(self) -> None:
-        """Passes each result on exactly once, even if the listener raises UnreadError."""
-        while self._held_back:
-            entry = self._held_back.popleft()
-            if isinstance(entry, Condition):
-                self._listener.condition(entry)
-            else:
-                self._listener.result(entry)
-
-    def _hellos_by_rank(self) -> list[Hello]:
-        return [self._hellos[rank] for rank in range(self._size)]
-
-    def _ask_for_descriptions(self) -> None:
-        """Has one process per host query the vendor's interface, on this host in a thread."""
-        hosts = self._layout.host_of
-        of_host: dict[int, list[DeviceDescription]] = {}
-        for rank, hello in self._hellos.items():
-            of_host.setdefault(hosts[rank], []).extend(hello.devices)
-        speakers: dict[int, int] = {}
-        for process, host in enumerate(self._crew.host_of):
-            speakers.setdefault(host, process)
-        for host, process in speakers.items():
-            devices = of_host.get(host, [])
-            if process > 0:
-                self._server.tell(process, Describe(devices))
-                continue
-            # On copies, so that a partial result of the thread is never used.
-            copies = [msgspec.structs.replace(device) for device in devices]
-            threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
-
-    def _describe_own(self, devices: list[DeviceDescription]) -> None:
-        self._described[0] = describe_devices(devices, self._crew.joins[0].host.machine, 0, b"")
-
-    def _wait_for_description(self) -> None:
-        self._introduce()  # the last rank may have arrived just now
-        while self._describing_s is not None and not self._started:
-            self._hear(_POLL_S)
-            self._introduce()
-
     def _dead(self) -> bool:
         """Whether a rank ended without a last message.
 
@@ -406,7 +198,7 @@ class Attempt:
         """
         return any(
             look.exit_status is not None
-            and not self._was_heard(look.rank)
+            and not self._messages.has_reported_end(look.rank)
             and not self._may_be_heard(look)
             for look in self._looks.values()
         )
@@ -419,10 +211,7 @@ class Attempt:
         ended_by = {-(look.exit_status or 0) for look in self._looks.values()}
         deadline_s = time.monotonic() + (0.0 if ended_by.isdisjoint(ENDING) else _SAME_SIGNAL_S)
         while not noted() and time.monotonic() < deadline_s:
-            self._hear(_POLL_S)
-
-    def _was_heard(self, rank: int) -> bool:
-        return rank in self._finished or rank in self._failures
+            self._messages.receive(_POLL_S)
 
     def _may_be_heard(self, look: Look) -> bool:
         """Whether a last message can still arrive: the rank runs, or has just exited by itself."""
@@ -435,7 +224,8 @@ class Attempt:
     def _overdue(self) -> bool:
         """Whether a rank has exceeded its deadline. After its last message there is none."""
         return any(
-            look.overdue and look.rank not in self._finished for look in self._looks.values()
+            look.overdue and look.rank not in self._messages.finished
+            for look in self._looks.values()
         )
 
     def _end_early(self, interruption: BaseException) -> Outcome:
@@ -443,10 +233,10 @@ class Attempt:
 
         If a launcher ends the run because a process died, the outcome names that process.
         """
-        self._hear(0.0)
+        self._messages.receive(0.0)
         if self._crew.placement is not None and self._has_lost_one():
             return self._give_up(_SHORT_OF_TIME_S)
-        self._wait_for_description()
+        self._introduction.wait()
         return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
 
     def _has_lost_one(self) -> bool:
@@ -460,7 +250,7 @@ class Attempt:
         deadline_s = time.monotonic() + (_DEPARTURES_S if noted() else 0.0)
         while True:
             looks = [*own, *(look for member in self._crew.remote for look in member.seen)]
-            if self._failures or any(look.exit_status not in (None, 0) for look in looks):
+            if self._messages.failures or any(look.exit_status not in (None, 0) for look in looks):
                 return True
             left = [member for member in self._crew.remote if member.interrupted_by is None]
             if any(member.lost(_DEAD_S) for member in left):
@@ -468,7 +258,7 @@ class Attempt:
                 return True
             if not left or time.monotonic() > deadline_s:
                 return False
-            self._hear(_POLL_S)
+            self._messages.receive(_POLL_S)
             self._look(closely=False)
 
     def _give_up(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
@@ -476,24 +266,24 @@ class Attempt:
         crew = self._crew
         began_s = time.monotonic()
         self._look(closely=True)
-        began_nothing = crew.own.mpi.began_nothing() if crew.own.mpi is not None else ""
+        began_nothing = self._mpi.began_nothing()
         stopped = {look.rank for look in self._looks.values() if look.stopped}
         for member in crew.members:
             member.abort()
         deadline_s = time.monotonic() + patience_s
         while time.monotonic() < deadline_s and self._unheard(stopped):
-            self._hear(_POLL_S)
+            self._messages.receive(_POLL_S)
             self._look(closely=False)
-        self._wait_for_description()
+        self._introduction.wait()
         # A broken connection may be restored by now. If others failed first, it was the cause.
         lost = self._lost()
         states = self._states(stopped)
         code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
-        stalled = self._stalled(states, began_s)
+        stalled = self._stalls.explanation(culprit_of(states), began_s)
         message = diagnose(states, self._request.items, cause_is_known=bool(stalled))
-        message += self._said_by_ras()
+        message += self._ras.answer(self._messages.receive)
         started = any(look.phase != "start-up" for look in self._looks.values())
-        if began_nothing and not started and not self._failures:
+        if began_nothing and not started and not self._messages.failures:
             message = began_nothing
         for cause in (lost, stalled):
             if cause:
@@ -501,29 +291,10 @@ class Attempt:
         kill_ranks(crew.own.ranks)
         if turned_away := self._server.turned_away():
             message += f"\n  {turned_away}"
-        if crew.own.mpi is not None and crew.own.mpi.said():
-            message += f"\n{indent(crew.own.mpi.said(), '  mpirun: ')}"
+        if said := self._mpi.said():
+            message += f"\n{indent(said, '  mpirun: ')}"
         failure = None if lost else _failure(culprit_of(states))
         return Outcome(code, message, failure=failure)
-
-    def _stalled(self, states: Sequence[RankState], seen_s: float) -> str:
-        """A sentence that this process was stopped or blocked, if that explains the failure.
-
-        ``seen_s``: the time of the failure. A stall explains ranks that waited, and ranks that
-        exited at their deadline and could not report it. Empty otherwise.
-        """
-        culprit = culprit_of(states)
-        left = culprit.failure is None and (culprit.exit_status or 0) > 0
-        # A rank that waited for this process did so for most of its time in the phase.
-        waited = hangs(culprit) and self._stall_s >= _STALL_SHARE * (culprit.in_phase_s or 0.0)
-        if seen_s > self._stall_ended_s + _AFTER_STALL_S or not (waited or left):
-            return ""
-        join = self._crew.joins[0]
-        return (
-            f"process 0 (pid {join.pid} on {join.host.machine.hostname}), which supervises the "
-            f"run, was stopped or blocked for {self._stall_s:.0f} s (SIGSTOP, a debugger, or "
-            "output that was not read)"
-        )
 
     def _states(self, stopped: set[int]) -> list[RankState]:
         """The current state of every rank. A rank without a report is still in start-up."""
@@ -535,7 +306,7 @@ class Attempt:
         silent_s = {
             one.process: now_s - one.heard_s for one in self._crew.remote if one.lost(self._cut_s)
         }
-        heard = {rank: order for order, rank in enumerate(self._failures)}
+        heard = {rank: order for order, rank in enumerate(self._messages.failures)}
         unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
         for rank in range(self._size):
@@ -556,9 +327,9 @@ class Attempt:
                         0.0,
                         Operations(*look.operations) if look.operations is not None else None,
                     ),
-                    exit_status=look.exit_status if rank not in self._finished else None,
+                    exit_status=look.exit_status if rank not in self._messages.finished else None,
                     stopped=rank in stopped or look.stopped,
-                    failure=self._failures.get(rank),
+                    failure=self._messages.failures.get(rank),
                     heard=heard.get(rank, 0),
                     in_phase_s=look.in_phase_s,
                     stack=look.stack,
@@ -573,7 +344,7 @@ class Attempt:
         return any(
             look.rank not in stopped | lost
             and not look.stopped
-            and not self._was_heard(look.rank)
+            and not self._messages.has_reported_end(look.rank)
             and self._may_be_heard(look)
             for look in self._looks.values()
         )
