@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
-from cclmark.launch.attempt import Attempt
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.process_watch import ProcessWatch
+from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.request import Request
 from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
@@ -184,12 +185,14 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
 @pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
 def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
-    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), None)
+    request = Request(choose_devices("host:2", None, four), None, {})
     member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
-    attempt._crew = SimpleNamespace(remote=[member])
-    attempt._messages = SimpleNamespace(has_reported_end=lambda rank: False)
-    attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
-    assert attempt._unheard(set()) is waits
+    crew = SimpleNamespace(remote=[member])
+    messages = SimpleNamespace(has_reported_end=lambda rank: False)
+    ranks = RankWatch(request, crew, None, messages)
+    ranks.looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    processes = ProcessWatch(crew, messages, ranks)
+    assert ranks.any_can_report(processes.lost_ranks()) is waits
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
