@@ -9,6 +9,7 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.process_watch import ProcessWatch
+from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.request import Request
 from cclmark.launch.result_delivery import ResultDelivery
@@ -193,6 +194,16 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     ranks.looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
     processes = ProcessWatch(crew, messages, ranks)
     assert ranks.any_can_report(processes.lost_ranks()) is waits
+
+
+def test_ranks_are_in_start_up_before_they_are_started():
+    """A launcher's signal may arrive so early."""
+    request = Request(choose_devices("host:2", None, four), None, {})
+    crew, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
+    messages = SimpleNamespace(failures={}, finished={})
+    states = RankWatch(request, crew, layout, messages).states((), {})
+    assert [(one.rank, one.device) for one in states] == [(0, "host:0"), (1, "host:1")]
+    assert {(one.pid, one.status.phase) for one in states} == {(0, "start-up")}
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():

@@ -75,7 +75,7 @@ class RankMessages:
         self.descriptions[host] = description
 
     def receive(self, timeout_s: float) -> None:
-        """Processes the messages that arrive within ``timeout_s``.
+        """Receives the messages that arrive within ``timeout_s`` and passes results on.
 
         Raises UnreadError if the output has no reader any more, and RankError for ranks that cannot
         be ended.
@@ -86,12 +86,12 @@ class RankMessages:
         self._stalls.note()
         for message in messages:
             if self._is_consistent(message):
-                self._process(message)
+                self._record(message)
             else:
                 self._server.refused += 1
         self._delivery.pass_on()
 
-    def _process(self, message: FromAny) -> None:
+    def _record(self, message: FromAny) -> None:
         if isinstance(message, Hello):
             self.hellos[message.rank] = message
             self._mpi.found(message)
