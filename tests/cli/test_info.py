@@ -155,5 +155,5 @@ class TestHelp:
         )
         imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
         assert "cclmark.cli.main" in imported
-        heavy = {"cclmark._engine", "zmq", "numpy", "rich", "pynvml", "cclmark.launch.attempt"}
+        heavy = {"cclmark._engine", "zmq", "numpy", "pynvml", "cclmark.launch.attempt"}
         assert not imported & heavy

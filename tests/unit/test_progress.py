@@ -9,6 +9,7 @@ import pytest
 
 from cclmark.plan.cases import Case
 from cclmark.recording.progress import Progress
+from cclmark.recording.status_line import StatusLine
 from cclmark.rendezvous.messages import Look
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
@@ -72,3 +73,23 @@ def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     line.clear()
     assert "\x1b]0;x" not in stream.getvalue()
     assert "[red]all[/red]" in stream.getvalue()
+
+
+def test_the_line_is_replaced_cut_and_removed(monkeypatch):
+    stream = FakeTerminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "10")
+    line = StatusLine(stream)
+    for text in ("one", "one", "a text that is too long"):
+        line.show(text)
+    line.clear()
+    line.clear()
+    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ka text th\r\x1b[K"
+
+
+@pytest.mark.parametrize("terminal", ["dumb", ""])
+def test_a_terminal_without_control_sequences_shows_no_line(monkeypatch, terminal):
+    stream = FakeTerminal()
+    monkeypatch.setenv("TERM", terminal)
+    StatusLine(stream).show("one")
+    assert stream.getvalue() == ""

@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from cclmark.plan.items import Item
+from cclmark.recording.status_line import StatusLine
 from cclmark.rendezvous.messages import Look
-from cclmark.report.wording.text import clock_text, plain
-
-if TYPE_CHECKING:
-    from rich.status import Status as Spinner
+from cclmark.report.wording.text import clock_text
 
 _PATIENCE_S = 0.5  # a shorter pause needs no explanation
 
 
 class Progress:
-    """Shows a spinner when nothing was printed for a while; shows nothing without a terminal."""
+    """Shows the line when nothing was printed for a while; shows nothing without a terminal."""
 
     def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
@@ -26,25 +24,16 @@ class Progress:
         self._planned = len(cases) * cycles
         self._done = 0
         self._began_s = began_s
-        self._stream = stream
+        self._line = StatusLine(stream)
         # A pager on standard output owns the screen: nothing may be drawn over it.
-        self._watched = stream.isatty() and sys.stdout.isatty()
+        self._watched = self._line.is_watched and sys.stdout.isatty()
         self._quiet_since_s = time.monotonic()
-        self._spinner: Spinner | None = None
 
     def show(self, look: Look) -> None:
         """Shows the progress of rank 0."""
         if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
-        text = self.describe(look)
-        if self._spinner is None:
-            from rich.console import Console
-
-            self._spinner = Console(file=self._stream).status("")
-            self._spinner.start()
-        from rich.text import Text
-
-        self._spinner.update(Text(plain(text)))  # not a string, in which rich looks for markup
+        self._line.show(self.describe(look))
 
     def advance(self) -> None:
         """Counts a completed case."""
@@ -71,7 +60,5 @@ class Progress:
 
     def clear(self) -> None:
         """Removes the line before other output is printed."""
-        if self._spinner is not None:
-            self._spinner.stop()
-            self._spinner = None
+        self._line.clear()
         self._quiet_since_s = time.monotonic()

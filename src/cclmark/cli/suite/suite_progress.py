@@ -8,23 +8,20 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+from cclmark.recording.status_line import StatusLine
 from cclmark.report.wording.text import clock_text
-
-if TYPE_CHECKING:
-    from rich.status import Status as Spinner
 
 
 class SuiteProgress:
-    """Shows a spinner while a command runs; shows nothing without a terminal."""
+    """Shows the line while a command runs; shows nothing without a terminal."""
 
     def __init__(self, stream: TextIO, *, hidden: bool) -> None:
         """``hidden``: the terminal shows other output."""
-        self._stream = stream
-        self._watched = stream.isatty() and not hidden and not _read_by_a_pager()
+        self._line = StatusLine(stream)
+        self._watched = self._line.is_watched and not hidden and not _read_by_a_pager()
         self._began_s = time.monotonic()
-        self._spinner: Spinner | None = None
         self._words = ""
         self._journal = Path()
         self._lines = 0
@@ -37,17 +34,8 @@ class SuiteProgress:
 
     def show(self) -> None:
         """Shows the progress."""
-        if not self._watched:
-            return
-        from rich.text import Text
-
-        text = Text(self.describe())  # not a string, in which rich looks for markup
-        if self._spinner is None:
-            from rich.console import Console
-
-            self._spinner = Console(file=self._stream).status(text)
-            self._spinner.start()
-        self._spinner.update(text)
+        if self._watched:
+            self._line.show(self.describe())
 
     def describe(self) -> str:
         """Returns the time since the suite began, the command, and its number of results."""
@@ -62,9 +50,7 @@ class SuiteProgress:
 
     def clear(self) -> None:
         """Removes the line before other output is printed."""
-        if self._spinner is not None:
-            self._spinner.stop()
-            self._spinner = None
+        self._line.clear()
 
 
 def _read_by_a_pager() -> bool:
