@@ -18,11 +18,12 @@ from cclmark.errors import (
     EXIT_USAGE,
     EXIT_WRONG,
 )
+from cclmark.plan.items import P2P
 from cclmark.plan.suites import SuiteCommand
 from cclmark.plan.thresholds import Threshold
 from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, CheckResult, Result
+from cclmark.results.kinds import CaseResult, Result, TransferResult
 from cclmark.results.schema import Finding
 
 PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"
@@ -209,13 +210,13 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
 
 
 def _mistake(result: Result) -> str:
-    if isinstance(result, CheckResult):
-        return f"{result.check.describe()}: {result.reason}"
-    place = "rank" if isinstance(result, CaseResult) else "flow"
+    """The item, and its first wrong element or the reason."""
+    if not isinstance(result, CaseResult | TransferResult):
+        return f"{result.item.describe()}: {result.reason}"
+    place = "flow" if result.item.kind == P2P else "rank"
     findings = result.verification.findings if result.verification is not None else []
-    return ", ".join(
-        [result.item.describe(), *(_found(finding, place) for finding in findings[:1])]
-    )
+    found = [_found(finding, place) for finding in findings[:1]]
+    return ", ".join([result.item.describe(), *found])
 
 
 def _found(finding: Finding, place: str) -> str:

@@ -12,8 +12,6 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.history.history_model import Thing
 from cclmark.history.moments import stored_moment
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, Result, TransferResult
@@ -168,7 +166,7 @@ def _operations(journal: Journal) -> list[Row]:
 def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
     """Adds the row of ``thing``, timed by ``clock``, if it is new, and returns its digest."""
     document = msgspec.json.encode(thing)
-    kind = "case" if isinstance(thing, Case) else "transfer"
+    kind = type(thing).__name__.lower()  # case or transfer
     digest = hashlib.sha256(f"{kind} {clock} ".encode() + document).hexdigest()
     if digest not in things:
         things[digest] = {
@@ -177,38 +175,22 @@ def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
             "clock": clock,
             "size_bytes": thing.size_bytes,
             "document": _text(document.decode()),
-            **(_case_row(thing) if isinstance(thing, Case) else _transfer_row(thing)),
+            **_columns_of(thing),
         }
     return digest
 
 
-def _case_row(case: Case) -> Row:
-    pair = case.pair or (None, None)
+def _columns_of(thing: Thing) -> Row:
+    """The columns by which results are selected; those of cases are empty for a transfer."""
+    own = {name: getattr(thing, name, None) for name in ("dtype", "reduction", "root", "placement")}
+    ends = thing.ends or (None, None)
     return {
-        "operation": _text(case.operation),
-        "ccl": _text(case.ccl),
-        "ranks": case.ranks,
-        "dtype": _text(case.dtype),
-        "reduction": None if case.reduction is None else _text(case.reduction),
-        "root": case.root,
-        "placement": case.placement,
-        "first": pair[0],
-        "second": pair[1],
-    }
-
-
-def _transfer_row(transfer: Transfer) -> Row:
-    pair = transfer.flows[0] if transfer.flows else (None, None)
-    return {
-        "operation": "p2p",
-        "ccl": _text(transfer.means),
-        "ranks": None,
-        "dtype": None,
-        "reduction": None,
-        "root": None,
-        "placement": None,
-        "first": pair[0],
-        "second": pair[1],
+        "operation": _text(thing.work),
+        "ccl": _text(thing.library),
+        "ranks": thing.ranks if thing.ccl else None,
+        "first": ends[0],
+        "second": ends[1],
+        **{name: _text(value) if isinstance(value, str) else value for name, value in own.items()},
     }
 
 

@@ -90,6 +90,11 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether both devices of a pair are among the first ``devices`` devices."""
         return all(0 <= place < devices for place in self.pair or ())
 
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The two ranks of a pair, None where all ranks take part."""
+        return self.pair
+
     def series(self) -> Case:
         """The case without its size, and without its pair: the key that a sweep's cases share."""
         root = self.root if self.pair is None else None

@@ -85,6 +85,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return len({device for flow in self.flows for device in flow})
 
     @property
+    def ends(self) -> tuple[int, int] | None:
+        """The devices of the first flow."""
+        return self.flows[0] if self.flows else None
+
+    @property
     def means(self) -> str:
         """The engine and kernel that copy: ``CE``, or ``SM bulkCopy``."""
         return f"{self.engine} {self.kernel}".strip()
