@@ -6,7 +6,7 @@ namespace cclmark {
 /// continues. `fd` must remain open. Raises Error.
 ///
 /// This works in any call and any loop that does not block the signal. The text consists of these
-/// lines: `begin`; the output of the previous handler, for example Python's of its own stack;
+/// lines: `begin`; the output of the previous handler, for example Python's stack;
 /// `address PC` for each frame, innermost first; `frame<tab>PC<tab>MODULE<tab>OFFSET<tab>SYMBOL` in
 /// the same order; `end`. Numbers are hexadecimal. The symbol is the linker's name with an offset
 /// (`name+0x12`), and empty if the module does not export one.

@@ -261,7 +261,7 @@ def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(cclmark, mpirun, li
         env=environment(mpirun),
         code=3,
     )
-    assert "is another MPI than what started the ranks" in run.err
+    assert "is not from the MPI that started the ranks" in run.err
 
 
 def test_info_names_the_library_and_its_version(cclmark):

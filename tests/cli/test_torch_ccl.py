@@ -157,7 +157,7 @@ class TestGloo:
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (("-G", "2"), "not captured into graphs"),
+            (("-G", "2"), "graphs are not supported with torch"),
             (("-m", "4"), "no groups of operations"),
             (("--placement", "out-of-place"), "in place only"),
         ],
