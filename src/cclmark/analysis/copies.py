@@ -1,6 +1,6 @@
-"""What a run of copies shows: pairs that stand out, what was checked, which series are normal.
+"""The findings of a run of copies: pairs that stand out, checks, and matches with references.
 
-Every format takes these findings from here, so that none contradicts another.
+Every format uses these findings, so that no format contradicts another.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cclmark.results.schema import Header, TransferResult
 
 @dataclass(frozen=True)
 class Checks:
-    """How many transfers are copies, how many of these were checked, and how many were wrong.
+    """The numbers of transfers that are copies, that were checked, and that were wrong.
 
-    ``unverifiable`` are latencies of loads and stores: no output that could be checked.
+    ``unverifiable``: the number of latencies of loads and stores, which have no output to check.
     """
 
     copies: int
@@ -44,7 +44,7 @@ def checks_of(results: Sequence[TransferResult]) -> Checks:
 class Outliers:
     """The pairs that stand out, the worst first and better ones last.
 
-    ``compared``: whether any class of links has enough pairs to tell what is usual.
+    ``compared``: whether any class of links has enough pairs for a usual value.
     """
 
     far: list[Deviation]
@@ -52,14 +52,14 @@ class Outliers:
 
     @property
     def worse(self) -> list[Deviation]:
-        """Those that are slower than usual."""
+        """The pairs that are slower than usual."""
         return [one for one in self.far if one.worse]
 
 
 def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
     """The pairs that are far from others with the same kind of link.
 
-    None where the run itself reports that its times mean little.
+    Empty if the run itself reports that its times are not meaningful.
     """
     if times_mean_little(header):
         return Outliers([], compared=False)
@@ -80,9 +80,10 @@ def slowest_matches(
     header: Header,
     match_of: Callable[[TransferResult, Header], Match | None],
 ) -> dict[Transfer, Match]:
-    """By series, the reference of its slowest pair: of paths of several lengths, the lowest share.
+    """The reference of the slowest pair of each series; with paths of several lengths, the match
+    with the lowest share.
 
-    ``match_of`` gives the reference of a copy.
+    ``match_of`` returns the reference of a copy.
     """
     hops = {(one.first, one.second): one.hops for one in header.relations}
     slowest: dict[tuple[Transfer, int | None], TransferResult] = {}
