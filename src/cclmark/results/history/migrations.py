@@ -123,7 +123,7 @@ _FIRST = (
     ON cclmark_results (thing, run, status, carried, time_s, half_width)
     """,
 )
-# Adds the device's time to the cost of a call.
+# Adds columns for the device's time, besides the cost of a call.
 _SECOND = (
     "ALTER TABLE cclmark_results ADD COLUMN device_time_s FLOAT(53)",
     "ALTER TABLE cclmark_results ADD COLUMN device_half_width FLOAT(53)",
