@@ -158,7 +158,7 @@ class TestGloo:
         ("arguments", "reason"),
         [
             (("-G", "2"), "graphs are not supported with torch"),
-            (("-m", "4"), "no groups of operations"),
+            (("-m", "4"), "does not support groups of operations"),
             (("--placement", "out-of-place"), "in place only"),
         ],
     )
