@@ -37,7 +37,7 @@ namespace {
 
 const Runtime& runtime(const std::string& name) {
   const Runtime* found = find_runtime(name);
-  if (found == nullptr) throw Error("no runtime is called " + name);
+  if (found == nullptr) throw Error("unknown runtime " + name);
   return *found;
 }
 
@@ -60,11 +60,11 @@ Operation make_operation(const std::string& collective, const std::string& dtype
   operation.root = root;
   operation.count = count;
   operation.matrix = matrix;
-  if (root < 0 || root >= ranks) throw Error("there is no rank " + std::to_string(root));
+  if (root < 0 || root >= ranks) throw Error("unknown root rank " + std::to_string(root));
   bool uneven = info(operation.collective).uneven;
   size_t cells = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
   if (matrix.size() != (uneven ? cells : 0)) {
-    throw Error("alltoallv needs a matrix of ranks x ranks counts, other collectives none");
+    throw Error("alltoallv requires a matrix of ranks x ranks counts, other collectives have none");
   }
   return operation;
 }

@@ -80,7 +80,8 @@ std::string PythonCommunicator::route(const Operation& op) const {
 
 void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
   if (registration != Registration::none) {
-    throw UnsupportedError("only memory of its own allocators is registered by this library");
+    throw UnsupportedError(
+        "this library registers memory of its own allocators only: use --register none");
   }
   return device_.allocate(bytes);
 }

@@ -26,7 +26,7 @@ class PythonCommunicator final : public Communicator {
   void enroll(void* memory, size_t bytes, Registration registration) override;
   void release(void* memory, Registration registration) noexcept override;
   std::string no_graphs() const override {
-    return "torch's operations are not captured into graphs here";
+    return "graphs are not supported with torch.distributed";
   }
 
  private:

@@ -50,8 +50,8 @@ class Bkcl : public GroupedFunctions {
 
   int reduction(const Operation& op) const {
     if (description_.reductions[static_cast<size_t>(op.reduction)] == kUnavailable) {
-      throw UnsupportedError("the number of " + called_ + "'s reduction " +
-                             std::string(cclmark::name(op.reduction)) + " is not known");
+      throw UnsupportedError(called_ + "'s code for the reduction " +
+                             std::string(cclmark::name(op.reduction)) + " is unknown");
     }
     return GroupedFunctions::reduction(op);
   }

@@ -78,7 +78,7 @@ constexpr size_t kPageBytes = 4096;
 std::byte* new_mirror(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw OutOfMemoryError("there are no " + std::to_string(bytes) + " bytes of host memory");
+    throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of host memory");
   }
   return static_cast<std::byte*>(memory);
 }
@@ -121,7 +121,8 @@ class Bridge final : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("between islands registered buffers change nothing");
+      throw UnsupportedError(
+          "registered buffers have no effect between islands: use --register none");
     }
     return device_.allocate(bytes);
   }
@@ -246,10 +247,10 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
       peers_(static_cast<size_t>(team.size())),
       seen_(static_cast<size_t>(team.size())) {
   if ((island_ == nullptr) != (map_.ranks_of(mine_) == 1)) {
-    throw Error("an island of several ranks needs its library, one of one rank has none");
+    throw Error("an island of several ranks requires a library, an island of one rank has none");
   }
   if (carrier == nullptr && !team_.on_one_host()) {
-    throw Error("islands on several hosts need something that carries data between them");
+    throw Error("islands on several hosts require a carrier for the data between hosts");
   }
   device_.activate();
   choose_way(islands.through_host || !team_.on_one_host());

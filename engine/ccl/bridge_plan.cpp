@@ -80,10 +80,10 @@ class Planner {
         plan_barrier();
         break;
       case Collective::ping_pong:
-        throw UnsupportedError("a ping-pong between islands is not measured: use sendrecv");
+        throw UnsupportedError("ping_pong is not supported between islands: use sendrecv");
       default:
-        throw UnsupportedError("bridge has no way yet to do " + std::string(name(op_.collective)) +
-                               " between islands");
+        throw UnsupportedError(std::string(name(op_.collective)) +
+                               " is not supported between islands");
     }
     return std::move(steps_);
   }
@@ -570,7 +570,8 @@ IslandMap::IslandMap(std::vector<int> firsts, int ranks)
     : firsts_(std::move(firsts)), ranks_(ranks) {
   bool ascending = std::ranges::adjacent_find(firsts_, std::greater_equal<>()) == firsts_.end();
   if (firsts_.size() < 2 || firsts_.front() != 0 || firsts_.back() >= ranks || !ascending) {
-    throw Error("islands are ranks in a row, two islands at least, and every rank is in one");
+    throw Error(
+        "at least two islands of consecutive ranks are required, with every rank in one of them");
   }
 }
 

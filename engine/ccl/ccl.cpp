@@ -36,7 +36,7 @@ std::unique_ptr<Ccl> open_ccl(const CclDescription& description, const CclPlaces
   for (const Shape& shape : kShapes) {
     if (shape.name == description.shape) return shape.open(description, places);
   }
-  throw Error("the engine opens no library of shape '" + description.shape + "'");
+  throw Error("libraries of shape '" + description.shape + "' are not supported");
 }
 
 }  // namespace cclmark

@@ -104,7 +104,7 @@ class Cncl : public FunctionsInNcclsOrder<Cncl> {
   static std::vector<uint32_t> narrow(const std::vector<size_t>& counts) {
     for (size_t count : counts) {
       if (count <= std::numeric_limits<uint32_t>::max()) continue;
-      throw UnsupportedError("cnclAlltoAllv counts elements in 32 bits");
+      throw UnsupportedError("cnclAlltoAllv supports at most 2^32 - 1 elements for each peer");
     }
     return {counts.begin(), counts.end()};
   }

@@ -60,7 +60,7 @@ class Communicator {
   /// Calls between these two may be launched as one. The first raises UnsupportedError if the
   /// library does not support groups.
   virtual void begin_group() {
-    throw UnsupportedError("this library has no groups of operations: -m 1");
+    throw UnsupportedError("this library does not support groups of operations: use -m 1");
   }
   virtual void end_group() {}
 
@@ -117,7 +117,7 @@ void in_group(const Begin& begin, const Body& body, const End& end) {
 
 /// Raises UnsupportedError for a ping-pong among more or fewer than two ranks.
 inline void require_two_ranks(int ranks) {
-  if (ranks != 2) throw UnsupportedError("a ping-pong takes two ranks");
+  if (ranks != 2) throw UnsupportedError("ping_pong requires two ranks");
 }
 
 /// A loaded library.
@@ -134,7 +134,7 @@ class Ccl {
   /// Messages between the ranks of `team`, in host memory. A collective call. Raises Error,
   /// MissingError if the library does not have these ranks.
   virtual std::unique_ptr<Carrier> carry(Team&) {
-    throw UnsupportedError(info().name + " carries no messages");
+    throw UnsupportedError(info().name + " does not support messages between ranks");
   }
 };
 

@@ -215,8 +215,8 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
     auto row = std::ranges::find(kVendors, vendor, [](const auto& pair) { return pair[0]; });
     if (row == kVendors.end() || (*row)[1] == runtime) return;
     throw UnsupportedError(symbols_.path() + " was built for " + std::string(vendor) +
-                           " devices, and these are " + runtime + " devices: name another with " +
-                           description_.variable);
+                           " devices, and these are " + runtime + " devices: set " +
+                           description_.variable + " to another file");
   }
 
   Result not_supported_ = kNotSupported;
@@ -253,7 +253,7 @@ class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunica
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     bool adds = op.reduction != Reduction::prod && op.reduction != Reduction::avg;
     if (mixed_ && info(op.collective).reduces && !adds) {
-      throw UnsupportedError("flagcx has no " + std::string(name(op.reduction)) +
+      throw UnsupportedError("flagcx does not support " + std::string(name(op.reduction)) +
                              " between clusters");
     }
     return GroupedCommunicator::bind(op, &streams.try_emplace(stream, stream).first->second);
@@ -266,8 +266,8 @@ class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunica
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
       throw UnsupportedError(
-          "flagcx takes registered buffers in a way that changes from release to release: measure "
-          "without --register");
+          "registered buffers are not supported with flagcx, whose functions for them change from "
+          "release to release: use --register none");
     }
     return device_.allocate(bytes);
   }

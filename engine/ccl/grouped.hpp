@@ -156,7 +156,7 @@ class GroupedFunctions {
   int dtype(const Operation& op, const Device&) const {
     int value = description_.dtypes[static_cast<size_t>(op.dtype)];
     if (value != kUnavailable) return value;
-    throw UnsupportedError(called_ + " has no " + std::string(cclmark::name(op.dtype)));
+    throw UnsupportedError(called_ + " does not support " + std::string(cclmark::name(op.dtype)));
   }
 
   /// The same of a reduction.
@@ -402,8 +402,8 @@ class GroupedCommunicator : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("buffers are not registered with " + api_.name() +
-                             " here: --register none");
+      throw UnsupportedError("registered buffers are not supported with " + api_.name() +
+                             ": use --register none");
     }
     return device_.allocate(bytes);
   }

@@ -115,7 +115,7 @@ class Api {
       return Library::open("libhcomm", {beside, "libhcomm.so"}, "");
     } catch (const MissingError& error) {
       throw MissingError(library.path() +
-                         " has no HcclGetRootInfo: it is not HCCL, or the part of it that makes "
+                         " has no HcclGetRootInfo: it is not HCCL, or its part that creates "
                          "communicators is missing. " +
                          error.what());
     }
@@ -252,7 +252,8 @@ class HcclCommunicator final : public Communicator {
       case Collective::broadcast:
         return make_call([=, this](const void* s, void* d) {
           if (s != d) {
-            throw UnsupportedError("HCCL has broadcast in place only: --placement in-place");
+            throw UnsupportedError(
+                "HCCL supports broadcast in place only: use --placement in-place");
           }
           api_.check(api_.broadcast(d, op.count, dtype, root, comm_, stream), "Broadcast");
         });
@@ -280,7 +281,7 @@ class HcclCommunicator final : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("buffers are not registered with HCCL here: --register none");
+      throw UnsupportedError("registered buffers are not supported with HCCL: use --register none");
     }
     return device_.allocate(bytes);
   }
@@ -307,14 +308,14 @@ class HcclCommunicator final : public Communicator {
       case Composition::nothing:
         break;
     }
-    throw UnsupportedError("no function of HCCL is known for " + std::string(name(op.collective)));
+    throw UnsupportedError("HCCL has no known function for " + std::string(name(op.collective)));
   }
 
   int type(const Operation& op) const {
     int value = api_.description.dtypes[static_cast<size_t>(op.dtype)];
     if (value == kUnavailable) {
       throw UnsupportedError(std::string(name(op.dtype)) +
-                             " has other numbers in each release of HCCL: not measured");
+                             " is not supported with HCCL: its code differs between releases");
     }
     return value;
   }
@@ -326,11 +327,11 @@ class HcclCommunicator final : public Communicator {
     bool wide = op.dtype == Dtype::uint64 || op.dtype == Dtype::float64;
     bool never = op.dtype == Dtype::uint8 || op.dtype == Dtype::uint32;
     if (never || (wide && !device_.info().name.starts_with("Ascend950"))) {
-      throw UnsupportedError("HCCL reduces no " + std::string(name(op.dtype)) + " on " +
+      throw UnsupportedError("HCCL does not reduce " + std::string(name(op.dtype)) + " on " +
                              device_.info().name);
     }
     if (op.reduction == Reduction::prod && op.dtype == Dtype::bfloat16) {
-      throw UnsupportedError("HCCL has no products of bfloat16");
+      throw UnsupportedError("HCCL does not support prod of bfloat16");
     }
     return value;
   }

@@ -173,9 +173,9 @@ const std::byte* at(const void* base, size_t bytes) {
 
 std::string another_mpi(const Library& library) {
   return library.path() +
-         " is another MPI than what started the ranks. Name the one with CCLMARK_MPI_LIBRARY or "
-         "the other "
-         "with CCLMARK_MPIRUN; with srun say --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH";
+         " is not from the MPI that started the ranks. Set CCLMARK_MPI_LIBRARY to that MPI's "
+         "library, or CCLMARK_MPIRUN to this library's mpirun. With srun, use --mpi=pmix for Open "
+         "MPI or --mpi=pmi2 for MPICH";
 }
 
 /// MPI has no streams: the device's work on its stream must be complete before MPI accesses the
@@ -217,8 +217,8 @@ class MpiProcess {
              const Team& team) {
     if (path_ == library.path()) return require_world_of(team, library);
     if (!path_.empty()) {
-      throw MissingError("MPI has begun in this process with " + path_ + ", and " + library.path() +
-                         " is another one: name one with CCLMARK_MPI_LIBRARY");
+      throw MissingError("this process has initialised MPI with " + path_ + " and cannot use " +
+                         library.path() + " too: set CCLMARK_MPI_LIBRARY to one of them");
     }
     int begun = 0, level = 0;
     mpi.check(mpi.initialized(&begun), "MPI_Initialized");
@@ -299,7 +299,9 @@ class MpiCarrier final : public Carrier {
     return {number, &requests_[number]};
   }
   static int counted(size_t bytes) {
-    if (bytes > std::numeric_limits<int>::max()) throw Error("MPI counts to 2^31 - 1 bytes");
+    if (bytes > std::numeric_limits<int>::max()) {
+      throw Error("MPI supports messages of at most 2^31 - 1 bytes");
+    }
     return static_cast<int>(bytes);
   }
 
@@ -334,13 +336,15 @@ class MpiCommunicator final : public Communicator {
   std::string route(const Operation&) const override { return "native"; }
 
   void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) throw UnsupportedError("MPI registers no buffers");
+    if (registration != Registration::none) {
+      throw UnsupportedError("registered buffers are not supported with MPI: use --register none");
+    }
     if (!device_.synchronous()) return device_.allocate(bytes);
     // As a program has it: what host devices allocate is shared memory, of other pages.
     size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     void* memory = std::aligned_alloc(kPageBytes, whole);
     if (memory == nullptr) {
-      throw OutOfMemoryError("there are no " + std::to_string(bytes) + " bytes of memory");
+      throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of memory");
     }
     return memory;
   }
@@ -369,7 +373,7 @@ class MpiCommunicator final : public Communicator {
                                                                                    void* d) {
           if (d >= s && d < at(s, op.count * size_bytes(op.dtype) * ranks())) {
             throw UnsupportedError(
-                "in place MPI leaves each rank's part of a reduce_scatter elsewhere: "
+                "the in-place reduce_scatter of MPI stores a rank's part at another offset: use "
                 "--placement out-of-place");
           }
           mpi_.check(mpi_.reduce_scatter_block(s, d, n, t, o, world_), "MPI_Reduce_scatter_block");
@@ -384,7 +388,8 @@ class MpiCommunicator final : public Communicator {
       case Collective::broadcast:
         return make_call([=, this, m = moved(op)](const void* s, void* d) {
           if (s != d) {
-            throw UnsupportedError("MPI has broadcast in place only: --placement in-place");
+            throw UnsupportedError(
+                "MPI supports broadcast in place only: use --placement in-place");
           }
           mpi_.check(mpi_.bcast(d, m.count, m.type, op.root, world_), "MPI_Bcast");
         });
@@ -416,13 +421,13 @@ class MpiCommunicator final : public Communicator {
                      "MPI_Sendrecv");
         });
       case Collective::ping_pong:
-        throw UnsupportedError("a ping-pong is of pairs, which MPI is not measured in");
+        throw UnsupportedError(
+            "ping_pong measures pairs of ranks, which is not supported with MPI");
       case Collective::barrier:
         return make_call(
             [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
       default:
-        throw UnsupportedError("no function of MPI is known for " +
-                               std::string(name(op.collective)));
+        throw UnsupportedError("MPI has no known function for " + std::string(name(op.collective)));
     }
   }
 
@@ -441,7 +446,7 @@ class MpiCommunicator final : public Communicator {
 
   static constexpr size_t kMost = std::numeric_limits<int>::max();
   static int counted(size_t elements) {
-    if (elements > kMost) throw UnsupportedError("MPI counts to 2^31 - 1 elements");
+    if (elements > kMost) throw UnsupportedError("MPI supports at most 2^31 - 1 elements");
     return static_cast<int>(elements);
   }
   static size_t order(size_t width) { return width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0; }
@@ -534,8 +539,9 @@ class MpiCcl final : public Ccl {
   std::unique_ptr<Carrier> carry(Team& team) override {
     return speaking<Carrier>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
       if (!process_->serialized()) {
-        throw MissingError(library_.path() +
-                           " takes no calls from a thread (MPI_THREAD_SERIALIZED)");
+        throw MissingError(
+            library_.path() +
+            " does not support calls from a separate thread (MPI_THREAD_SERIALIZED)");
       }
       return std::make_unique<MpiCarrier<Handle>>(library_, constants, team.rank());
     });
@@ -598,9 +604,9 @@ class MpiCcl final : public Ccl {
     if (ask != nullptr && ask() == 1) return;
     throw UnsupportedError(
         library_.path() +
-        (ask != nullptr ? " was built without support for " : " does not say that it supports ") +
+        (ask != nullptr ? " was built without support for " : " does not report support for ") +
         "buffers on " + runtime + " devices (" + query +
-        "): take one that was built with it, or --devices host");
+        "): use an MPI that was built with it, or --devices host");
   }
 
   /// "Open MPI v5.0.11, package: …" and "MPICH Version:      5.0.2\n…" without what comes after.

@@ -49,7 +49,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     if (version_ < oldest) {
       throw MissingError(symbols_.path() + " is version " + version_text(version_) + "; " +
                          std::to_string(oldest / 10000) + "." + std::to_string(oldest / 100 % 100) +
-                         " or newer is needed: choose another with --ccl-path");
+                         " or newer is required: choose another with --ccl-path");
     }
   }
 
@@ -144,8 +144,8 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     }
     if (handle == nullptr) {
       throw UnsupportedError(
-          "the library did not register the buffers: it accepts the call, but "
-          "lacks what registration needs here (see its own log)");
+          "the library did not register the buffers: the call returned no handle and no error (see "
+          "the library's log)");
     }
     return handle;
   }
@@ -201,18 +201,18 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
 
   void require_fp8(const Operation& op, const DeviceInfo& device) const {
     if (version_ < description_.fp8_version) {
-      throw UnsupportedError(called_ + " has no 8-bit floats (" +
-                             version_text(description_.fp8_version) + " or newer has)");
+      throw UnsupportedError(called_ + " does not support 8-bit floats: " +
+                             version_text(description_.fp8_version) + " or newer is required");
     }
     if (!info(op.collective).reduces) return;
     if (description_.fp8_halved && op.reduction == Reduction::prod) {
       throw UnsupportedError(called_ +
-                             " multiplies 8-bit floats of two kinds, OCP or FNUZ by the device: "
-                             "what a product should be is not known");
+                             " multiplies 8-bit floats as OCP or FNUZ, depending on the device: "
+                             "the expected product is unknown");
     }
     if (device.architecture >= description_.fp8_architecture) return;
     throw UnsupportedError(
-        called_ + " reduces 8-bit floats from compute capability 9.0 on; this is " +
+        called_ + " requires compute capability 9.0 to reduce 8-bit floats; this device has " +
         std::to_string(device.architecture / 10) + "." + std::to_string(device.architecture % 10));
   }
 
@@ -222,8 +222,9 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
                     (local ? comm_register_ != nullptr && comm_deregister_ != nullptr
                            : window_register_ != nullptr && window_deregister_ != nullptr);
     if (possible) return;
-    throw UnsupportedError(called_ + (local ? " has no CommRegister (NCCL: 2.19 or newer)"
-                                            : " has no symmetric windows (NCCL: 2.27 or newer)"));
+    throw UnsupportedError(called_ +
+                           (local ? " has no CommRegister (NCCL has it since 2.19)"
+                                  : " has no symmetric windows (NCCL has them since 2.27)"));
   }
 
   /// Several vendors ship libraries of one name whose functions have the same names and take

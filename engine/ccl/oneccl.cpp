@@ -58,8 +58,8 @@ class OneCcl : public FunctionsInNcclsOrder<OneCcl> {
 
   int reduction(const Operation& op) const {
     if (description_.reductions[static_cast<size_t>(op.reduction)] == kUnavailable) {
-      throw UnsupportedError(called_ + " has no reduction " +
-                             std::string(cclmark::name(op.reduction)) + " in memory of the host");
+      throw UnsupportedError(called_ + " does not support the reduction " +
+                             std::string(cclmark::name(op.reduction)) + " in host memory");
     }
     return FunctionsInNcclsOrder::reduction(op);
   }
@@ -105,7 +105,7 @@ class OneCcl : public FunctionsInNcclsOrder<OneCcl> {
     std::string words = Error::describe(symbols_.prefix() + call, code, text);
     if (code == kNotImplemented) throw UnsupportedError(words);
     if (std::getenv(kPlugin) == nullptr) {
-      words += ". For memory of the host it may need CCL_PLUGIN=ONECCL_LEGACY_CPU";
+      words += ". Host memory may require CCL_PLUGIN=ONECCL_LEGACY_CPU";
     }
     throw Error(words);
   }

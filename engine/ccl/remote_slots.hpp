@@ -18,37 +18,40 @@
 
 namespace cclmark {
 
-/// The slots of ranks on other hosts, as if they were here.
+/// The slots of ranks on other hosts, mirrored on this host.
 ///
-/// Every far rank has a mirror on this host: a block like its own, into which what it publishes for
-/// this rank is carried, and whose flags are set as it would set them. So whoever waits for flags,
-/// a device's stream or the host, need not know. A thread of its own moves everything on: this
-/// rank may be inside a library's call, where it waits for a rank that waits for what it sends.
+/// Every far rank has a mirror on this host: a block with the layout of its own block. The data
+/// that the far rank publishes for this rank is received into the mirror, and the mirror's flags
+/// are set as the far rank would set them. Streams and host code therefore wait for near and far
+/// ranks alike. A separate thread progresses all transfers, because this rank may be blocked inside
+/// a library's call, waiting for a rank that waits for data from this rank.
 class RemoteSlots {
  public:
-  /// `carrier` is used by that thread alone from here on. `crowded`: whether it has to share a
-  /// processor. `own`: this rank's block. `mirrors`: of each far rank, nullptr for those of this
-  /// host.
+  /// From here on only that thread uses `carrier`. `crowded`: whether the thread shares a processor
+  /// with others. `own`: this rank's block. `mirrors`: the mirror of each far rank, nullptr for the
+  /// other ranks.
   RemoteSlots(Carrier& carrier, Team& team, bool crowded, SlotLayout layout, std::byte* own,
               std::vector<std::byte*> mirrors);
-  /// Gives what is still under way, as after a failure, a few seconds more.
+  /// Waits a few seconds at most for transfers in flight, which only a failed run leaves.
   ~RemoteSlots();
   RemoteSlots(const RemoteSlots&) = delete;
   RemoteSlots& operator=(const RemoteSlots&) = delete;
 
   bool far(int rank) const { return mirrors_[static_cast<size_t>(rank)] != nullptr; }
 
-  /// What this rank will publish as `sequence` goes to a far reader once the flag says so, and the
-  /// reader's flag is set when its slot is free again.
+  /// Orders that publication `sequence` of this rank is sent to a far reader as soon as this rank's
+  /// flag has reached that number. The reader's flag is set when the reader has taken the data.
   void send(int reader, uint32_t sequence, const std::byte* data, size_t bytes);
-  /// What a far rank publishes as `sequence` is carried into the mirror's slot, `at` so far from
-  /// its beginning, as soon as this rank has taken what was there before.
+  /// Orders that publication `sequence` of a far rank is received into the mirror's slot, `at`
+  /// bytes from its beginning, as soon as this rank has taken the slot's earlier content.
   void expect(int source, uint32_t sequence, size_t at, size_t bytes);
 
-  /// Returns when all that was ordered has been sent and received. Raises what team.check() does.
+  /// Returns when all ordered transfers are complete. Raises the errors of check() and of
+  /// team.check().
   void drain();
 
-  /// Raises what the carrier failed with. The team stops then, so that nobody waits in vain.
+  /// Raises the carrier's error. After such an error the team is aborted, so that no rank waits in
+  /// vain.
   void check();
 
  private:
@@ -67,12 +70,12 @@ class RemoteSlots {
     int source;
     uint32_t sequence;
     size_t at, bytes;
-    size_t number;  ///< once it is being received
+    size_t number;  ///< of the transfer, once it has begun
   };
   struct Source {
     std::deque<Incoming> expected;
-    size_t begun = 0;  ///< how many of those are being received
-    /// What has to be taken out of each slot before something else is received there.
+    size_t begun = 0;  ///< the number of expected transfers that have begun
+    /// The publication that this rank must take out of each slot before the next is received there.
     std::array<std::optional<uint32_t>, kSlots> in_slots;
   };
 
@@ -91,16 +94,16 @@ class RemoteSlots {
 
   std::mutex mutex_;
   std::condition_variable ordered_;
-  std::vector<Outgoing> to_send_;  // orders that the thread has not seen
+  std::vector<Outgoing> to_send_;  // orders that the thread has not taken yet
   std::vector<Incoming> to_receive_;
-  uint64_t orders_ = 0;  // all there were so far
+  uint64_t orders_ = 0;  // the number of all orders so far
   std::exception_ptr failure_;
   bool ending_ = false;
 
-  /// How many orders there had been when nothing was left of them.
+  /// The number of orders taken when all of them were last complete.
   std::atomic<uint64_t> settled_ = 0;
 
-  // The thread's own.
+  // Used only by the thread.
   uint64_t orders_seen_ = 0;
   std::deque<Outgoing> unsent_;
   std::vector<Sent> sent_;

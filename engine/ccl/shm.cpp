@@ -172,7 +172,8 @@ class ShmCommunicator final : public Communicator {
 
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
-      throw UnsupportedError("shm needs no registration: it maps every buffer anyway");
+      throw UnsupportedError(
+          "shm maps every buffer and does not support registration: use --register none");
     }
     return device_.allocate(bytes);
   }
@@ -463,7 +464,7 @@ class ShmLibrary final : public Ccl {
     int fd = memfd_create("cclmark-shm", MFD_CLOEXEC);
     if (fd >= 0) made_.push_back(fd);
     if (fd < 0 || ftruncate(fd, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
-      throw Error(Error::describe("making shared memory", errno, std::strerror(errno)));
+      throw Error(Error::describe("creating shared memory", errno, std::strerror(errno)));
     }
     Id id;
     id.pid = getpid();
@@ -475,11 +476,11 @@ class ShmLibrary final : public Ccl {
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> bytes,
                                      Team& team) override {
     if (device.info().runtime != "host") {
-      throw UnsupportedError("shm moves host memory only: use --devices host");
+      throw UnsupportedError("shm supports host memory only: use --devices host");
     }
     Id id;
     if (bytes.size() != sizeof(id) || std::memcmp(bytes.data(), id.magic, sizeof(id.magic)) != 0) {
-      throw Error("this is not an id of shm");
+      throw Error("the communicator id is not an id of shm");
     }
     std::memcpy(&id, bytes.data(), sizeof(id));
     auto communicator = std::make_unique<ShmCommunicator>(device, id, team);

@@ -118,7 +118,7 @@ constexpr bool in_order() {
   }
   return true;
 }
-static_assert(in_order(), "rows stand in the order of the enumeration");
+static_assert(in_order(), "rows must have the order of the enumeration");
 
 }  // namespace
 

@@ -14,7 +14,8 @@ namespace cclmark {
 
 OperationCounter::OperationCounter(int fd, size_t offset) {
   if (offset % sizeof(Words) != 0) {
-    throw Error("counts cannot be kept at byte " + std::to_string(offset));
+    throw Error("byte " + std::to_string(offset) +
+                " of the status board is not aligned for counts");
   }
   struct stat file{};
   if (fstat(fd, &file) != 0) {
@@ -22,7 +23,7 @@ OperationCounter::OperationCounter(int fd, size_t offset) {
   }
   // Behind the end of a file its memory cannot be touched, which only shows when it is.
   if (offset + sizeof(Words) > static_cast<size_t>(file.st_size)) {
-    throw Error("the status board has no room at byte " + std::to_string(offset));
+    throw Error("the status board has no room for counts at byte " + std::to_string(offset));
   }
   size_t skipped = offset % static_cast<size_t>(sysconf(_SC_PAGESIZE));
   bytes_ = skipped + sizeof(Words);

@@ -20,10 +20,10 @@ class Descriptor {
   int fd_;
 };
 
-/// Gives every rank a descriptor of what each rank's `own` refers to: result[rank]. Handed over by
-/// the kernel through sockets, which containers allow where they forbid to open another process's
-/// files. A collective call; only processes of this user and team are listened to.
-/// Raises Error, and what Team::check raises while it waits.
+/// Returns a descriptor for the file of each rank's `own`: result[rank]. The kernel passes them
+/// through sockets, which containers permit even where they forbid opening another process's files.
+/// A collective call. Ignores messages from other users' processes and from outside the team.
+/// Raises Error, and the errors of Team::check while it waits.
 std::vector<Descriptor> exchange_descriptors(Team& team, int own);
 
 }  // namespace cclmark

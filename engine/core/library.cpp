@@ -56,8 +56,8 @@ std::string flaw_of(const std::string& path) {
     if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) return "is cut off";
     uintmax_t end = segment.p_offset + segment.p_filesz;
     if (segment.p_type == PT_LOAD && end > bytes) {
-      return "is cut off: " + std::to_string(bytes) + " bytes are there of at least " +
-             std::to_string(end);
+      return "is cut off: it has " + std::to_string(bytes) + " of at least " + std::to_string(end) +
+             " bytes";
     }
   }
   return "";
@@ -91,9 +91,9 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
   std::string message = what + (found ? " cannot be loaded." : " was not found.");
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
   if (!variable.empty() && setting(variable.c_str()) != nullptr) {
-    message += "\n  " + variable + " says where it is.";
+    message += "\n  " + variable + " is set to this path: correct or unset it.";
   } else if (!variable.empty()) {
-    message += "\n  Set " + variable + " to the path of the library if it lies elsewhere.";
+    message += "\n  Set " + variable + " to the path of the library if it is installed elsewhere.";
   }
   throw MissingError(message);
 }

@@ -30,7 +30,7 @@ class Library {
     void* address = find(symbol);
     if (address == nullptr) {
       throw MissingError(path_ + " has no symbol " + symbol +
-                         ": it is too old or not the library that it is named after");
+                         ": it is too old, or not the library that its name suggests");
     }
     return reinterpret_cast<Function*>(address);
   }

@@ -26,7 +26,7 @@ constexpr int kMostFrames = 64;
 std::atomic<int> reported_to = -1;
 struct sigaction before{};
 
-/// A line of text without memory from the heap. What does not fit is left out.
+/// A line of text that uses no heap memory. Text that does not fit is left out.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -59,7 +59,7 @@ class Line {
   size_t used_ = 0;
 };
 
-/// Where the signal came in between; 0 where this processor's registers are not known here.
+/// The address of the interrupted instruction; 0 on a processor that is not supported here.
 uintptr_t interrupted_at(const void* context) {
   const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
@@ -74,7 +74,8 @@ uintptr_t interrupted_at(const void* context) {
 
 void write_name(int fd, uintptr_t pc, bool innermost) {
   Dl_info info{};
-  // What is called last returns behind its caller's end, so all but the innermost look one back.
+  // If a call is a function's last instruction, its return address lies behind the function's end:
+  // all frames but the innermost are looked up one byte earlier.
   void* within = reinterpret_cast<void*>(innermost ? pc : pc - 1);
   Line line;
   line << "frame\t" << pc << "\t";
@@ -99,7 +100,8 @@ void call_what_was_before(int signal, siginfo_t* info, void* context) {
 
 void report(int signal, siginfo_t* info, void* context) {
   int error = errno;
-  // The kernel may choose any thread, and libraries have many; the operations are the main one's.
+  // The kernel may deliver the signal to any thread, and libraries have many. Operations run on the
+  // main thread.
   if (syscall(SYS_gettid) != getpid()) {
     syscall(SYS_tgkill, getpid(), getpid(), signal);
     errno = error;
@@ -126,13 +128,14 @@ void report(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void report_stack_on(int signal, int fd) {
-  // The first call loads libgcc_s, which a handler must not.
+  // The first call loads libgcc_s, which a handler must not do.
   void* primed;
   backtrace(&primed, 1);
   reported_to = fd;
   struct sigaction action{}, replaced{};
   action.sa_sigaction = report;
-  // On the thread's own stack: Python's for signals is a few KiB, which unwinding may overrun.
+  // The handler runs on the thread's own stack: Python's stack for signals has a few KiB, which
+  // unwinding may overrun.
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigemptyset(&action.sa_mask);
   if (sigaction(signal, nullptr, &replaced) == 0) {

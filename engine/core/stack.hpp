@@ -2,18 +2,17 @@
 
 namespace cclmark {
 
-/// From now on the main thread writes where it is to the end of `fd`, which stays open, each time
-/// the process gets `signal`; then whatever it was doing goes on. Raises Error.
+/// Installs a handler for `signal`, with which the main thread appends its stack to `fd` and then
+/// continues. `fd` must remain open. Raises Error.
 ///
-/// It works in any call and in any loop that lets signals through. The text, line by line:
-/// `begin`; what the handler that was there before writes, such as Python's of its own stack;
+/// This works in any call and any loop that does not block the signal. The text consists of these
+/// lines: `begin`; the output of the previous handler, for example Python's stack;
 /// `address PC` for each frame, innermost first; `frame<tab>PC<tab>MODULE<tab>OFFSET<tab>SYMBOL` in
-/// the same order, numbers in hexadecimal, the symbol as the linker knows it, `+0x12` after it, and
-/// empty where the module does not export one; `end`.
+/// the same order; `end`. Numbers are hexadecimal. The symbol is the linker's name with an offset
+/// (`name+0x12`), and empty if the module does not export one.
 ///
-/// Nothing here allocates memory. Names come last because to ask for them may wait for the lock of
-/// the loader: where another thread hangs in the loading of a library everything but names is
-/// there.
+/// The handler allocates no memory. Names come last because looking them up may wait for the
+/// loader's lock: if another thread hangs while it loads a library, the text ends before the names.
 void report_stack_on(int signal, int fd);
 
 }  // namespace cclmark

@@ -17,8 +17,8 @@
 
 namespace cclmark {
 
-/// A rank's own cache lines. Payloads are kept twice, for even and odd epochs: a rank may write its
-/// next payload while a slower one still reads the last.
+/// A rank's part of the memory, in cache lines of its own. It has two payloads, for even and odd
+/// epochs: a rank may write its next payload while a slower rank still reads the previous one.
 struct alignas(64) Team::Slot {
   std::atomic<uint64_t> epoch;
   alignas(64) double payload[2][kPayload / sizeof(double)];
@@ -48,7 +48,8 @@ Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool o
       size_(static_cast<int>(numbers_.size())),
       oversubscribed_(oversubscribed) {
   if (rank < 0 || rank >= size_) {
-    throw Error("rank " + std::to_string(rank) + " of " + std::to_string(size_) + " is impossible");
+    throw Error("rank " + std::to_string(rank) + " does not exist in a team of " +
+                std::to_string(size_) + " ranks");
   }
   auto host_of = [this](int number) {
     if (hosts_.empty()) return 0;
@@ -58,11 +59,11 @@ Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool o
   int own_host = host_of(numbers_[static_cast<size_t>(rank)]);
   for (int number : numbers_) here_.push_back(host_of(number) == own_host);
   if (!on_one_host()) {
-    if (!courier_) throw Error("ranks of several hosts need a courier");
+    if (!courier_) throw Error("ranks on several hosts require a courier");
     fetches_ = std::ranges::find(here_, true) - here_.begin() == rank;
   }
   bytes_ = kHeaderBytes + sizeof(Slot) * (first_slot_ + numbers_.size());
-  // This grows the file and never shrinks it: others may need more of it.
+  // This call grows the file and never shrinks it: other ranks may require more of it.
   if (fallocate(fd, 0, static_cast<off_t>(bytes_ - 1), 1) != 0) {
     throw Error(Error::describe("fallocate(team memory)", errno, std::strerror(errno)));
   }
@@ -81,9 +82,9 @@ Team::~Team() {
 std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members, size_t first_slot,
                                   Courier courier) const {
   auto own = std::find(members.begin(), members.end(), numbers_[static_cast<size_t>(rank_)]);
-  if (own == members.end()) throw Error("a rank can only join a group that it is in");
+  if (own == members.end()) throw Error("a rank cannot join a group that it is not a member of");
   auto place = static_cast<int>(own - members.begin());
-  // make_unique cannot reach the constructor.
+  // make_unique cannot access the constructor.
   return std::unique_ptr<Team>(new Team(fd, first_slot, members, place, oversubscribed_, hosts_,
                                         courier != nullptr ? std::move(courier) : courier_));
 }
@@ -116,7 +117,7 @@ void Team::check(int peer) const {
   std::snprintf(seconds, sizeof(seconds), "%g s", deadline_.seconds());
   std::string awaited = peer == kDevice ? "the device"
                         : peer == kElsewhere
-                            ? "the ranks of other hosts"
+                            ? "the ranks on other hosts"
                             : "rank " + std::to_string(numbers_[static_cast<size_t>(peer)]);
   throw TimeoutError("waited " + std::string(seconds) + " for " + awaited + " during " + doing_);
 }
@@ -148,7 +149,8 @@ void Team::fetch(size_t count) {
   }
   std::vector<double> all = courier_(numbers_, own);
   if (all.size() != count * static_cast<size_t>(size_)) {
-    throw Error("the courier between hosts brought " + std::to_string(all.size()) + " values");
+    throw Error("the courier between hosts returned " + std::to_string(all.size()) +
+                " values in place of " + std::to_string(count * static_cast<size_t>(size_)));
   }
   for (int peer = 0; peer < size_; ++peer) {
     if (here(peer)) continue;

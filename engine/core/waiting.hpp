@@ -15,19 +15,20 @@ inline void relax_cpu() {
 #endif
 }
 
-/// How a wait on another rank's memory behaves between looks, and when it looks at clocks.
+/// The behaviour of a wait on another rank's memory between two reads, and the reads after which it
+/// checks clocks.
 ///
-/// A rank with a processor of its own spins, and after a while yields between looks. Ranks that
-/// share processors yield at once, so that the one awaited gets to run, and soon sleep: the
-/// scheduler books every yield as a whole turn used up, and a rank that yielded often comes last,
-/// by milliseconds, once anything else wants to run. A rank that rests while others measure sleeps
-/// from the start, and for longer.
+/// A rank with a processor of its own spins at first, and later yields between reads. Ranks that
+/// share processors yield at once, so that the awaited rank runs, and soon sleep. The scheduler
+/// counts every yield as a whole time slice: a rank that has yielded often runs milliseconds late
+/// once another process is ready to run. A rank that rests while others measure sleeps from the
+/// start, and longer.
 class Patience {
  public:
   explicit Patience(bool oversubscribed, bool resting = false)
       : oversubscribed_(oversubscribed), resting_(resting) {}
 
-  /// To be called after each unsuccessful look. True when it is time to check flags and deadline.
+  /// Must be called after each unsuccessful read. Returns whether to check flags and the deadline.
   bool pause() {
     if (resting_) {
       timespec a_while{0, kRestNs};
@@ -40,7 +41,7 @@ class Patience {
     } else if (!oversubscribed_ || looks_ <= kYields) {
       sched_yield();
     } else {
-      timespec shortest{0, 1};  // some 50 us, the timer's slack
+      timespec shortest{0, 1};  // about 50 us, the timer's slack
       nanosleep(&shortest, nullptr);
     }
     return looks_ % kLooksPerCheck == 0;

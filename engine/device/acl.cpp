@@ -17,8 +17,8 @@
 namespace cclmark {
 
 const char* const kCannAdvice =
-    "\n  What CANN's libraries need is found once its environment is set: source set_env.sh of the "
-    "installation (/usr/local/Ascend/ascend-toolkit/set_env.sh).";
+    "\n  CANN's libraries require its environment variables: source set_env.sh of the installation "
+    "(/usr/local/Ascend/ascend-toolkit/set_env.sh).";
 
 std::vector<std::string> cann_files(const std::string& name) {
   std::vector<std::string> files{name};
@@ -70,15 +70,15 @@ const char* text_of(aclError code) {
     case 107002:
       return "no context on this thread";
     case 107003:
-      return "the stream is of another context";
+      return "the stream belongs to another context";
     case 207000:
       return "not supported";
     case 207001:
       return "out of device memory";
     case 507033:
-      return "the device cannot be set up";
+      return "device setup error";
     case 507899:
-      return "error inside the driver";
+      return "driver error";
     default:
       return "";
   }
@@ -193,11 +193,11 @@ const Functions& functions() {
 [[noreturn]] void miss_driver(const Functions& acl, const char* call, aclError code) {
   throw MissingError(
       acl.describe(call, code) + ". " + acl.library.path() +
-      " is there and finds no Ascend driver or no device.\n  Install the driver (npu-smi info "
-      "shows whether it works). In a container pass the devices on: --device /dev/davinci0 "
-      "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc, and the "
-      "driver's libraries in /usr/local/Ascend/driver. The user has to be in the group that owns "
-      "the devices (HwHiAiUser).");
+      " is installed, but finds no Ascend driver or no device.\n  Install the driver (npu-smi info "
+      "shows whether it works). In a container, pass the devices (--device /dev/davinci0 --device "
+      "/dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc) and the driver's "
+      "libraries in /usr/local/Ascend/driver. The user must be in the group that owns the devices "
+      "(HwHiAiUser).");
 }
 
 const Functions& runtime() {
@@ -337,7 +337,7 @@ class AclDevice final : public Device {
     acl_.check(acl_.disable_peer_access(peer.info().index), "aclrtDeviceDisablePeerAccess");
   }
   void copy_between(void*, Device&, const void*, Device&, size_t, void*) override {
-    throw UnsupportedError("the ACL runtime copies between devices with peer access only");
+    throw UnsupportedError("copies between devices require peer access with the ACL runtime");
   }
 
   void* allocate_shareable(size_t) override { refuse_sharing(); }
@@ -375,7 +375,7 @@ class AclDevice final : public Device {
     return static_cast<double>(ms) * 1e-3;
   }
 
-  std::string no_graphs() const override { return "graphs are not captured with the ACL runtime"; }
+  std::string no_graphs() const override { return "graphs are not supported with the ACL runtime"; }
   void begin_capture(void*) override {
     throw UnsupportedError(no_graphs() + ": use --timing throughput or blocking");
   }
@@ -385,18 +385,18 @@ class AclDevice final : public Device {
   void destroy_graph(void*) noexcept override {}
 
   const Kernel& kernel(const char*) override {
-    throw MissingError("nothing here compiles kernels for Ascend devices");
+    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
   }
   void launch(const Kernel&, void*, size_t, void*) override {
-    throw MissingError("nothing here compiles kernels for Ascend devices");
+    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
   }
   void launch_grid(const Kernel&, void*, const Grid&, void*) override {
-    throw MissingError("nothing here compiles kernels for Ascend devices");
+    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
   }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
     throw UnsupportedError(
-        "a stream of the ACL runtime cannot wait for a word of host memory, so copies cannot be "
-        "held up until all are queued: transfers are not measured on Ascend devices yet");
+        "transfers are not supported on Ascend devices: they require streams that can wait for a "
+        "word of host memory, which the ACL runtime does not have");
   }
 
  private:
@@ -407,8 +407,8 @@ class AclDevice final : public Device {
 
   [[noreturn]] static void refuse_sharing() {
     throw UnsupportedError(
-        "memory of Ascend devices is not shared between processes here: use one process for all "
-        "devices");
+        "sharing memory of Ascend devices between processes is not supported: use one process for "
+        "all devices");
   }
 
   /// Free and total bytes, of whichever kind of memory this device has.

@@ -88,7 +88,8 @@ struct Optional {
   CUresult (*function)(Arguments...);
   CUresult operator()(Arguments... arguments) const {
     if (function == nullptr) {
-      throw UnsupportedError("this driver has no " + std::string(symbol) + ": a newer one has");
+      throw UnsupportedError("this driver has no " + std::string(symbol) +
+                             ": install a newer driver");
     }
     return function(arguments...);
   }
@@ -457,8 +458,8 @@ class CudaDevice final : public Device {
       throw UnsupportedError(cu_.describe(call, code) + ": these two devices have no peer access");
     }
     throw UnsupportedError(cu_.describe(call, code) +
-                           ": this system does not let processes share device memory (a container "
-                           "may need --ipc=host); use one process for all devices");
+                           ": this system does not permit processes to share device memory (a "
+                           "container may require --ipc=host); use one process for all devices");
   }
 
   /// Memory that has an identity beside its address.

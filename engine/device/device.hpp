@@ -82,7 +82,7 @@ class Device {
   /// Makes host memory of this process's pinned until unpin(), and returns where the device finds
   /// it. Raises UnsupportedError.
   virtual void* pin(void*, size_t) {
-    throw UnsupportedError("this runtime cannot pin memory that is there already");
+    throw UnsupportedError("this runtime cannot pin memory that is already allocated");
   }
   virtual void unpin(void*) noexcept {}
 

@@ -192,7 +192,7 @@ class HostDevice final : public Device {
   bool reaches(const Device&) const override { return true; }
   void open_access(Device&) override {}
   void close_access(Device&) override {
-    throw UnsupportedError("host devices always reach each other's memory");
+    throw UnsupportedError("peer access between host devices cannot be disabled");
   }
   void copy_between(void* to, Device&, const void* from, Device&, size_t bytes,
                     void* stream) override {
@@ -238,7 +238,7 @@ class HostDevice final : public Device {
   }
 
   std::string no_graphs() const override {
-    return "the host has no graphs: use --timing throughput or blocking";
+    return "host devices do not support graphs: use --timing throughput or blocking";
   }
   void begin_capture(void*) override { throw UnsupportedError(no_graphs()); }
   void* end_capture(void*) override { return nullptr; }
@@ -250,7 +250,7 @@ class HostDevice final : public Device {
     for (const Kernel& kernel : kKernels) {
       if (std::strcmp(kernel.name, name) == 0) return kernel;
     }
-    throw Error(std::string("there is no kernel ") + name);
+    throw Error(std::string("unknown kernel ") + name);
   }
 
   void launch(const Kernel& kernel, void* arguments, size_t, void*) override {
@@ -260,7 +260,8 @@ class HostDevice final : public Device {
     kernel.run(arguments);
   }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
-    throw UnsupportedError("the host works inside the call: there is nothing to hold up");
+    throw UnsupportedError(
+        "a host device works inside the call: its streams cannot wait for a flag");
   }
 
  private:
@@ -297,7 +298,7 @@ void* map_host_memory(pid_t pid, int fd, size_t bytes) {
   if (own < 0) {
     throw Error(
         Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
-        ". Ranks on host devices must run as one user on one host.");
+        ". Ranks on host devices must run on one host and as one user.");
   }
   // Populated at once: page faults must not fall into the time of the first operations.
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, own, 0);

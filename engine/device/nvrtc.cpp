@@ -71,7 +71,7 @@ std::string text_of(std::string_view source) {
   for (const kernels::Source& file : kernels::kSources) {
     if (file.name == source) return std::string(kernels::kDialect) + file.text;
   }
-  throw Error("there are no kernels called " + std::string(source));
+  throw Error("unknown kernel source " + std::string(source));
 }
 
 std::string compile(const Nvrtc& compiler, std::string_view source, int architecture) {

@@ -59,8 +59,8 @@ void PeerBlocks::reserve(size_t bytes) {
   if (worst > kFine) {
     release();
     if (kind == worst) std::rethrow_exception(failure);
-    if (worst == kShort) throw OutOfMemoryError("another rank could not have its buffers");
-    throw UnsupportedError("another rank's memory cannot be shared");
+    if (worst == kShort) throw OutOfMemoryError("another rank could not allocate its buffers");
+    throw UnsupportedError("another rank cannot share its memory");
   }
   if (team_.size() > 1) announce();
 }
@@ -99,13 +99,16 @@ void PeerBlocks::announce() {
     refused += by == kRefused ? 1 : 0;
   }
   if (failure) std::rethrow_exception(failure);
-  if (refused > 0) throw UnsupportedError("another rank's memory cannot be shared");
+  if (refused > 0) throw UnsupportedError("another rank cannot share its memory");
   descriptors_.clear();
   if (by_descriptor == 0) return;
   if (by_descriptor < shared_.size()) {
-    throw UnsupportedError("some processes share memory by handles and some cannot");
+    throw UnsupportedError(
+        "some processes share memory by handle and others by descriptor, which is not supported");
   }
-  if (own_.size() > 1) throw UnsupportedError("descriptors are for one device per process");
+  if (own_.size() > 1) {
+    throw UnsupportedError("sharing memory by descriptor requires one device per process");
+  }
   descriptors_ = exchange_descriptors(team_, offered[0].get());
   for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();
 }

@@ -10,11 +10,11 @@
 
 namespace cclmark {
 
-/// A block of memory on each device of a team, which the devices of other processes may use.
+/// A block of memory on each device of a team, which the devices of other processes may access.
 ///
-/// A process holds one device or more, each process as many. Devices are numbered over all
-/// processes, in the order of the ranks. Other processes' memory is opened when it is first asked
-/// for, so that a matrix over many devices costs no more than the pairs it measures.
+/// Every process holds the same number of devices, at least one. Devices are numbered over all
+/// processes, in the order of the ranks. Memory of another process is opened at its first use, so
+/// that a matrix over many devices costs no more than the pairs that it measures.
 class PeerBlocks {
  public:
   PeerBlocks(std::vector<Device*> devices, Team& team);
@@ -22,13 +22,13 @@ class PeerBlocks {
   PeerBlocks(const PeerBlocks&) = delete;
   PeerBlocks& operator=(const PeerBlocks&) = delete;
 
-  /// Takes a block of `bytes` on each device, in place of what was there. A collective call. Raises
-  /// OutOfMemoryError on every rank when one of them is short of memory, UnsupportedError when one
-  /// cannot share its own.
+  /// Releases the previous blocks and allocates a block of `bytes` on each device. A collective
+  /// call. Raises an error on every rank: OutOfMemoryError if a rank is short of memory,
+  /// UnsupportedError if a rank cannot share its memory.
   void reserve(size_t bytes);
 
-  /// Gives all blocks back, once nobody has another's open: a driver may not free it before. A
-  /// collective call.
+  /// Releases all blocks, once no process has a block of another one open: before that, a driver
+  /// may not free it. A collective call.
   void leave();
 
   int devices() const { return own_count() * team_.size(); }
@@ -37,8 +37,8 @@ class PeerBlocks {
   int first() const { return first_; }
   int own_count() const { return static_cast<int>(own_.size()); }
 
-  /// Where `number`'s block lies for `user`, one of this process's devices, which may differ from
-  /// its own address when it is another process's. Raises UnsupportedError.
+  /// The address of device `number`'s block for `user`, one of this process's devices. For a block
+  /// of another process it may differ from the address there. Raises UnsupportedError.
   std::byte* at(int user, int number);
 
  private:
@@ -50,8 +50,8 @@ class PeerBlocks {
   Team& team_;
   int first_;
   std::vector<std::byte*> blocks_;       ///< of own devices
-  std::vector<SharedMemory> shared_;     ///< of all devices, where there are other processes
-  std::vector<Descriptor> descriptors_;  ///< what the shared memory's refer to
+  std::vector<SharedMemory> shared_;     ///< of all devices, if there are other processes
+  std::vector<Descriptor> descriptors_;  ///< owners of the descriptors in `shared_`
   std::map<std::pair<int, int>, std::byte*> opened_;  ///< by user and device
 };
 

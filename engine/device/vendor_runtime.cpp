@@ -117,7 +117,7 @@ const std::array<Row, kVendorRuntimes>& rows() {
        .names = {.allocate_host = "HostMalloc", .release_host = "HostFree"},
        .ipc_flags = 0},
       {.name = "cudart",
-       .what = "a runtime under the name of CUDA's (libcudart)",
+       .what = "a runtime with the name of CUDA's (libcudart)",
        .prefix = "cuda",
        .variable = "CCLMARK_CUDART_LIBRARY",
        .sonames = {"/usr/local/corex/lib/libcudart.so", "/usr/local/corex/lib64/libcudart.so",
@@ -519,7 +519,7 @@ class VendorDevice final : public Device {
 
  private:
   [[noreturn]] void refuse_launch() const {
-    throw UnsupportedError(info_.runtime + " devices run no kernels here");
+    throw UnsupportedError("kernels are not supported on " + info_.runtime + " devices");
   }
 
   /// Raises UnsupportedError if the runtime does not support the call, or not for such memory.
@@ -535,8 +535,8 @@ class VendorDevice final : public Device {
     if (code == 0) return;
     api_.forget_error();
     throw UnsupportedError(api_.describe(call, code) +
-                           ": this system does not let processes share device memory (a container "
-                           "may need --ipc=host); use one process for all devices");
+                           ": this system does not permit processes to share device memory (a "
+                           "container may require --ipc=host); use one process for all devices");
   }
 
   void describe() {
@@ -599,8 +599,8 @@ int count() {
   try {
     api.check(code, "GetDeviceCount");
   } catch (const Error& error) {
-    throw Error(error.what() + (" in " + api.library.path()) + " (" + api.row.variable +
-                " names another)");
+    throw Error(error.what() + (" in " + api.library.path()) + ": set " + api.row.variable +
+                " to use another file");
   }
   return devices;
 }

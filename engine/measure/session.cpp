@@ -97,7 +97,7 @@ void Session::reserve(size_t send_bytes, size_t receive_bytes, Registration regi
   std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
   if (failure) std::rethrow_exception(failure);
   if (std::ranges::count(failed, 1.0) > 0) {
-    throw OutOfMemoryError("another rank could not have its buffers");
+    throw OutOfMemoryError("another rank could not allocate its buffers");
   }
   communicator_.enroll(send_, send_bytes, registration);
   communicator_.enroll(receive_, receive_bytes, registration);
@@ -114,7 +114,7 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
   send_stride_ = room.send_bytes;
   receive_stride_ = room.receive_bytes;
   if (send_stride_ > send_capacity_ || receive_stride_ > receive_capacity_) {
-    throw Error("the buffers reserved are too small for this operation");
+    throw Error("the reserved buffers are too small for this operation");
   }
   size_t most = std::numeric_limits<size_t>::max();
   slots_ = std::min(send_stride_ > 0 ? send_capacity_ / send_stride_ : most,

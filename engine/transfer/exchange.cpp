@@ -3,7 +3,8 @@
 namespace cclmark {
 namespace {
 
-// Whole blocks of the driver's, so that a handle to the memory means its first byte.
+// The size of the driver's blocks: a handle refers to the beginning of a block, so memory consists
+// of whole blocks.
 constexpr size_t kAlignment = size_t{2} << 20;
 
 size_t aligned(size_t bytes) {

@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kChainBytes = size_t{2} << 20;
-constexpr size_t kChainStride = 128;  // a cache line: no load brings what the next one asks for
+constexpr size_t kChainStride = 128;  // a cache line: no load fetches the data of the next
 constexpr size_t kMailOffset = kChainBytes;
 constexpr unsigned long long kMailLimitNs = 2'000'000'000;
 
 }  // namespace
 
-/// Seconds between the beginning and the end of lane 0, NaN if that takes too long.
+/// Seconds between the beginning and the end of lane 0; NaN if the lane misses the deadline.
 double Transfers::elapsed_of(Station& runner, const Deadline& deadline) {
   if (!ends_before(runner, runner.lanes[0], deadline)) return kNever;
   Lane& lane = *runner.lanes[0];
@@ -39,7 +39,7 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
     std::vector<std::byte*> links(kChainBytes / sizeof(std::byte*), chain);
     std::vector<size_t> order(kChainBytes / kChainStride);
     std::iota(order.begin(), order.end(), size_t{0});
-    // Processors of hosts fetch ahead what lies in a row; devices do not.
+    // Processors of hosts prefetch sequential cache lines; devices do not.
     if (runner.device.synchronous()) std::shuffle(order.begin(), order.end(), std::mt19937(seed_));
     for (size_t i = 0; i < order.size(); ++i) {
       size_t next = order[(i + 1) % order.size()];

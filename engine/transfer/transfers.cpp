@@ -165,7 +165,9 @@ void Transfers::reserve_host(int number, size_t bytes, FarEnd kind) {
     own.pinned = static_cast<std::byte*>(own.device.allocate_pinned(bytes));
   } else {
     own.pageable.reset(new (std::nothrow) std::byte[bytes]());
-    if (own.pageable == nullptr) throw OutOfMemoryError("the host has no memory for that size");
+    if (own.pageable == nullptr) {
+      throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of host memory");
+    }
   }
   own.host_kind = kind;
   own.host_bytes = bytes;
@@ -174,7 +176,7 @@ void Transfers::reserve_host(int number, size_t bytes, FarEnd kind) {
 std::byte* Transfers::host_memory(const Flow& flow) {
   Station& own = station(flow.runner);
   if (flow.far != own.host_kind || transfer_.offset_bytes + transfer_.bytes > own.host_bytes) {
-    throw Error("the host memory reserved does not suit this transfer");
+    throw Error("the reserved host memory does not fit this transfer");
   }
   return (own.pinned != nullptr ? own.pinned : own.pageable.get()) + transfer_.offset_bytes;
 }
@@ -196,8 +198,7 @@ void Transfers::open_way(const Flow& flow) {
   int other = flow.runner == flow.from ? flow.to : flow.from;
   if (!exchange_.owns(other)) {
     if (transfer_.staged) {
-      throw UnsupportedError(
-          "copies staged through the host need one process that holds all devices");
+      throw UnsupportedError("copies staged through the host require one process for all devices");
     }
     return;
   }
@@ -207,9 +208,9 @@ void Transfers::open_way(const Flow& flow) {
     runner.close_access(peer);
     peer.close_access(runner);
   } else if (!runner.reaches(peer)) {
-    throw UnsupportedError("the driver gives DEV" + std::to_string(runner.info().index) +
-                           " no access to DEV" + std::to_string(peer.info().index) +
-                           "; with peer access off (-a 1) copies go through the host");
+    throw UnsupportedError("the driver does not permit DEV" + std::to_string(runner.info().index) +
+                           " to access DEV" + std::to_string(peer.info().index) +
+                           ": use -a 1 (peer access off) to copy through the host");
   } else {
     runner.open_access(peer);
   }
@@ -229,7 +230,7 @@ void Transfers::look_up(const Flow& flow, Move& move) {
   if (flow.delay_s > 0) move.delay = &kernel_of(device, "cclmark_delay");
   if (transfer_.engine == Engine::copy_engine) return;
   if (flow.far == FarEnd::pageable) {
-    throw UnsupportedError("kernels cannot reach pageable memory of the host");
+    throw UnsupportedError("kernels cannot access pageable host memory");
   }
   move.kernel = &kernel_of(device, kernel_name(transfer_.engine));
   auto processors = static_cast<unsigned>(std::max(1, device.info().multiprocessors));
@@ -259,7 +260,7 @@ void Transfers::prepare(const Transfer& transfer) {
   transfer_ = transfer;
   moves_.assign(transfer.flows.size(), {});
   if (transfer.offset_bytes + transfer.bytes > exchange_.capacity_bytes()) {
-    throw Error("the buffers reserved are too small for this transfer");
+    throw Error("the reserved buffers are too small for this transfer");
   }
   std::vector<size_t> busy(static_cast<size_t>(exchange_.devices()), 0);
   together([&] {

@@ -64,13 +64,13 @@ def test_a_type_that_it_does_not_list_is_skipped(cclmark, env) -> None:
     run = cclmark("all_reduce", *NAMED, *SMALL, "-d", "float32,fp8e4m3", env=env)
     found = {it.case.dtype: (it.status, it.reason) for it in run.journal.results}
     assert found["float32"] == ("ok", "")
-    assert found["fp8e4m3"] == ("skipped", "example 1.1.0 has no fp8e4m3")
+    assert found["fp8e4m3"] == ("skipped", "example 1.1.0 does not support fp8e4m3")
 
 
 def test_its_variable_names_another_file(cclmark, env) -> None:
     missing = {**env, "CCLMARK_EXAMPLE_LIBRARY": "/no/such/file"}
     run = cclmark("all_reduce", *NAMED, *SMALL, env=missing, code=3)
-    assert "CCLMARK_EXAMPLE_LIBRARY says where it is" in run.err
+    assert "CCLMARK_EXAMPLE_LIBRARY is set to this path" in run.err
 
 
 def test_an_invalid_file_ends_with_the_code_of_usage(cclmark, env, tmp_path) -> None:

@@ -142,7 +142,7 @@ class TestEveryShape:
             key = (result.case.dtype, result.case.reduction)
             if result.case.dtype not in shape.dtypes:
                 assert result.status == "skipped"
-                assert f"has no {key[0]}" in result.reason
+                assert f"does not support {key[0]}" in result.reason
             elif key[1] == "avg":
                 assert result.status == "skipped"
                 assert "reduction avg" in result.reason
@@ -292,7 +292,7 @@ class TestWhatDiffers:
         run = measure(cclmark, shape, *arguments, env=shape.env(), code=3)
         for result in run.journal.results:
             assert result.status == "skipped"
-            assert f"not registered with {shape.ccl} here" in result.reason
+            assert f"not supported with {shape.ccl}" in result.reason
 
     def test_cncl_is_what_its_devices_bring(self, cclmark) -> None:
         run = cclmark("all_reduce", "--devices", "cnrt:0,1", "-e", "64", "-n", "1", env=CNCL.env())
@@ -354,10 +354,10 @@ class TestWhatDiffers:
     def test_oneccl_says_what_hosts_may_need(self, cclmark) -> None:
         env = ONECCL.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRank")
         run = measure(cclmark, ONECCL, "all_reduce", "-e", "64", env=env, code=4)
-        assert "it may need CCL_PLUGIN=ONECCL_LEGACY_CPU" in run.err
+        assert "Host memory may require CCL_PLUGIN=ONECCL_LEGACY_CPU" in run.err
         env["CCL_PLUGIN"] = "ONECCL_LEGACY_CPU"
         run = measure(cclmark, ONECCL, "all_reduce", "-e", "64", env=env, code=4)
-        assert "it may need" not in run.err
+        assert "may require" not in run.err
 
     def test_oneccl_beside_shm(self, cclmark) -> None:
         arguments = ("all_reduce", "--devices", "host:2", "--ccl", "shm,oneccl", "-b", "1K")

@@ -165,7 +165,7 @@ class TestTypesAndReductions:
         for key, result in status.items():
             if vendor is not RCCL and key in fp8:
                 assert result.status == "skipped"
-                assert f"{vendor.ccl} {vendor.version} has no {key[0]}" in result.reason
+                assert f"{vendor.ccl} {vendor.version} does not support {key[0]}" in result.reason
             elif key in fp8 and key[1] == "prod":
                 assert result.status == "skipped"
             else:
@@ -519,7 +519,7 @@ class TestTheWrongLibrary:
     def test_one_that_is_too_old(self, cclmark, env_of) -> None:
         env = env_of(MACA, CCLMARK_FAKE_NCCL_VERSION="20605")
         run = measure(cclmark, MACA, "all_reduce", "-e", "64", env=env, code=3)
-        assert "is version 2.6.5; 2.7 or newer is needed" in run.err
+        assert "is version 2.6.5; 2.7 or newer is required" in run.err
 
 
 class TestUnverified:

@@ -289,7 +289,7 @@ class TestCuda:
         run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env)
         skipped = [one for one in run.journal.transfers if one.status == "skipped"]
         assert sorted(one.transfer.flows[0] for one in skipped) == [(0, 1), (1, 0)]
-        assert "the driver gives DEV0 no access to DEV1" in run.out
+        assert "the driver does not permit DEV0 to access DEV1" in run.out
 
     def test_where_handles_are_forbidden_descriptors_serve(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")

@@ -157,8 +157,8 @@ class TestGloo:
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (("-G", "2"), "not captured into graphs"),
-            (("-m", "4"), "no groups of operations"),
+            (("-G", "2"), "graphs are not supported with torch"),
+            (("-m", "4"), "does not support groups of operations"),
             (("--placement", "out-of-place"), "in place only"),
         ],
     )

@@ -76,12 +76,12 @@ TEST_CASE("every collective gives right data, in place and not, at any size and 
   }
 }
 
-TEST_CASE("a ping-pong takes two ranks") {
+TEST_CASE("a ping-pong requires two ranks") {
   with_shm(3, size_t{1} << 20, [](Team&, Session& session) {
     Operation op;
     op.collective = Collective::ping_pong;
     op.count = 16;
-    CHECK_THROWS_WITH_AS(session.prepare(op, false, 9), "a ping-pong takes two ranks",
+    CHECK_THROWS_WITH_AS(session.prepare(op, false, 9), "ping_pong requires two ranks",
                          UnsupportedError);
   });
 }

@@ -1,7 +1,8 @@
-"""Cases of like sizes judged together.
+"""Judges cases of similar sizes together.
 
-Cases of a run share its level, and each has noise besides. So the mean of a band is surer than one
-of its cases, by less than if they were independent: see "Comparing runs" in docs/methodology.md.
+All cases of a run share the run's level, and each has its own noise besides. The mean of a band is
+therefore more certain than one of its cases, but less than if they were independent: see "Comparing
+runs" in docs/methodology.md.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from cclmark.analysis.run_noise import SHARED_PART, RunNoise
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 
-# Up to so many bytes.
+# The largest size of each band in bytes.
 _BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "above 32 KiB to 1 MiB"), (math.inf, "above 1 MiB"))
 
 
 @dataclass(frozen=True)
 class Band(WithInterval):
-    """The cases of one ``operation`` and of like sizes, ``name``d by these: ``all_count`` in all.
+    """The cases of one ``operation`` with similar sizes, for which ``name`` gives the range.
 
-    ``count`` of them were measured by the runs that are compared, and are used. ``ratio`` is the
-    mean of their ratios, weighted by how sure they are where there is an
-    ``estimate``; there is none where the figures come without samples.
+    ``count`` of the ``all_count`` cases were measured by all compared runs and are used. ``ratio``
+    is the mean of their ratios, weighted by their precision if there is an ``estimate``. There is
+    no estimate for figures without samples.
     """
 
     operation: str
@@ -47,14 +48,14 @@ class Band(WithInterval):
 
     @property
     def count_in_words(self) -> str:
-        """``8``, or ``7 of 8`` where the same runs did not measure all."""
+        """``8``, or ``7 of 8`` if the same runs did not measure all cases."""
         left_out = self.count < self.all_count
         return f"{self.count} of {self.all_count}" if left_out else f"{self.count}"
 
 
 def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
-    """The bands of each operation: of what could be judged, or, where nothing could, as of imported
-    figures, of all that has a ratio.
+    """The bands of each operation: of all judged cases, or of all cases with a ratio if no case
+    could be judged, for example for imported figures.
     """
     judged = any(one.judged for one in found)
     groups: dict[tuple[str, str], list[Figures]] = {}
@@ -79,16 +80,18 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
 
 
 def of_shared_runs(cases: Sequence[Figures]) -> list[Figures]:
-    """Those of ``cases`` that the same runs of each side measured, with the points of these runs.
+    """The ``cases`` that the same runs of each side measured, with the points of these runs.
 
-    A run that ended early lacks cases. The runs that the fewest cases have are left out until more
-    than half of the cases have all others; none where a side is left without a run.
+    In a run that ended early, cases are missing. The runs with the fewest cases are left out until
+    more than half of the cases have points of all other runs. Returns none if no run of a side is
+    left.
     """
     points = [one.points for one in cases]
     having = Counter(
         (side, run) for one in points for side, by_run in enumerate(one) for run in by_run
     )
-    # The last of equally rare runs is left out first: one that ended early is mostly the last.
+    # Among runs with equally few cases the last is left out first: a run that ended early is mostly
+    # the last.
     rarest_first = sorted(having, key=lambda each: (having[each], -each[1]))
     for left_out in range(len(rarest_first)):
         kept = sorted(rarest_first[left_out:])
@@ -111,10 +114,10 @@ def of_shared_runs(cases: Sequence[Figures]) -> list[Figures]:
 
 
 def joint_estimate(cases: Sequence[Figures]) -> RatioEstimate | None:
-    """The mean ratio of those of ``cases`` that the same runs measured; None where it is not known.
+    """The mean ratio of the ``cases`` that the same runs measured; None if it is unknown.
 
-    Each run is one observation: the weighted mean of its logarithms. Of the variance assumed of a
-    case from run to run, SHARED_PART is common to the run, and the rest independent.
+    Each run is one observation: the weighted mean of its logarithms. SHARED_PART of a case's
+    assumed variance from run to run is common to all cases of the run, the rest is independent.
     """
     used = of_shared_runs(cases)
     return _joint(used) if used else None
@@ -135,7 +138,7 @@ def _joint(cases: Sequence[Figures]) -> RatioEstimate | None:
 
 
 def _precision(case: Figures) -> float:
-    """The weight of a case: by its assumed noise alone, which is known before it is measured."""
+    """The weight of a case, from its assumed noise only, which is known before the measurement."""
     if case.noise[0] is None or case.noise[1] is None:
         return 1.0
     return 1 / (case.noise[0].variance(case.before_s) + case.noise[1].variance(case.after_s))

@@ -1,8 +1,8 @@
-"""Change points: from which run on is a case slower or faster than it was?
+"""Change points: the runs from which on a case is slower or faster than before.
 
-A series has a point for each run, from the oldest on. All is done in logarithms, for which slower
-and faster by half are alike, and with the noise from run to run that analysis.run_noise knows. Runs
-that stand out by themselves are left out first. The method and its sources are in
+A series has a point for each run, from the oldest on. All calculations use logarithms, in which a
+factor and its inverse are equally large, and the noise from run to run of analysis.run_noise.
+Single runs that stand out are left out first. The method and its sources are in
 docs/methodology.md; tests measure its false alarms and its power.
 """
 
@@ -20,34 +20,34 @@ from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
 
-FALSE_SHARE = 0.01  # of the changes told, how many may be none
+FALSE_SHARE = 0.01  # the share of reported changes that may be false
 THRESHOLD = 0.02  # a change that matters: equal runs of two machines of a kind were 1.9 % apart
 LEAST_POINTS = 2 * LEAST_RUNS
 
-# As long as there are fewer runs on a side, the noise is taken for no less than what is assumed of
-# one run: three that happen to be alike are not rare, and would pass for runs without noise.
+# With fewer runs on a side, the noise is at least the assumed noise of one run: three runs that
+# happen to be alike are not rare, and would count as runs without noise.
 _ENOUGH_RUNS = 5
 _SHORTEST_WINDOW = 8
 _MOST_PARTS = 16
 _PROMISING_T = 3.0  # no t below is as unlikely as FALSE_SHARE with LEAST_POINTS or more
 
-# A run stands out by itself where it is so many standard deviations from the median of the five
-# runs round it: of runs in a row that are unlike the others, one or two do, and three are a level.
+# A single run stands out if it is so many standard deviations from the median of the five runs
+# around it. One or two runs in a row that differ from the others stand out; three are a level.
 _STANDS_OUT = 5.0
 _NEIGHBOURS = 5
 _FEW, _FEW_SHARE = 2, 0.1
-_LEAST_DEVIATION = 1e-3  # of runs that are all but the same
+_LEAST_DEVIATION = 1e-3  # for runs that are nearly equal
 _MEDIAN_STEP = 0.6745 * math.sqrt(2)  # the median of steps between normal values, in deviations
 
 
 @dataclass(frozen=True)
 class Change:
-    """The point at ``place`` is the first of a new level, that at ``last`` the last of the old.
+    """A change: ``last`` is the last point of the old level, ``place`` the first of the new one.
 
     ``before_s`` and ``after_s`` are the times of the levels: geometric means, without runs that
-    stand out. ``ratio`` is the new time over the old one, above 1 for slower, ``low`` and ``high``
-    the ends of its 95 % interval. ``chance`` bounds how likely noise alone looks like that anywhere
-    in the series.
+    stand out. ``ratio`` is the new time over the old one, above 1 for slower; ``low`` and ``high``
+    are the ends of its 95 % interval. ``chance`` is an upper bound of the probability that noise
+    alone causes such a change anywhere in the series.
     """
 
     place: int
@@ -67,12 +67,12 @@ def changes(
 ) -> list[list[Change]]:
     """The changes of each series, in their order; none for fewer than LEAST_POINTS points.
 
-    ``threshold``: the share by which a time has to change for that to be reported.
+    ``threshold``: the smallest change of a time, as a share, that is reported.
 
-    ``noises``: what is assumed of each series as long as few runs tell; where it is None, as of
-    processors, a level takes _ENOUGH_RUNS runs.
+    ``noises``: the noise assumed for each series while it has few runs. If it is None, as for
+    processors, a level requires _ENOUGH_RUNS runs.
 
-    Of the series in which changes are told, FALSE_SHARE at most are expected to have none
+    At most FALSE_SHARE of the series with reported changes are expected to have no change
     (Benjamini and Hochberg, 1995).
     """
     prepared = [
@@ -92,7 +92,7 @@ def changes(
 
 
 def _allowed(chances: Sequence[float], tested: int) -> float:
-    """Up to which chance a series counts as changed; below 0 where none does."""
+    """The largest chance with which a series counts as changed; below 0 if no series does."""
     ordered = sorted(chance for chance in chances if chance <= FALSE_SHARE)
     allowed = -1.0
     for rank, chance in enumerate(ordered, start=1):
@@ -103,7 +103,7 @@ def _allowed(chances: Sequence[float], tested: int) -> float:
 
 @dataclass(frozen=True)
 class _Split:
-    """A place to cut a series in two, and how likely noise alone makes as good a one."""
+    """A place to cut a series in two, and the chance that noise alone gives an equally good one."""
 
     place: int
     chance: float
@@ -113,9 +113,9 @@ _NO_SPLIT = _Split(0, 1.0)
 
 
 class _Series:
-    """A series, without what stands out by itself, with what every split of every part needs.
+    """A series without runs that stand out, with the sums that all splits of all parts require.
 
-    ``places``: where its points were before.
+    ``places``: the original places of its points.
     """
 
     def __init__(self, points: Sequence[Point], noise: RunNoise | None) -> None:
@@ -127,7 +127,7 @@ class _Series:
         self.points = points
         self.length = len(points)
         self._noise = noise
-        # Far from 0 the differences of sums of squares would be all rounding.
+        # Far from 0, rounding errors would dominate the differences of sums of squares.
         self._middle = middle = logs[self.length // 2]
         logs = [log - middle for log in logs]
         self._sums = list(accumulate(logs, initial=0.0))
@@ -137,8 +137,9 @@ class _Series:
     def best(self, first: int, end: int) -> _Split:
         """The least likely split of the points from ``first`` to before ``end``.
 
-        Of all windows of ``_windows``: a change that was taken back shows in none that holds both.
-        The chance is the sum over all splits that were looked at (Bonferroni).
+        It is chosen from all windows of ``_windows``: a change that was reverted later is visible
+        only in a window without the reversal. The chance is the sum over all examined splits
+        (Bonferroni).
         """
         best = _NO_SPLIT
         if end - first < LEAST_POINTS:
@@ -154,7 +155,8 @@ class _Series:
         end = first + length
         base = self._sums[first]
         mean = (self._sums[end] - base) / length
-        # The root of what a split takes off the squares, for every size of its first part.
+        # The root of the amount by which a split reduces the sum of squares, for every size of its
+        # first part.
         sizes, weights = _splits(length)
         sums = self._sums[first + LEAST_RUNS : end - LEAST_RUNS + 1]
         roots = [
@@ -181,16 +183,16 @@ class _Series:
 
 
 def _alone(logs: Sequence[float]) -> set[int]:
-    """Which of a series stand out by themselves (a filter by medians, as Hampel's).
+    """The places of single runs that stand out (a median filter, as Hampel's).
 
-    How much runs differ is taken from one run to the next, by the median: neither a step nor what
-    stands out counts there. None, where they are many: then runs are like that, as those whose
-    launches have one of two levels.
+    The deviation of runs is the median of the steps from one run to the next, which neither a level
+    change nor runs that stand out affect. Returns none if there are many of them: then the series
+    itself varies so much, for example because launches have one of two levels.
     """
     steps = [abs(after - before) for before, after in pairwise(logs)]
     deviation = max(median(steps) / _MEDIAN_STEP, _LEAST_DEVIATION)
     far = _STANDS_OUT * deviation
-    # What differs from the run before by less than that stands out only with it.
+    # A run that differs less from its predecessor stands out only together with it.
     suspects = {at for step, at in zip(steps, range(len(steps)), strict=True) if step > far}
     suspects = {near for at in suspects for near in range(at - 1, at + 3)}
     found = set()
@@ -204,11 +206,12 @@ def _alone(logs: Sequence[float]) -> set[int]:
 
 @lru_cache(maxsize=1024)
 def _windows(length: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Start and length of the windows of a part of a series, and how many splits they have.
+    """Start and length of the windows of a part of a series, and their number of splits.
 
-    The whole, then windows of half of it, of a quarter and so on, each half over the one before
-    (seeded binary segmentation, Kovács and others, Biometrika 2023). Down to a sixteenth: in a
-    window of any size a change must stand out from what surrounds it.
+    The first window is the whole part. Then follow windows of half of it, of a quarter and so on
+    down to a sixteenth, each overlapping the previous one by half (seeded binary segmentation,
+    Kovács and others, Biometrika 2023). In a window of any size a change must stand out from the
+    surrounding runs.
     """
     found = [(0, length)]
     parts = 2
@@ -222,13 +225,13 @@ def _windows(length: int) -> tuple[tuple[tuple[int, int], ...], int]:
 
 @lru_cache(maxsize=1024)
 def _splits(length: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The sizes that the first of two parts may have, and what makes their sums comparable."""
+    """The possible sizes of the first of two parts, and the weights that make sums comparable."""
     sizes = tuple(range(LEAST_RUNS, length - LEAST_RUNS + 1))
     return sizes, tuple(math.sqrt(length / (size * (length - size))) for size in sizes)
 
 
 def _levels(series: _Series, split: _Split, allowed: float, threshold: float) -> list[Change]:
-    """The changes of a series whose best split is ``split``, by cutting its parts again."""
+    """The changes of a series whose best split is ``split``. Its parts are split again."""
     cuts: dict[int, float] = {}
     waiting = [(0, series.length, split)]
     while waiting:
@@ -254,8 +257,8 @@ def _levels(series: _Series, split: _Split, allowed: float, threshold: float) ->
 def _change(
     before: Sequence[Point], after: Sequence[Point], threshold: float
 ) -> tuple[float, float, float, float, float] | None:
-    """The times of two levels, their ratio and its interval; None where it is too small or may be
-    none.
+    """The times of two levels, their ratio and its interval; None if the change is too small or not
+    significant.
     """
     estimate = ratio_estimate(before, after)
     if estimate is None or estimate.low <= 1 <= estimate.high:

@@ -1,7 +1,8 @@
-"""Two configurations case by case: which differences are more than runs differ by anyway.
+"""Compares two configurations case by case and separates differences from the noise of runs.
 
-Runs of one command differ by more than their samples do (analysis/run_noise.py). So the interval of
-a ratio includes the noise from run to run: measured, with three runs of each side, else assumed.
+Runs of one command differ by more than their samples do (analysis/run_noise.py). The interval of a
+ratio therefore includes the noise from run to run. With three runs of each side it is measured,
+otherwise assumed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Summary, TransferSummary
 
-MARGIN = 0.05  # a difference that matters, where the user names none
+MARGIN = 0.05  # the default of the smallest difference that matters
 
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one configuration. ``incomplete``: what their journals lack, in words."""
+    """The runs of one configuration. ``incomplete``: missing parts of their journals, in words."""
 
     name: str
     runs: Sequence[Journal]
@@ -45,9 +46,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Figures:
-    """The times of one case on both sides, a point for each run, and the noise assumed of each.
+    """The times of one case on both sides, a point for each run, and each side's assumed noise.
 
-    ``runs``: which runs of each side the points are of, by their numbers; None for the first ones.
+    ``runs``: the numbers of the runs of each side that the points come from; None for the first
+    runs.
     """
 
     before: Sequence[Point]
@@ -76,7 +78,7 @@ class Figures:
         return geometric_mean([time_s for time_s, _ in self.after])
 
     def estimate(self) -> RatioEstimate | None:
-        """The ratio with its interval; None where nothing says how sure it is."""
+        """The ratio with its interval; None if the interval is unknown."""
         return ratio_estimate(self.before, self.after, self.noise)
 
 
@@ -84,11 +86,11 @@ class Figures:
 class Compared(WithInterval):
     """A case or transfer that one or both sides measured.
 
-    ``figures`` are the times that are judged, absent where a side has none, and ``estimate`` is
-    their ratio with its interval, absent where nothing says how sure they are: ``reason`` says why.
-    ``alike``: whether the figures may be divided by each other. ``calls``: the cost of a call on
-    both sides, where the judged figure is the device's time and launches set the cost of a call on
-    a side. ``lost``: whether it was measured before and not after.
+    ``figures`` are the judged times, None if a side has no times. ``estimate`` is their ratio with
+    its interval, None if the interval is unknown; ``reason`` contains the reason. ``alike``:
+    whether the figures may be divided by each other. ``calls``: the cost of a call on both sides,
+    if the judged figure is the device's time and launches determine the cost of a call on a side.
+    ``lost``: whether it was measured before and not after.
     """
 
     thing: Case | Transfer
@@ -107,7 +109,7 @@ class Compared(WithInterval):
 
     @property
     def by_device(self) -> bool:
-        """Whether the device's time is judged where launches set the cost of a call."""
+        """Whether the device's time is judged because launches determine the cost of a call."""
         return self.calls is not None
 
     @property
@@ -139,13 +141,13 @@ class Compared(WithInterval):
 
     @property
     def size_bytes(self) -> int:
-        """Of the message."""
+        """The size of the message."""
         return self.thing.size_bytes
 
 
 @dataclass(frozen=True)
 class _Figure:
-    """One median: ``variance`` is that of its logarithm by its samples, None where unknown."""
+    """One median. ``variance``: of its logarithm, from its samples; None if unknown."""
 
     time_s: float
     variance: float | None
@@ -156,9 +158,8 @@ class _Figure:
 class _Measured:
     """A case in run number ``run`` of its side.
 
-    ``device``: the device's time, None where only calls were timed.
-    ``launch_bound``: whether launches set the cost of a call. ``source``: the tool that measured
-    it, empty for cclmark.
+    ``device``: the device's time, None if only calls were timed. ``launch_bound``: whether launches
+    determine the cost of a call. ``source``: the tool that measured it, empty for cclmark.
     """
 
     run: int
@@ -170,7 +171,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the runs of a side say of a case: figures, or why there are none."""
+    """The results of a case in the runs of a side: figures, or the reason why there are none."""
 
     thing: Case | Transfer | None = None
     measured: tuple[_Measured, ...] = ()
@@ -183,11 +184,11 @@ _NOTHING = _Found()
 
 
 def compare(before: Side, after: Side, margin: float = MARGIN) -> list[Compared]:
-    """Everything that either side measured, in the order of the first run, then of the others.
+    """Compares everything that a side measured, in the order of the first run, then of the others.
 
-    ``margin``: the share by which a time may differ without that mattering. Where every run of a
-    side measured one library and the sides' are two, libraries are compared: each case with the
-    same of the other library.
+    ``margin``: the largest difference of a time, as a share, that does not matter. If all runs of
+    each side measured only one library, a case is compared with the same case of the other side's
+    library.
     """
     alike = _library(before) is not None and _library(after) is not None
     first, second = _gathered(before, alike=alike), _gathered(after, alike=alike)
@@ -198,13 +199,13 @@ def compare(before: Side, after: Side, margin: float = MARGIN) -> list[Compared]
 
 
 def _library(side: Side) -> str | None:
-    """The only library of a side."""
+    """The library of a side; None if the side has several or none."""
     names = {result.case.ccl for run in side.runs for result in run.cases}
     return names.pop() if len(names) == 1 else None
 
 
 def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
-    """By case; with ``alike`` those of different libraries have the same key."""
+    """The results by case. With ``alike``, cases of different libraries have the same key."""
     found: dict[Case | Transfer, _Found] = {}
     for number, run in enumerate(side.runs):
         for key, results in _by_key(run, alike=alike).items():
@@ -230,7 +231,9 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
 def _by_key(
     run: Journal, *, alike: bool
 ) -> Mapping[Case | Transfer, list[CaseResult | TransferResult]]:
-    """The results of each thing, one for each cycle: they share a process, so they are one run."""
+    """The results of each case or transfer, one for each cycle: cycles share a process, so they are
+    one run.
+    """
     found: dict[Case | Transfer, list[CaseResult | TransferResult]] = {}
     for result in run.cases:
         key = msgspec.structs.replace(result.case, ccl="") if alike else result.case
@@ -241,7 +244,7 @@ def _by_key(
 
 
 def on_host(run: Journal) -> bool:
-    """Whether processors take the part of devices: their noise from run to run is unknown."""
+    """Whether the run has host devices, for which the noise from run to run is unknown."""
     return any(device.runtime == "host" for device in run.header.devices)
 
 
@@ -267,7 +270,7 @@ def _problem(result: CaseResult | TransferResult) -> str:
 def _measured(
     results: Sequence[CaseResult | TransferResult], run: Journal, number: int
 ) -> _Measured:
-    """The results of a case in the run with that number, one for each cycle."""
+    """Combines the results of a case in run ``number``, one for each cycle."""
     timing = run.header.settings.timing
     cases = [result for result in results if isinstance(result, CaseResult)]
     device = [found for one in cases if (found := device_summary(one, timing)) is not None]
@@ -291,7 +294,7 @@ def _figure(summaries: Sequence[Summary | TransferSummary]) -> _Figure:
 
 
 def _of_another_tool(first: _Found, second: _Found) -> str:
-    """Why there is no verdict on times of other tools: they come without samples."""
+    """The reason why times of other tools have no verdict: they have no samples."""
     reasons = []
     for found, words in ((first, "before"), (second, "after")):
         without = [one for one in found.measured if one.source and one.call.variance is None]
@@ -333,7 +336,7 @@ def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float
     if clocks[0] != clocks[1]:
         names = [" and ".join(filter(None, each)) for each in clocks]
         reason = f"the {names[0]}'s clock before, the {names[1]}'s clock after"
-        if foreign:  # whoever compares tools knows that they are two
+        if foreign:  # a user who compares tools expects two clocks
             reason = "; ".join(filter(None, (foreign, reason if all(names) else "")))
         return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
     estimate = figures.estimate()

@@ -1,6 +1,6 @@
-"""What a run of copies shows: pairs that stand out, what was checked, which were not.
+"""The findings of a run of copies: pairs that stand out, and checks.
 
-Every format takes these findings from here, so that none contradicts another.
+Every format uses these findings, so that no format contradicts another.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cclmark.results.schema import Header
 
 @dataclass(frozen=True)
 class Checks:
-    """How many transfers are copies, how many of these were checked, and how many were wrong.
+    """The numbers of transfers that are copies, that were checked, and that were wrong.
 
-    ``unverifiable`` are latencies of loads and stores: no output that could be checked.
+    ``unverifiable``: the number of latencies of loads and stores, which have no output to check.
     """
 
     copies: int
@@ -44,7 +44,7 @@ def checks_of(results: Sequence[TransferResult]) -> Checks:
 class Outliers:
     """The pairs that stand out, the worst first and better ones last.
 
-    ``compared``: whether any class of links has enough pairs to tell what is usual.
+    ``compared``: whether any class of links has enough pairs for a usual value.
     """
 
     far: list[Deviation]
@@ -52,14 +52,14 @@ class Outliers:
 
     @property
     def worse(self) -> list[Deviation]:
-        """Those that are slower than usual."""
+        """The pairs that are slower than usual."""
         return [one for one in self.far if one.worse]
 
 
 def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
     """The pairs that are far from others with the same kind of link.
 
-    None where the run itself reports that its times mean little.
+    Empty if the run itself reports that its times are not meaningful.
     """
     if times_mean_little(header):
         return Outliers([], compared=False)

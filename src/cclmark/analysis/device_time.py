@@ -1,8 +1,8 @@
-"""Which figure of a case is judged: the device's where launches determine the cost of a call.
+"""Selects the judged figure of a case: the device's time if launches determine the cost of a call.
 
-With ``--timing auto`` a case whose operations take the host longer to enqueue than the device to
-execute has two figures: the cost of a call (``summary``), which depends on the process that
-launches it, and the time that the devices need (``device``), measured by replaying a graph.
+With ``--timing auto`` a case has two figures if the host takes longer to enqueue its operations
+than the device to execute them: the cost of a call (``summary``), which depends on the process that
+launches it, and the time of the devices (``device``), measured by replaying a graph.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from cclmark.analysis.statistics import median
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Samples, Summary
 
-# Operations that wait for the host follow each other as fast as it enqueues them; a batch lasts as
-# long as enqueuing it and executing its last operation, so a little longer.
+# Operations that wait for the host follow each other as fast as the host enqueues them. A batch
+# lasts a little longer than its enqueuing: its last operation still has to be executed.
 _SHARE_OF_LAUNCHES = 0.85
 
 
 def launches_determine(samples: Samples) -> bool:
     """Whether the host takes as long to enqueue operations as the devices to execute them.
 
-    By medians over samples, of the rank that takes longest. False where there are no times of the
-    devices: they cannot be compared then.
+    Compares medians over samples, of the rank that takes longest. False if times of devices are
+    missing.
     """
     device_s: list[float] = []
     for row in samples.device_s:
@@ -35,9 +35,9 @@ def launches_determine(samples: Samples) -> bool:
 
 
 def is_launch_bound(result: CaseResult) -> bool:
-    """Whether launches determine the cost of a call, as far as a run with ``auto`` found out.
+    """Whether launches determine the cost of a call, according to a run with ``auto``.
 
-    Such a case has the device's time as well, or the reason why it could not be measured.
+    Such a case also has the device's time, or the reason why it could not be measured.
     """
     return result.device is not None or bool(result.device_reason)
 
@@ -54,5 +54,5 @@ def judged_summary(result: CaseResult) -> Summary | None:
 
 
 def converged(result: CaseResult) -> bool:
-    """Whether its median, and that of the device's time, reached the precision asked for."""
+    """Whether the median, and the device time's median, reached the requested precision."""
     return result.converged and (result.device is None or result.device.converged)

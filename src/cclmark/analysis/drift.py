@@ -1,4 +1,4 @@
-"""What hours change: times at the end of a soak against its beginning, devices' condition."""
+"""Changes over hours: times at the end of a soak against its beginning, and devices' conditions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LEAST_IN_PART = 6  # fewer have no 95 % interval of their median
 class Drift:
     """The times of one case through the cycles of a soak.
 
-    ``first_s`` and ``last_s`` are medians over as many cycles (``part``) at the beginning and at
-    the end. ``apart``: whether their 95 % confidence intervals have nothing in common, which is
-    more than noise; None with too few cycles for intervals. ``worst`` is the place of the longest
-    time, ``worst_ratio`` that time over the median of all.
+    ``first_s`` and ``last_s`` are medians over the first and the last ``part`` cycles. ``apart``:
+    whether their 95 % confidence intervals do not overlap, which is more than noise; None with too
+    few cycles for intervals. ``worst`` is the place of the longest time, ``worst_ratio`` that time
+    over the median of all.
     """
 
     cycles: int
@@ -37,10 +37,9 @@ class Drift:
 
 
 def drift_of(times_s: Sequence[float]) -> Drift:
-    """Of positive times, one a cycle. Raises ValueError when there are none.
+    """The drift of positive times, one for each cycle. Raises ValueError without times.
 
-    The parts are thirds, which shows more of a slow drift, or halves where thirds would have no
-    intervals.
+    The parts are thirds, which show a slow drift best, or halves if thirds would have no intervals.
     """
     number = len(times_s)
     third = number // 3
@@ -65,26 +64,26 @@ def drift_of(times_s: Sequence[float]) -> Drift:
 
 @dataclass
 class Range:
-    """The least and the largest of values; None before the first."""
+    """The smallest and the largest of values; None before the first value."""
 
     least: float | None = None
     most: float | None = None
 
     def add(self, value: float | None) -> None:
-        """Takes one more value, if it is one."""
+        """Adds a value unless it is None."""
         if value is not None:
             self.least = value if self.least is None else min(self.least, value)
             self.most = value if self.most is None else max(self.most, value)
 
     @property
     def width(self) -> float:
-        """From the least to the largest."""
+        """The largest minus the smallest value."""
         return 0.0 if self.least is None or self.most is None else self.most - self.least
 
 
 @dataclass
 class Conditions:
-    """What was seen of one device. It takes no more memory the longer it goes on."""
+    """The observed conditions of one device, in constant memory."""
 
     readings: int = 0
     clock_hz: Range = field(default_factory=Range)
@@ -95,7 +94,7 @@ class Conditions:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, condition: Condition) -> None:
-        """Takes one more reading."""
+        """Adds a reading."""
         self.readings += 1
         self.clock_hz.add(condition.clock_hz)
         self.memory_clock_hz.add(condition.memory_clock_hz)

@@ -1,4 +1,4 @@
-"""What a whole run shows: the few sentences that a reader wants first."""
+"""The main findings of a whole run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from cclmark.results.schema import Summary
 class OperationFindings:
     """The best bandwidth and the smallest message's latency of one operation with one library.
 
-    ``name`` is the operation's, with the library's and the number of ranks where there are several.
-    ``peak`` is the result with the highest bus bandwidth of those that converged, None where none
-    did; ``unsettled_peak`` the result with the highest of those that did not converge, where it is
+    ``name`` contains the operation, and the library and the number of ranks if there are several.
+    ``peak`` is the converged result with the highest bus bandwidth, None if no result converged.
+    ``unsettled_peak`` is the result with the highest bus bandwidth that did not converge, if it is
     above the peak. ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking",
     1996) is the smallest size from which on all bus bandwidths of the peak's curve, converged or
-    not, are at least half of the peak; None where the curve begins with it, and where a larger
-    message than the peak's has less. ``latency`` is the result of the smallest message,
+    not, are at least half of the peak. It is None if that is the curve's first size, and if a
+    message larger than the peak's has less. ``latency`` is the result of the smallest message,
     ``largest_bytes`` the size of the largest.
-    ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the one
-    that took longest in most, None where none stands out. ``launch_bound`` is the largest case of
-    which launches determine the time, None where there is none.
+    ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the rank
+    that took longest in most; None if no rank stands out. ``launch_bound`` is the largest case
+    whose time launches determine, None if there is no such case.
     """
 
     name: str
@@ -42,7 +42,7 @@ class OperationFindings:
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
-    """The results that have figures, with them; what came with wrong data has none to speak of."""
+    """The results with figures, and these figures. Results with wrong data are left out."""
     return [
         (result, result.summary)
         for result in results
@@ -51,7 +51,7 @@ def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
 
 
 def settled(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Of the cycles of a case that have figures, the one with the median time; in their order."""
+    """For each case, the cycle with the median time of all cycles with figures, in their order."""
     cycles: dict[Case, list[tuple[float, int]]] = {}
     for place, result in enumerate(results):
         if result.summary is not None and result.status != "wrong":
@@ -133,7 +133,7 @@ def _key(result: CaseResult) -> tuple[str, str, int]:
 
 
 def _most_often(ranks: Sequence[int | None]) -> int | None:
-    """The rank named in more than half of the cases."""
+    """The rank that occurs in more than half of the cases; None if there is none."""
     named = Counter(rank for rank in ranks if rank is not None)
     if not named:
         return None

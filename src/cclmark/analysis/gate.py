@@ -1,4 +1,4 @@
-"""Whether a comparison passes: what is slower by a margin, lost, or cannot be decided at it."""
+"""Decides whether a comparison passes: cases that are slower by a margin, lost or undecided."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from cclmark.analysis.bands import Band
 from cclmark.analysis.compare import Compared
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 
-FALSE_SHARE = 0.05  # of comparisons without any difference, how many may fail at most
+FALSE_SHARE = 0.05  # at most so many comparisons without any difference fail
 
 
 @dataclass(frozen=True)
 class Outcome:
     """``slower``: cases, and ``slower_bands``: bands, that are slower by the margin or more.
 
-    ``lost``: measured before and not after. ``undecided``: neither slower by the margin nor
-    certainly not. ``runs_needed`` is how many runs of each side decide all of these, None where no
-    number of runs that can be planned does. ``unlike``: measured on both sides, with times that
-    cannot be compared, whatever the number of runs.
+    ``lost``: cases measured before and not after. ``undecided``: cases that are neither slower by
+    the margin nor certainly not slower by it. ``runs_needed``: the number of runs of each side that
+    decides all of them, None if no number that can be planned does. ``unlike``: cases measured on
+    both sides with times that cannot be compared, whatever the number of runs.
     """
 
     slower: Sequence[Compared]
@@ -32,10 +32,10 @@ class Outcome:
 
 
 def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Outcome:
-    """What a gate at ``margin``, a share, has to say of a comparison and of its bands.
+    """Judges a comparison and its bands with a gate at ``margin``, a share.
 
-    Many cases are looked at, so a case or band that fails has to be significant among all of them
-    (Holm, Scand. J. Stat. 6, 1979): of comparisons without a difference at most FALSE_SHARE fail.
+    A case or band fails only if it is significant among all of them (Holm, Scand. J. Stat. 6,
+    1979). At most FALSE_SHARE of comparisons without a difference fail.
     """
     failing = _slower([one.estimate for one in found], margin)
     undecided = [
@@ -57,9 +57,9 @@ def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Ou
 
 
 def _slower(estimates: Sequence[RatioEstimate | None], margin: float) -> list[bool]:
-    """Which of one family are slower by the margin, and by more than noise among all of them.
+    """Whether each estimate of a family is slower by the margin, and significant among all of them.
 
-    Cases and bands are two families, and of each only one direction fails: FALSE_SHARE holds for
+    Cases and bands are two families, and only one direction of each fails: FALSE_SHARE holds for
     both together.
     """
     found = [False] * len(estimates)
@@ -72,8 +72,10 @@ def _slower(estimates: Sequence[RatioEstimate | None], margin: float) -> list[bo
 
 
 def _needed(undecided: Sequence[Compared], margin: float, judged: int) -> int | None:
-    """``judged``: how many cases the gate looks at. A case without an estimate needs LEAST_RUNS,
-    which measure the noise that is not assumed.
+    """The number of runs that decides all cases; None if no number does, or if all are decided.
+
+    ``judged``: the number of cases with an estimate. A case without an estimate requires
+    LEAST_RUNS runs, which measure the noise that is not assumed.
     """
     most = LEAST_RUNS if any(one.estimate is None for one in undecided) else 0
     for one in undecided:

@@ -1,4 +1,4 @@
-"""What differs between the hosts of a run: mixed settings are what hangs clusters."""
+"""Finds differences between the hosts of a run, because mixed settings make clusters hang."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_DEVICES: dict[str, Callable[[DeviceDescription], str]] = {
 
 
 def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
-    """What is not the same on all ``hosts``, one sentence each, empty where there is one only."""
+    """The differences between ``hosts``, one sentence each; none for a single host."""
     if len(hosts) < 2:
         return []
     found = [
@@ -45,14 +45,14 @@ def differences_between(hosts: Sequence[HostDescription]) -> list[str]:
 
 
 def unlike_devices(devices: Sequence[DeviceDescription]) -> list[str]:
-    """What is not the same of the accelerators, one sentence each; none where there are none."""
+    """The differences between the accelerators, one sentence each."""
     found = []
     own = [device for device in devices if device.runtime != "host"]
     for what, value_of in _OF_DEVICES.items():
         values: dict[str, list[int]] = {}
         for device in own:
             values.setdefault(value_of(device), []).append(device.rank)
-        # What one does not tell is no difference.
+        # An unknown value is no difference.
         if len(values) > 1 and "" not in values:
             parts = [f"{value} of ranks {in_ranges(ranks)}" for value, ranks in values.items()]
             found.append(f"devices differ in {what}: {', '.join(parts)}")

@@ -1,4 +1,4 @@
-"""What is odd in a sweep: bandwidth that falls as messages grow, noisy cases, costly placements."""
+"""Finds irregularities of a sweep: dips of the bandwidth, noisy cases, costly placements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
-LEAST_DIP_BYTES = 256 << 10  # below, latency decides and levels of launches jump
+LEAST_DIP_BYTES = 256 << 10  # below, latency dominates and launches change their level
 _NOISY_CV = 0.10
 _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
@@ -25,9 +25,9 @@ Curve = list[tuple[CaseResult, Summary]]
 
 @dataclass(frozen=True)
 class Dip:
-    """A message that gets less bus bandwidth than the best of the smaller ones.
+    """A message with less bus bandwidth than the best of the smaller messages.
 
-    ``share`` is how much less, of ``best``'s.
+    ``share``: the difference, as a share of the bandwidth of ``best``.
     """
 
     at: CaseResult
@@ -37,8 +37,8 @@ class Dip:
 
 @dataclass(frozen=True)
 class PlacementGap:
-    """The size at which in-place and out-of-place differ most; ``ratio`` is in-place's time over
-    out-of-place's.
+    """The size at which in-place and out-of-place differ most; ``ratio`` is the in-place time over
+    the out-of-place time.
     """
 
     in_place: CaseResult
@@ -46,9 +46,10 @@ class PlacementGap:
 
 
 def dips(results: Sequence[CaseResult]) -> list[Dip]:
-    """The deepest of each curve, where bandwidth falls by 15 % or more from 256 KiB on.
+    """The deepest dip of each curve, for sizes from 256 KiB and dips of at least 15 %.
 
-    Of quiet cases alone: the best of noisy ones is the luckiest, and whatever follows looks low.
+    Only quiet cases are used: the best of noisy cases is best by chance, and makes all larger
+    messages look slow.
     """
     found = []
     for curve in quiet_curves(results):
@@ -68,7 +69,7 @@ def dips(results: Sequence[CaseResult]) -> list[Dip]:
 
 
 def noisy(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Those whose samples vary by more than a tenth, the worst first."""
+    """The cases whose samples vary by more than a tenth, the worst first."""
     known = [
         (summary.cv, result)
         for result, summary in _measured(results)
@@ -78,12 +79,12 @@ def noisy(results: Sequence[CaseResult]) -> list[CaseResult]:
 
 
 def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
-    """For each operation whose placements differ by 10 % or more from 1 MiB on: where most."""
+    """The largest gap of each operation and library, from 1 MiB on and of at least 10 %."""
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
         if info_of(case.operation).staged_in_place or summary.cv > _NOISY_CV:
-            continue  # how long the copy aside takes is no finding
+            continue  # the time of the copy aside is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
     worst: dict[tuple[str, str], PlacementGap] = {}
@@ -113,7 +114,7 @@ def _measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]
 
 
 def quiet_curves(results: Sequence[CaseResult]) -> list[Curve]:
-    """By all but the size, in rising sizes, without noisy cases; of several cycles the first."""
+    """The curves of quiet cases, by ascending size. Only the first of several cycles is used."""
     curves: dict[Case, dict[int, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         curves[result.case.series()].setdefault(result.case.size_bytes, (result, summary))

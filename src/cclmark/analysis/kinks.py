@@ -1,9 +1,9 @@
 """Messages that take much longer than messages of neighbouring sizes suggest.
 
 Self-consistent performance guidelines (Träff, Gropp, Thakur: "Self-consistent MPI performance
-guidelines", IEEE TPDS 21(5), 2010) ask that a message takes no longer than its parts one after
-another, and no longer than a larger message. Between two sizes of a curve a time is expected to lie
-on a straight line: a latency and so much for every byte.
+guidelines", IEEE TPDS 21(5), 2010) require that a message takes no longer than its parts one after
+another, and no longer than a larger message. The expected time between two sizes of a curve lies on
+a straight line: a latency plus a time for each byte.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from cclmark.analysis.irregularities import LEAST_DIP_BYTES, quiet_curves
 from cclmark.results.kinds import CaseResult
 
-# Of the time that neighbours suggest. In benchmarks/results, NCCL's changes of protocol and
-# algorithm between 512 KiB and 8 MiB take up to 1.46 times as long.
+# Relative to the time that the neighbours suggest. In benchmarks/results, messages near NCCL's
+# changes of protocol and algorithm, between 512 KiB and 8 MiB, take up to 1.46 times as long.
 _LEAST_EXCESS = 1.5
-# Between the neighbours: with wider steps a straight line says little.
+# Between the neighbours: a straight line over wider steps is not meaningful.
 _MOST_APART = 16
 _LEAST_GAIN = 0.15  # of the time per byte, for another size to be the better choice
 
@@ -26,8 +26,8 @@ _LEAST_GAIN = 0.15  # of the time per byte, for another size to be the better ch
 class Kink:
     """A message that takes longer than its neighbours suggest.
 
-    ``below`` and ``above`` are the results of the neighbouring sizes; ``expected_s`` is the time
-    that a straight line between them gives for ``at``.
+    ``below`` and ``above`` are the results of the neighbouring sizes; ``expected_s`` is the time of
+    ``at`` on a straight line between them.
     """
 
     at: CaseResult
@@ -38,15 +38,15 @@ class Kink:
 
     @property
     def share(self) -> float:
-        """How much less bandwidth than expected, as a share of the expected one."""
+        """The missing bandwidth, as a share of the expected bandwidth."""
         return 1 - self.expected_s / self.time_s
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """``number`` messages like ``result`` in place of another one, in ``time_s`` in all.
+    """``number`` messages like ``result`` replace another message, and take ``time_s`` in total.
 
-    ``number`` is below 1 for a larger message: the part of it that is needed.
+    ``number`` is below 1 for a larger message: the part of it that is required.
     """
 
     result: CaseResult
@@ -55,9 +55,9 @@ class Alternative:
 
 
 def kinks(results: Sequence[CaseResult]) -> list[Kink]:
-    """The worst of each operation, library and number of ranks, the worst first.
+    """The worst kink of each operation, library and number of ranks, the worst first.
 
-    Of quiet cases from 256 KiB on, between neighbours that are at most a factor of 16 apart.
+    Only quiet cases from 256 KiB are used, with neighbours that are at most a factor of 16 apart.
     """
     worst: dict[tuple[str, str, int], Kink] = {}
     for curve in quiet_curves(results):
@@ -78,10 +78,10 @@ def kinks(results: Sequence[CaseResult]) -> list[Kink]:
 
 
 def alternatives(at: CaseResult, results: Sequence[CaseResult]) -> list[Alternative]:
-    """Which other sizes of the same curve would have carried the bytes of ``at`` faster.
+    """Other sizes of the same curve that move the bytes of ``at`` in at least 15 % less time.
 
-    At most two: the best of the smaller sizes of which a whole number makes up the message, and the
-    smallest larger size whose time per byte is lower by 15 % or more.
+    There are at most two: the best smaller size of which a whole number makes up the message, and
+    the smallest larger size.
     """
     curve = next(
         (one for one in quiet_curves(results) if any(result is at for result, _ in one)), []

@@ -1,4 +1,4 @@
-"""What a call costs beside what the device takes: the part of a process that launches."""
+"""Compares the cost of a call, which depends on the launching process, with the device's time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cclmark.analysis.ratio import RatioEstimate, Verdict, geometric_mean
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """The cost of a call in ``count`` cases that launches set, as geometric means in seconds.
+    """The cost of a call in ``count`` launch-bound cases, as geometric means in seconds.
 
-    ``estimate`` judges it with the noise of launches; ``device``: the verdict on the device times
-    of the same cases together.
+    ``estimate`` is its ratio, with the noise of launches. ``device``: the joint verdict on the
+    device times of the same cases.
     """
 
     count: int
@@ -27,7 +27,7 @@ class LaunchCost:
 
 
 def launch_cost(found: Sequence[Compared], margin: float = MARGIN) -> LaunchCost | None:
-    """Over all cases whose device time was judged; None where launches set the cost of none."""
+    """The cost over all launch-bound cases whose device time was judged; None without any."""
     pairs = [
         (one.figures, one.calls)
         for one in found

@@ -1,4 +1,4 @@
-"""Several libraries on the same cases: their times beside each other."""
+"""Compares the times of several libraries for the same cases."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cclmark.results.kinds import CaseResult
 class Comparison:
     """One sweep over sizes that several libraries measured.
 
-    ``case`` stands for the sweep: its size, count and library mean nothing. ``rows``: for each size
-    in bytes the seconds of each of ``ccls``, None where one has none; medians over the cycles.
+    ``case`` represents the sweep; its size, count and library have no meaning. ``rows``: for each
+    size in bytes the seconds of each of ``ccls``, None without a time; medians over the cycles.
     """
 
     case: Case
@@ -27,9 +27,9 @@ class Comparison:
 
 
 def comparisons(results: Sequence[CaseResult]) -> list[Comparison]:
-    """What at least two libraries measured alike, in the order of the run.
+    """The sweeps that at least two libraries measured alike, in the order of the run.
 
-    Wrong results are left out: how fast they came means nothing.
+    Wrong results are left out, because their times have no meaning.
     """
     found: dict[Case, dict[tuple[int, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     ccls: dict[Case, dict[str, None]] = defaultdict(dict)

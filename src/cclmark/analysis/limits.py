@@ -1,4 +1,4 @@
-"""What the links of a machine allow."""
+"""The limits of a machine's links."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cclmark.results.schema import HostDescription, Link
 def link_limit(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> float | None:
     """Bytes per second that every device can send over its NVLinks, or its PCIe slot without them.
 
-    The smallest of all devices: a collective is as fast as its slowest member. None where the
-    machine does not say, and where ranks are on several ``hosts``: nobody says what lies between.
+    The result is the smallest of all devices: a collective is as fast as its slowest member. None
+    if the machine does not report it, and for several ``hosts``, whose network is unknown.
     """
     if len(hosts) > 1:
         return None

@@ -1,4 +1,4 @@
-"""Which of several like values are far from the others, and rarely so by chance."""
+"""Finds values that are far from other values of the same kind, and rarely so by chance."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from functools import lru_cache
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
 
-LEAST_VALUES = 4  # fewer say little of what is usual
+LEAST_VALUES = 4  # fewer give no usual value
 _MAD_TO_SIGMA = 1.4826  # for normally distributed values
 _LEAST_SIGMAS = 5.0
 _MOST_SIGMAS = 1e6
 _LEAST_SHARE = 0.03  # a smaller difference is no reason to look at a link
-_FALSE_ALARM = 0.01  # of all that is looked at together
+_FALSE_ALARM = 0.01  # of all values that are judged together
 
 
 def looked_at(groups: Iterable[Sequence[object]]) -> int:
-    """How many values ``outliers`` may call far in groups that are judged together."""
+    """The number of values that ``outliers`` judges in groups that are judged together."""
     return sum(len(group) for group in groups if len(group) >= LEAST_VALUES)
 
 
 def outliers(values: Sequence[float], of: int = 0) -> tuple[float, list[int]]:
-    """The median of positive ``values``, and the places of those that are far from it.
+    """The median of positive ``values``, and the places of the values that are far from it.
 
-    Far is further than so many standard deviations, estimated from the median absolute deviation
-    (Leys et al., 2013), as one of ``of`` values is in one of a hundred pages at most where all
-    are alike and normally distributed; than five of them; and than 3 %. All that in logarithms, so
-    that half is as far away as twice. ``of``: see looked_at, at least as many as there are here. Of
-    fewer than four values none is called far.
+    A value is far if its distance exceeds three limits: 3 %; five standard deviations; and the
+    number of standard deviations that one of ``of`` alike and normally distributed values exceeds
+    in at most one of a hundred pages. The standard deviation is estimated from the median absolute
+    deviation (Leys et al., 2013). Distances are logarithmic, so that half is as far away as twice.
+    ``of``: see looked_at; at least the number of ``values``. Of fewer than four values none is far.
     """
     if len(values) < LEAST_VALUES:
         return (median(values) if values else 0.0), []
@@ -44,10 +44,11 @@ def outliers(values: Sequence[float], of: int = 0) -> tuple[float, list[int]]:
 
 @lru_cache(maxsize=1024)
 def sigmas_allowed(count: int, of: int) -> float:
-    """How many estimated standard deviations one of ``count`` values may be from their median.
+    """The largest distance of ``count`` values from their median, in estimated standard deviations.
 
-    The estimate is itself uncertain: of so few values as if it were Student's t with half as many
-    degrees of freedom, which a simulation bears out (benchmarks/outliers.py).
+    The estimate itself is uncertain with so few values. Distances are therefore treated as
+    Student's t with ``count / 2`` degrees of freedom, which a simulation confirms
+    (benchmarks/outliers.py).
     """
     low, high = _LEAST_SIGMAS, _MOST_SIGMAS
     if student_tails(low, count // 2) * of <= _FALSE_ALARM:

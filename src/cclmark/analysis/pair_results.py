@@ -1,4 +1,4 @@
-"""What collectives of single pairs say: matrices, pairs that stand out, pairs measured at once."""
+"""Analyses collectives of single pairs: matrices, outliers, pairs measured at the same time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cclmark.plan.pairs import Pair
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Header, Relation, Summary
 
-MOST_DISTURBANCE = 0.02  # of a time, for what pairs at once do to each other
+MOST_DISTURBANCE = 0.02  # the share of a time by which simultaneous pairs may slow each other
 
 
 def disturbance(alone: CaseResult, beside: CaseResult) -> float | None:
-    """The time of a case beside other pairs over its time alone, where that is at most 1.02.
+    """The time of a case beside other pairs over its time alone, if that is at most 1.02.
 
-    None where it is more, and where either is not known well: not measured, not settled, or too few
-    samples for an interval.
+    None if it is more, and if one of the times is uncertain: not measured, not converged, wrong
+    data, or too few samples for an interval.
     """
     if alone.summary is None or beside.summary is None:
         return None
@@ -36,7 +36,7 @@ def disturbance(alone: CaseResult, beside: CaseResult) -> float | None:
 
 
 def places_of(case: Case) -> list[Pair]:
-    """Where in a matrix of devices a case of a pair belongs: its root's row, else both halves."""
+    """The places of a pair's case in a matrix of devices: its root's row, or both halves."""
     if case.pair is None:
         return []
     first, second = case.pair
@@ -54,7 +54,7 @@ class PairPoint:
 
     @cached_property
     def figures(self) -> dict[Pair, Summary]:
-        """Of what was measured; what is wrong has none, however fast it was."""
+        """The figures of all measured places, without results with wrong data."""
         return {
             place: result.summary
             for place, result in self.results.items()
@@ -63,7 +63,7 @@ class PairPoint:
 
     @cached_property
     def once(self) -> dict[Pair, Summary]:
-        """The same without the second cell of results that stand in two."""
+        """The same figures without the second cell of results that have two cells."""
         return {
             place: summary
             for place, summary in self.figures.items()
@@ -72,7 +72,7 @@ class PairPoint:
 
     @cached_property
     def time_s(self) -> float | None:
-        """The median over the pairs; None where none was measured."""
+        """The median over the pairs; None if no pair was measured."""
         times_s = [summary.time_s for summary in self.once.values()]
         return median(times_s) if times_s else None
 
@@ -84,26 +84,26 @@ class PairPoint:
 
 @dataclass(frozen=True)
 class PairSweep:
-    """The results of one series, by rising size."""
+    """The results of one series, by ascending size."""
 
     series: Case
     points: list[PairPoint]
 
     @property
     def measured(self) -> list[PairPoint]:
-        """Those with any figure."""
+        """The points with at least one figure."""
         return [point for point in self.points if point.figures]
 
     def ends(self) -> list[PairPoint]:
-        """The smallest and the largest point that say something: figures if there are any."""
+        """The smallest and the largest point with figures, or of all points if none has figures."""
         points = self.measured or self.points
         return points[:1] if len(points) == 1 else [points[0], points[-1]]
 
 
 def sweeps(results: Sequence[CaseResult]) -> list[PairSweep]:
-    """One for each series, in the order of the run.
+    """One sweep for each series, in the order of the run.
 
-    Of two results of one case the wrong one counts.
+    Of several results of one case, a wrong one is used, otherwise the first.
     """
     found: dict[Case, dict[int, PairPoint]] = {}
     for result in results:
@@ -136,7 +136,7 @@ def pair_deviations(
 ) -> list[PairDeviation]:
     """The pairs that stand out at the smallest and at the largest size of each sweep.
 
-    What stands out is as in ``outliers``, among all sweeps.
+    The criterion is that of ``outliers``, applied to all sweeps together.
     """
     kinds = {(one.first, one.second): (one.kind, one.hops) for one in relations}
     groups: dict[tuple[Case, int, str, int | None], list[tuple[Pair, float]]] = defaultdict(list)
@@ -156,9 +156,9 @@ def pair_deviations(
 
 
 def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviation]:
-    """The same, the slowest beside what is usual first.
+    """The same pairs, the slowest relative to the usual time first.
 
-    None where the run itself reports that its times mean little.
+    Empty if the run itself reports that its times are not meaningful.
     """
     if times_mean_little(header):
         return []
@@ -170,8 +170,8 @@ def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviat
 class AtOnce:
     """``kept`` cases were measured beside other pairs.
 
-    ``median_ratio`` and ``worst_ratio``: how long the same pairs' probes took at once over how long
-    they took alone.
+    ``median_ratio`` and ``worst_ratio``: the time of the same pairs' probes at the same time, over
+    their time alone.
     """
 
     kept: int
@@ -180,6 +180,6 @@ class AtOnce:
 
 
 def at_once(results: Sequence[CaseResult]) -> AtOnce | None:
-    """None where every pair was measured alone."""
+    """Summarises pairs measured at the same time; None if every pair was measured alone."""
     ratios = [result.at_once_ratio for result in results if result.at_once_ratio is not None]
     return AtOnce(len(ratios), median(ratios), max(ratios)) if ratios else None

@@ -1,4 +1,4 @@
-"""What journals say of single cases, transfers and flows, in one shape to be judged by."""
+"""Converts cases, transfers and flows of journals to points, which thresholds judge."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cclmark.results.kinds import CaseResult, TransferResult
 
 @dataclass(frozen=True)
 class Point:
-    """A case, or what a transfer says of one pair of devices.
+    """A case, or a flow of a transfer.
 
-    ``key`` tells whether two points are of the same thing. ``figures`` are those that it has: what
-    was not measured, or came with wrong data, stands there as None. ``limit_bytes_per_s``: what its
-    links carry, None where nobody says.
+    Two points of the same case or flow have the same ``key``. ``figures`` contains all metrics that
+    apply, with None if they were not measured or if data was wrong. ``limit_bytes_per_s``: the
+    limit of its links, None if unknown.
     """
 
     key: Hashable
@@ -39,7 +39,7 @@ class Point:
     limit_bytes_per_s: float | None = None
 
     def fits(self, threshold: Threshold) -> bool:
-        """Whether the threshold is for it."""
+        """Whether the threshold applies to this point."""
         if threshold.metric.name not in self.figures:
             return False
         if threshold.pairs and not set(threshold.pairs) & set(self.pairs):
@@ -52,8 +52,8 @@ class Point:
 def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
     """All points, in the order of the run.
 
-    ``device_times``: of cases whose time is determined by launches, the figures are those of the
-    device instead of the cost of a call.
+    ``device_times``: cases whose time launches determine have the figures of the device instead of
+    the cost of a call.
     """
     limits = {(one.first, one.second): one.limit_bytes_per_s for one in journal.header.relations}
     points = [_of_case(result, journal, limits, device_times) for result in journal.cases]
@@ -63,7 +63,7 @@ def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
 
 
 def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
-    """Whether the size is one that these bounds ask for, however it was rounded."""
+    """Whether the size is within the bounds, which are rounded as the size was."""
     least, most = sizes.least_bytes, sizes.most_bytes
     if isinstance(thing, Transfer):
         size = thing.size_bytes
@@ -110,7 +110,7 @@ def _of_case(
 
 
 def _of_transfer(result: TransferResult, limits: dict[Pair, float]) -> Iterator[Point]:
-    """One for each flow that has a figure of its own: of both directions together there is one."""
+    """One point for each flow with its own figure: both directions together have one."""
     transfer = result.transfer
     metric = "latency" if transfer.measure == "latency" else "bandwidth"
     together = transfer.scope in ("pairs", "local", "host")
@@ -131,7 +131,7 @@ def _of_transfer(result: TransferResult, limits: dict[Pair, float]) -> Iterator[
 
 
 def _figures(result: TransferResult) -> list[tuple[Pair, float]]:
-    """Those of pairs, and of copies from and to the host."""
+    """The figures of pairs, and of copies from and to the host."""
     if not result.transfer.host_memory:
         return figures(result)
     if result.summary is None or result.status == "wrong":

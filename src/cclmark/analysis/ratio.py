@@ -1,7 +1,7 @@
-"""The ratio of two configurations' times, with its interval and what would make it narrower.
+"""The ratio of two configurations' times, its interval, and the number of runs for a narrower one.
 
-Everything is done with logarithms of medians, which are nearer to normal than times and for which
-slower and faster by half are alike.
+All calculations use logarithms of medians. They are nearer to a normal distribution than times, and
+a factor and its inverse are equally large.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from cclmark.analysis.student import NORMAL_975, student_975, student_tails
 
 Verdict = Literal["slower", "faster", "no difference", "inconclusive", "not comparable"]
 
-LEAST_RUNS = 3  # of each side, from which on noise is measured and not assumed
-MOST_RUNS = 1000  # what takes more runs is not planned
+LEAST_RUNS = 3  # of each side: with fewer, noise is assumed and not measured
+MOST_RUNS = 1000  # a decision that requires more is not planned
 
 _LARGEST_LOG = 709.0
 
-# A run's median in seconds, and the variance of its logarithm by its samples, None where unknown.
+# A run's median in seconds, and the variance of its logarithm from its samples, None if unknown.
 Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What one run says: a logarithm, and its variances, None where unknown.
+    """The result of one run: a logarithm, and its variances, None if unknown.
 
-    ``samples``: by the samples within the run. ``runs``: assumed from run to run.
+    ``samples``: from the samples within the run. ``runs``: assumed from run to run.
     """
 
     log: float
@@ -39,11 +39,11 @@ class Observation:
 
 @dataclass(frozen=True)
 class RatioEstimate:
-    """The logarithm of the time after over the time before, and how sure it is.
+    """The logarithm of the time after over the time before, and its uncertainty.
 
-    ``deviation`` is the standard deviation of ``difference``; ``freedom`` the degrees of freedom it
-    was measured with, None where the noise from run to run is assumed. ``run_variance``: of one
-    run's logarithm. ``runs``: of the side that has fewer.
+    ``deviation`` is the standard deviation of ``difference``, ``freedom`` the degrees of freedom of
+    its measurement, None if the noise from run to run is assumed. ``run_variance``: of one run's
+    logarithm. ``runs``: the number of runs of the side with fewer runs.
     """
 
     difference: float
@@ -69,7 +69,7 @@ class RatioEstimate:
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """The upper end of the 95 % interval of the ratio."""
         return _exp(self.difference + self._reach)
 
     @property
@@ -78,14 +78,14 @@ class RatioEstimate:
 
     @property
     def chance(self) -> float:
-        """How likely equal times differ by so much or more, to either side."""
+        """The probability that equal times differ by so much or more, in either direction."""
         return _chance(self.difference, self.deviation, self.freedom)
 
     def verdict(self, margin: float) -> Verdict:
-        """Of the 95 % interval: on one side of 1, within the margin round 1, or too wide to say.
+        """Judges the 95 % interval: on one side of 1, within the margin around 1, or too wide.
 
-        ``margin`` is a share: a case that takes at most 1 + ``margin`` times as long, and not less
-        than the inverse, has no difference that matters.
+        ``margin`` is a share: a ratio between 1 / (1 + ``margin``) and 1 + ``margin`` is no
+        difference that matters.
         """
         if self.low > 1:
             return "slower"
@@ -99,14 +99,15 @@ class RatioEstimate:
         return self.high < 1 + margin
 
     def runs_needed(self, margin: float, largest_chance: float) -> int | None:
-        """How many runs of each side, more than there are, decide if it is slower by ``margin``.
+        """The number of runs of each side, above the current one, that decides at ``margin``.
 
-        Where it is slower by that, and beyond noise by itself but not among many cases: the fewest
-        whose ``chance`` is at most ``largest_chance``. Else the fewest whose interval reaches at
-        most half of the margin to each side: it then excludes the margin where there is no
-        difference, and excludes 1 where the difference is the margin, with 97.5 % each. Where the
-        interval is as narrow already, the ratio is near the margin: the fewest whose interval would
-        exclude it. None for more than MOST_RUNS.
+        If it is slower by ``margin`` and significant by itself, but not among many cases: the
+        smallest number with a ``chance`` of at most ``largest_chance``. Otherwise the smallest
+        number whose interval reaches at most half of the margin to each side. Such an interval
+        excludes the margin if there is no difference, and excludes 1 if the difference is the
+        margin, with 97.5 % each. If the interval is already that narrow, the ratio is near the
+        margin: the smallest number whose interval would exclude the margin. None for more than
+        MOST_RUNS.
         """
         more = range(self.runs + 1, MOST_RUNS + 1)
         if self.low > 1 and self.ratio >= 1 + margin:
@@ -128,7 +129,7 @@ class RatioEstimate:
 
 
 class WithInterval:
-    """What has an estimate of a ratio, or None where nothing says how sure the ratio is."""
+    """The base of classes with an estimate of a ratio, None if its uncertainty is unknown."""
 
     estimate: RatioEstimate | None
 
@@ -139,7 +140,7 @@ class WithInterval:
 
     @property
     def high(self) -> float | None:
-        """The upper end."""
+        """The upper end of the 95 % interval of the ratio."""
         return None if self.estimate is None else self.estimate.high
 
 
@@ -148,9 +149,9 @@ def ratio_estimate(
     after: Sequence[Point],
     noise: tuple[RunNoise | None, RunNoise | None] = (None, None),
 ) -> RatioEstimate | None:
-    """The ratio of the times after to the times before; None where nothing says how sure it is.
+    """The ratio of the times after to the times before; None if its uncertainty is unknown.
 
-    ``noise``: assumed of each side where either has fewer than LEAST_RUNS runs.
+    ``noise``: assumed for each side if either side has fewer than LEAST_RUNS runs.
     """
     sides = []
     for side, assumed in zip((before, after), noise, strict=True):
@@ -163,12 +164,12 @@ def ratio_estimate(
 
 
 def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> RatioEstimate | None:
-    """The difference of the means of two sides, as of a two-sample test.
+    """The difference of the means of two sides, as in a two-sample test.
 
-    With LEAST_RUNS of each, the variance of the runs' logarithms is pooled and Student's t taken;
-    the variance is never less than what the samples say of each run. With fewer, the assumed
-    variance of each run is added to that of its samples: two runs that happen to be alike would
-    pass for runs without noise. None where a variance that is needed is unknown.
+    With at least LEAST_RUNS runs of each side, the variance of the runs' logarithms is pooled and
+    Student's t is used; the variance is at least the mean variance from the samples of a run. With
+    fewer runs, the assumed variance of each run is added to that of its samples: two runs that
+    happen to be alike would count as runs without noise. None if a required variance is unknown.
     """
     sides = (before, after)
     fewest = min(map(len, sides))
@@ -197,12 +198,12 @@ def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> Rat
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of values above 0."""
+    """The geometric mean of values above 0."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def _freedom(runs: int) -> int | None:
-    """The degrees of freedom of so many runs of each side; None where their noise is assumed."""
+    """The degrees of freedom of ``runs`` runs of each side; None if their noise is assumed."""
     return None if runs < LEAST_RUNS else 2 * (runs - 1)
 
 
@@ -220,5 +221,5 @@ def _quantile(freedom: int | None) -> float:
 
 
 def _exp(value: float) -> float:
-    """Infinite where the number is too large for the machine."""
+    """The exponential function; infinite if the result is too large for a float."""
     return math.exp(value) if value < _LARGEST_LOG else math.inf

@@ -1,8 +1,8 @@
-"""How much a case's median differs from run to run, assumed where too few runs were measured.
+"""The assumed noise of a case's median from run to run, used if there are too few runs.
 
-Runs of one command differ by more than their samples do: a process keeps the level of launches that
-it began with, and memory is placed elsewhere. The values were seen on 4 × H200: eleven runs of
-every operation in two series, four each of pairs, of copies, with torch, and timed one by one
+Runs of one command differ by more than their samples do: a process keeps its initial level of
+launches, and memory is placed elsewhere. The values were measured on 4 × H200: eleven runs of every
+operation in two series, and four runs each of pairs, of copies, with torch, and timed one by one
 (benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py measures them again).
 """
 
@@ -14,27 +14,28 @@ from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
 from cclmark.plan.transfers import Transfer
 
-LAUNCH_SHARE = 0.2  # of a time that launches set: seen were up to 18 %, with torch 12 to 31 %
-LAUNCHES_UP_TO_S = 16e-6  # launches set a time up to here: operations follow each other no faster
-# Operations of sends in place are launched with a copy: two launches.
+LAUNCH_SHARE = 0.2  # of a time that launches determine: measured up to 18 %, with torch 12 to 31 %
+LAUNCHES_UP_TO_S = 16e-6  # launches determine shorter times: operations follow no faster
+# In-place operations of sends have two launches: one is a copy.
 LAUNCHES_OF_SENDS_UP_TO_S = 24e-6
 TORCH_LAUNCHES_UP_TO_S = 64e-6
-# Of device times up to LAUNCHES_UP_TO_S, which contain no launch. Seen over 8 runs on 2 × H200 were
-# 0.5 to 1.4 %, and 0.9 to 2.0 % of operations with a root.
+# Of device times up to LAUNCHES_UP_TO_S, which contain no launch. Measured over 8 runs on 2 × H200:
+# 0.5 to 1.4 %, and 0.9 to 2.0 % for operations with a root.
 SHARE_OF_DEVICE_TIMES = 0.01
 SHARE_OF_DEVICE_TIMES_WITH_ROOT = 0.015
-SHARE = 0.006  # of any other time: seen were up to 0.6 % from 20 us on
-# Of operations made of sends and receives, whose ranks get out of step: up to 2.5 %, once 4.1 %.
+SHARE = 0.006  # of any other time: measured up to 0.6 % from 20 us on
+# Of operations composed of sends and receives, whose ranks get out of step: up to 2.5 %, once
+# 4.1 %.
 SHARE_OF_SENDS = 0.025
 SHARE_OF_LATENCIES = 0.03  # of copies: below 1 %, a copy engine's reads 5 % from hour to hour
-SHARE_OF_COPIES = 0.003  # seen were below 0.05 %
-# Where each operation is launched by itself and waited for, launches are part of every time.
+SHARE_OF_COPIES = 0.003  # measured below 0.05 %
+# If the host launches each operation separately and waits for it, every time contains a launch.
 LAUNCH_S = 1e-6
 TORCH_LAUNCH_S = 5e-6
-TORCH_BARRIER_S = 10e-6  # by how much ranks leave torch's barrier apart
+TORCH_BARRIER_S = 10e-6  # the delay between ranks after torch's barrier
 SHARE_ONE_BY_ONE = 0.02
-# The part of the variance that all cases of a run share: seen were 47 and 66 % of times set by
-# launches, 3 to 26 % of most others.
+# The part of the variance that all cases of a run share: measured 47 and 66 % for times that
+# launches determine, 3 to 26 % for most others.
 SHARED_PART = 2 / 3
 
 _ONE_BY_ONE = frozenset(("blocking", "per-op"))
@@ -44,8 +45,8 @@ _ONE_BY_ONE = frozenset(("blocking", "per-op"))
 class RunNoise:
     """The standard deviation of a median from run to run.
 
-    ``short_share`` of a time of up to ``short_up_to_s`` seconds. Of a longer one ``share``, and
-    ``launch_s`` seconds besides.
+    It is ``short_share`` of a time of up to ``short_up_to_s`` seconds. For a longer time it has two
+    independent parts: ``share`` of the time, and ``launch_s`` seconds.
     """
 
     share: float
@@ -54,21 +55,22 @@ class RunNoise:
     short_up_to_s: float = 0.0
 
     def variance(self, time_s: float) -> float:
-        """Of the logarithm of a median of ``time_s`` seconds."""
+        """The variance of the logarithm of a median of ``time_s`` seconds."""
         if time_s <= self.short_up_to_s:
             return self.short_share**2
         return self.share**2 + (self.launch_s / time_s) ** 2
 
 
-LAUNCHES = RunNoise(LAUNCH_SHARE)  # of calls whose cost launches set, however long
+LAUNCHES = RunNoise(LAUNCH_SHARE)  # of calls whose cost launches determine, however long
 
 
 def run_noise(
     thing: Case | Transfer, timing: str, barrier: str = "own", *, device: bool = False
 ) -> RunNoise:
-    """The noise of ``thing`` on accelerators, with that timing, after that barrier.
+    """The noise of ``thing`` on accelerators with the given timing and barrier.
 
-    ``device``: of the device's time, which contains no launch, instead of the cost of a call.
+    ``device``: the noise of the device's time, which contains no launch, instead of the cost of a
+    call.
     """
     if isinstance(thing, Transfer):
         return RunNoise(SHARE_OF_LATENCIES if thing.measure == "latency" else SHARE_OF_COPIES)
@@ -94,7 +96,7 @@ def run_noise(
 
 
 def noise_in_words() -> str:
-    """The assumed standard deviations, for people."""
+    """The assumed standard deviations in words."""
     return (
         f"{LAUNCH_SHARE:.0%} of times that launches set (up to {LAUNCHES_UP_TO_S * 1e6:g} µs, "
         f"{LAUNCHES_OF_SENDS_UP_TO_S * 1e6:g} µs of operations made of sends), "

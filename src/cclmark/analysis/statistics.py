@@ -12,7 +12,7 @@ _TAIL = 0.025  # of each side of a 95 % interval
 def quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which ``share`` of the sorted ``ordered`` lies, interpolated linearly.
 
-    (Hyndman and Fan's type 7.) Raises ValueError when there are none.
+    (Hyndman and Fan's type 7.) Raises ValueError without values.
     """
     if not ordered:
         raise ValueError("no samples")
@@ -23,16 +23,16 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value. Raises ValueError when there are none."""
+    """The median. Raises ValueError without values."""
     return quantile(sorted(values), 0.5)
 
 
 @lru_cache(maxsize=4096)
 def _rank_of_interval(count: int) -> int:
-    """How many of ``count`` sorted values lie outside the 95 % interval of the median, each side.
+    """The number of ``count`` sorted values outside the 95 % interval of the median, on each side.
 
-    -1 when even smallest to largest covers less. The number of values below the true median is
-    binomial with p = 1/2 whatever the distribution (Le Boudec, Performance Evaluation, table A.1;
+    -1 if even smallest to largest covers less. The number of values below the true median is
+    binomial with p = 1/2 for any distribution (Le Boudec, Performance Evaluation, table A.1;
     Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC 2015).
     """
     below = 0.0
@@ -46,7 +46,7 @@ def _rank_of_interval(count: int) -> int:
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The ends of the median's 95 % confidence interval.
 
-    None with fewer than six values, which cannot give such an interval.
+    None with fewer than six values, which have no such interval.
     """
     outside = _rank_of_interval(len(values))
     if outside < 0:
@@ -58,7 +58,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def median_half_width(values: Sequence[float]) -> float | None:
     """Half the width of the median's 95 % confidence interval, as a share of the median.
 
-    None where there is no such interval, or for a median of zero.
+    None without such an interval, and for a median of zero.
     """
     interval = median_interval(values)
     if interval is None:

@@ -1,4 +1,4 @@
-"""When to stop warming up and when to stop sampling. All ranks see all times and decide alike."""
+"""Decides when warm-up and sampling end. All ranks have all times and decide alike."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from cclmark.analysis.statistics import median_half_width
 
-# Operations that follow each other overlap at their ends, so the time of one depends on how many
-# are timed together. nccl-tests times 20 by default; with as many the figures compare.
+# Operations that follow each other overlap at their ends, so the time of one depends on the number
+# of operations timed together. nccl-tests times 20 by default; the same number makes figures
+# comparable.
 _OPERATIONS = 20
-_LEAST_BATCH_S = 100e-6  # shorter ones would show how the ranks start, not how they go on
+_LEAST_BATCH_S = 100e-6  # in shorter batches the start of the ranks dominates
 _MOST_BATCH_S = 10e-3  # of operations that long, the ends are a small part
 _MOST_OPERATIONS = 1000
 
 
 def operations_per_batch(time_s: float) -> int:
-    """How many operations of ``time_s`` seconds are timed together."""
+    """The number of operations of ``time_s`` seconds that are timed together."""
     if time_s <= 0:
         return _MOST_OPERATIONS
     least = math.ceil(_LEAST_BATCH_S / time_s)
@@ -27,7 +28,7 @@ def operations_per_batch(time_s: float) -> int:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Ends when two batches in a row agree, or when it has cost too much."""
+    """Ends when two batches in a row agree, or after too many batches or too much time."""
 
     agreement: float = 0.03
     least_batches: int = 2
@@ -46,7 +47,7 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class Precision:
-    """Ends when the median is known within ``half_width``, or after ``most_time_s``."""
+    """Ends when the median is known within ``half_width``, or at the limit of samples or time."""
 
     half_width: float
     most_time_s: float
@@ -59,7 +60,7 @@ class Precision:
         return width is not None and width <= self.half_width
 
     def done(self, times_s: Sequence[float], elapsed_s: float) -> bool:
-        """Whether to stop sampling."""
+        """Whether sampling ends."""
         if not times_s:
             return False
         if elapsed_s >= self.most_time_s or len(times_s) >= self.most_samples:

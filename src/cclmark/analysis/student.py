@@ -1,11 +1,11 @@
-"""Student's t: how far a mean of few values may be from what it estimates."""
+"""Student's t: the distance of a mean of few values from the value that it estimates."""
 
 from __future__ import annotations
 
 import math
 
-NORMAL_975 = 1.959964  # what t comes to with many degrees of freedom
-# The 97.5 % quantile by degrees of freedom from 1 on; beyond the table by Cornish and Fisher.
+NORMAL_975 = 1.959964  # the limit of t with many degrees of freedom
+# The 97.5 % quantile by degrees of freedom from 1 on; beyond the table see student_975.
 _T_975 = (
     *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
     *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
@@ -13,10 +13,10 @@ _T_975 = (
 
 
 def student_975(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t with so many degrees of freedom.
+    """The 97.5 % quantile of Student's t with ``freedom`` degrees of freedom.
 
-    Beyond the table by the first terms of its Cornish-Fisher expansion, off by less than 1e-4.
-    Raises ValueError below one.
+    Beyond the table it is computed from the first terms of its Cornish-Fisher expansion, with an
+    error below 1e-4. Raises ValueError below one degree.
     """
     if freedom < 1:
         raise ValueError("no degrees of freedom")
@@ -27,9 +27,10 @@ def student_975(freedom: int) -> float:
 
 
 def student_tails(t: float, freedom: int) -> float:
-    """How likely Student's t with so many degrees of freedom is as far from 0 as ``t``, or further.
+    """The probability that Student's t with ``freedom`` degrees is at least as far from 0 as ``t``.
 
-    By the incomplete beta function and its continued fraction (DLMF 8.17.22), by Lentz' method.
+    Computed from the incomplete beta function and its continued fraction (DLMF 8.17.22) with Lentz'
+    method.
     """
     x = freedom / (freedom + t * t)
     a, b = freedom / 2, 0.5

@@ -1,4 +1,4 @@
-"""From the raw samples of a case to its figures."""
+"""Computes the figures of a case from its raw samples."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
 
 _SLOWER = 1.05
 _LATE = 0.10
-_LEAST_SAMPLES = 6  # before a rank is blamed
+_LEAST_SAMPLES = 6  # before a rank is reported
 
 
 def algorithm_bandwidth(size_bytes: int, time_s: float) -> float:
-    """Bytes per second: the size over the time, 0 where there is no size or no time."""
+    """Bytes per second: the size over the time, 0 without a size or a time."""
     return size_bytes / time_s if time_s > 0 else 0.0
 
 
 def bus_factor(case: Case) -> float:
     """Bus bandwidth over algorithm bandwidth.
 
-    That of nccl-tests (doc/PERFORMANCE.md), so that the figure can be compared with the hardware's
-    whatever the number of ranks. For alltoallv it is what the busiest rank sends to or receives
-    from others, over the size; with even parts that is the same (n - 1) / n.
+    The factor is that of nccl-tests (doc/PERFORMANCE.md), so that the figure is comparable with the
+    hardware's for any number of ranks. For alltoallv it is the amount that the busiest rank sends
+    to or receives from others, over the size; with even parts that is (n - 1) / n as well.
     """
     n = case.ranks
     if not case.matrix:
@@ -50,17 +50,17 @@ def bus_factor(case: Case) -> float:
 
 
 def usual_clock(timing: str) -> str:
-    """Whose times are wanted unless it is said: the device's, or the host's if its wait counts."""
+    """The default clock: the device's, or the host's if its wait is part of the time."""
     return "host" if timing == "blocking" else "device"
 
 
 def wanted_clock(settings: Settings) -> str:
-    """Whose times are wanted."""
+    """The requested clock."""
     return usual_clock(settings.timing) if settings.clock == "auto" else settings.clock
 
 
 def clock_of(samples: Samples, settings: Settings) -> str:
-    """Which clock the figures are of: the wanted one, or the host's where a rank has no other."""
+    """The clock of the figures: the requested one, or the host's if device times are missing."""
     if wanted_clock(settings) == "host":
         return "host"
     measured = all(time is not None for row in samples.device_s for time in row)
@@ -68,7 +68,7 @@ def clock_of(samples: Samples, settings: Settings) -> str:
 
 
 def combine(rows: Sequence[Sequence[float]], across_ranks: str) -> list[float]:
-    """One time per sample out of the times of all ranks."""
+    """One time per sample, from the times of all ranks."""
     return [ACROSS_RANKS[across_ranks](row) for row in rows]
 
 
@@ -80,7 +80,7 @@ def chosen_times(samples: Samples, clock: str) -> list[list[float]]:
 
 
 def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
-    """The figures of one case. Raises ValueError when there are no samples."""
+    """The figures of one case. Raises ValueError without samples."""
     clock = clock_of(samples, settings)
     rows = chosen_times(samples, clock)
     if OPERATIONS[case.operation].round_trip:
@@ -101,7 +101,7 @@ def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
         busbw_bytes_per_s=algorithm * bus_factor(case),
         half_width=median_half_width(times_s),
         slowest_rank=_slowest_rank(case, rows),
-        # Out of the library's barrier one rank is always the last.
+        # After the library's barrier one rank is always the last.
         late_rank=_late_rank(case, samples) if settings.barrier != "library" else None,
     )
 
@@ -111,7 +111,7 @@ def _medians_by_rank(rows: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
-    """The rank that takes longer than the others by more than they differ among themselves."""
+    """The rank that takes over 5 % longer than every other; None if there is none."""
     if not info_of(case.operation).symmetric or case.ranks < 3 or len(rows) < _LEAST_SAMPLES:
         return None
     by_rank = _medians_by_rank(rows)
@@ -121,9 +121,10 @@ def _slowest_rank(case: Case, rows: Sequence[Sequence[float]]) -> int | None:
 
 
 def _late_rank(case: Case, samples: Samples) -> int | None:
-    """The rank that the others wait for: it starts last, so its device is busy for less time.
+    """The rank that the others wait for; None if there is none.
 
-    Where there are no device times it is the one whose calls return last.
+    It starts last, so its device is busy for less time. Without device times it is the rank whose
+    calls return last.
     """
     if (
         not info_of(case.operation).symmetric

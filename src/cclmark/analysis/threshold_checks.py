@@ -1,4 +1,4 @@
-"""Judges what was measured by what a suite asks for."""
+"""Judges measured results by the thresholds of a suite."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MOST_FINDINGS = 3
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a command. ``journal`` is None where it left none.
+    """One run of a command. ``journal`` is None if it left none.
 
-    ``exit_code`` is negative for a signal; ``message``: why it ended as it did, in its own words;
-    ``interrupted``: it was ended because the suite was.
+    ``exit_code`` is negative for a signal. ``message``: the run's own message about its end.
+    ``interrupted``: whether it was ended because the suite was interrupted.
     """
 
     exit_code: int
@@ -46,11 +46,11 @@ class Attempt:
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """One case held against one threshold, in base units.
+    """One case judged by one threshold, in base units.
 
-    ``values``: one of every run; ``value`` is their median, which decides, ``worst`` the one
-    furthest on the wrong side. ``margin``: how far the median is on the right side of ``bound``,
-    as a share of it; negative where it misses it.
+    ``values``: one for each run. ``value`` is their median, which decides, ``worst`` the value
+    furthest on the wrong side. ``margin``: the distance of the median from ``bound``, as a share of
+    ``bound``; negative if the median misses it.
     """
 
     case: str
@@ -65,8 +65,8 @@ class Judgement(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct):
     """The outcome of one test of a command. ``status``: pass, fail, skipped or error.
 
-    ``exit_code``: what it means for the suite's. ``figure``: what was bounded, empty for the tests
-    that every command has.
+    ``exit_code``: its contribution to the suite's exit code. ``figure``: the bounded metric, empty
+    for the tests that every command has.
     """
 
     test: str
@@ -78,17 +78,17 @@ class Verdict(msgspec.Struct):
 
     @property
     def missed(self) -> list[Judgement]:
-        """Those that did not reach the bound, the furthest first."""
+        """The judgements that miss the bound, the furthest first."""
         return sorted((one for one in self.judgements if not one.passed), key=_nan_first)
 
     @property
     def tightest(self) -> Judgement | None:
-        """Of those that passed, the one with the smallest margin."""
+        """The passed judgement with the smallest margin; None if none passed."""
         return min((one for one in self.judgements if one.passed), key=_nan_first, default=None)
 
 
 class CommandVerdict(msgspec.Struct):
-    """What came of one command of a suite. ``journals``: the files of its runs."""
+    """The outcome of one command of a suite. ``journals``: the files of its runs."""
 
     name: str
     arguments: list[str]
@@ -100,7 +100,7 @@ class CommandVerdict(msgspec.Struct):
 
 
 class SuiteVerdict(msgspec.Struct):
-    """What came of a suite, or of as much of it as was done when it was interrupted."""
+    """The outcome of a suite, or of its completed part if it was interrupted."""
 
     suite: str
     title: str
@@ -113,10 +113,10 @@ class SuiteVerdict(msgspec.Struct):
 
 
 def suite_exit_code(commands: Sequence[CommandVerdict], *, interrupted: bool) -> int:
-    """The exit code of all verdicts together: of several the one that says most about the machine.
+    """The exit code of all verdicts together: the most serious one.
 
-    A rank that died comes before what missed its threshold, that before a mistake of the suite, and
-    that before something missing. It is missing too where nothing at all was tested.
+    The order is: a rank that died, wrong data or a missed threshold, a mistake in the suite,
+    something missing. If nothing was tested, the code is that for something missing.
     """
     if interrupted:
         return EXIT_INTERRUPTED
@@ -131,9 +131,9 @@ def suite_exit_code(commands: Sequence[CommandVerdict], *, interrupted: bool) ->
 def judge(
     command: SuiteCommand, attempts: Sequence[Attempt], baseline: Journal | None
 ) -> list[Verdict]:
-    """How the runs ended, whether data was wrong, and a verdict on every threshold.
+    """Verdicts on the end of the runs, on their data, and on every threshold.
 
-    ``baseline`` is None only where no threshold looks at it.
+    ``baseline`` may be None only if no threshold refers to it.
     """
     journals = [attempt.journal for attempt in attempts if attempt.journal is not None]
     ran = _ran(command, attempts)
@@ -142,7 +142,7 @@ def judge(
         verdicts.append(_data(journals, ran))
     elif ran.status == PASS:
         raise ValueError("a run cannot pass without a journal")
-    # A baseline without device times is comparable with the cost of a call alone.
+    # A baseline without device times is comparable only with the cost of a call.
     alike = baseline is None or all(
         one.header.settings.timing == AUTO for one in (*journals, baseline)
     )
@@ -156,7 +156,7 @@ def judge(
 
 
 def _ran(command: SuiteCommand, attempts: Sequence[Attempt]) -> Verdict:
-    """The worst that happened to any of the runs."""
+    """The worst outcome of all runs."""
     outcomes = [_outcome(command, attempt) for attempt in attempts]
     if len(attempts) < command.repeats:
         after = f" after {len(attempts)} run{'s' * (len(attempts) > 1)}" if attempts else ""
@@ -178,7 +178,7 @@ def _outcome(command: SuiteCommand, attempt: Attempt) -> Verdict:
     elif code == EXIT_USAGE:
         meaning = EXIT_USAGE
     elif code in (EXIT_OK, EXIT_WRONG) and journal is None:
-        # As --help does: nothing was measured that could be judged.
+        # For example --help: there is no measurement to judge.
         reason += " and no journal"
         meaning = EXIT_USAGE if code == EXIT_OK else EXIT_DIED
     elif journal is not None and (journal.footer is None or journal.damaged_lines):
@@ -190,7 +190,7 @@ def _outcome(command: SuiteCommand, attempt: Attempt) -> Verdict:
 
 
 def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
-    """Whether any output, or any check of a framework, was wrong in any of the runs."""
+    """The verdict on the data: whether an output or a check of a framework was wrong in any run."""
     checked, wrong = 0, []
     for journal in journals:
         for result in journal.results:
@@ -258,7 +258,7 @@ def _judge(
 
 
 def _values(threshold: Threshold, by_run: Sequence[Sequence[Point]]) -> dict[Hashable, list[float]]:
-    """The bounded figure of each case, of every run that has it."""
+    """The bounded figure of each case, from every run that has it."""
     values: dict[Hashable, list[float]] = {}
     for points in by_run:
         for point in points:
@@ -269,7 +269,7 @@ def _values(threshold: Threshold, by_run: Sequence[Sequence[Point]]) -> dict[Has
 
 
 def _absent(threshold: Threshold, points: Sequence[Point]) -> list[str]:
-    """What the threshold names in lists and no case has: that would be taken for tested."""
+    """The listed values of the threshold that no case has. They would wrongly count as tested."""
     absent = [
         str(value)
         for name, values in threshold.where
@@ -284,7 +284,10 @@ def _absent(threshold: Threshold, points: Sequence[Point]) -> list[str]:
 
 
 def _nothing_fits(verdict: Verdict, absent: Sequence[str], ran: Verdict) -> Verdict:
-    """Of a command that ran to its end it is the suite's mistake: the test could never fail."""
+    """The verdict for a threshold without cases.
+
+    If the command ran to its end, this is a mistake in the suite: the test could never fail.
+    """
     if ran.status != PASS:
         verdict.status, verdict.reason = SKIPPED, f"not measured: {ran.reason}"
         return verdict
@@ -306,7 +309,7 @@ def _nothing_measured(verdict: Verdict, points: Sequence[Point]) -> Verdict:
 
 
 def _bound(threshold: Threshold, point: Point, known: Mapping[Hashable, float]) -> float | None:
-    """In base units; None where what it is a share of is not known."""
+    """The bound in base units; None if it is a share of an unknown value."""
     bound = threshold.bound
     if not bound.of:
         return bound.value
@@ -329,7 +332,7 @@ def _held_against(
     words: str, values: Sequence[float], bound: float, threshold: Threshold
 ) -> Judgement:
     at_least = threshold.metric.at_least
-    # Neither is less than zero nor infinite, whatever a journal says, and NaN passes no comparison.
+    # A journal may contain negative or infinite values, which are invalid. NaN never passes.
     sound = [value if 0 <= value < math.inf else math.nan for value in values]
     value = math.nan if any(map(math.isnan, sound)) else median(sound)
     margin = (value / bound - 1) if at_least else (1 - value / bound)

@@ -1,4 +1,4 @@
-"""What the samples of transfers say: bandwidths, shares of the limit, pairs that stand out."""
+"""Evaluates the samples of transfers: bandwidths, shares of the limit, pairs that stand out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 
 
 def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSummary:
-    """Median time and bandwidth of each flow, and of all of them together."""
+    """The median time of all flows together, and the bandwidths of all and of each flow."""
     slowest_s = [max(row) for row in samples.device_s]
     summary = TransferSummary(
         time_s=median(slowest_s),
@@ -39,7 +39,7 @@ def _rate(size_bytes: int, time_s: float) -> float:
 
 
 def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float | None:
-    """The share of what the pair's links carry in the directions used, None where unknown."""
+    """The share of the links' limit in the used directions; None if unknown."""
     if result.summary is None or not result.summary.bytes_per_s:
         return None
     allowed = allowed_bytes_per_s(result.transfer, result.transfer.flows, limits)
@@ -49,9 +49,9 @@ def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float |
 def allowed_bytes_per_s(
     transfer: Transfer, flows: Sequence[Pair], limits: Mapping[Pair, float]
 ) -> float | None:
-    """What the links carry of ``flows`` of the transfer together, None where unknown.
+    """The links' limit for ``flows`` of the transfer together; None if unknown.
 
-    Flows that share a device's links have no limit of their own: None too.
+    It is also None for flows that share a device's links, which have no limit of their own.
     """
     if transfer.scope not in ("pairs", "all-pairs"):
         return None
@@ -60,7 +60,7 @@ def allowed_bytes_per_s(
 
 @dataclass(frozen=True)
 class Deviation:
-    """A pair whose figure is far from what pairs of the same kind of link reach.
+    """A pair whose figure is far from those of other pairs with the same kind of link.
 
     ``value`` and ``usual`` (the median) are bytes per second, or seconds for a latency.
     """
@@ -82,17 +82,17 @@ class Deviation:
 def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
     """The pairs that stand out, compared within one matrix and one class of link.
 
-    What stands out is as in ``outliers``, among all that ``results`` say.
+    The criterion is that of ``outliers``, applied to all figures of ``results`` together.
     """
     kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
     names = {(one.first, one.second): one.kind for one in relations}
     groups: dict[tuple[Transfer, str], list[tuple[TransferResult, Pair, float]]] = defaultdict(list)
     for result in results:
         if result.transfer.scope not in ("pairs", "all-pairs"):
-            continue  # a device takes up flows that begin together in an order of its own
+            continue  # the device determines the order of flows that begin together
         for pair, value in figures(result):
             kind = kinds.get(pair)
-            if kind is not None and value > 0:  # zero: shorter than a clock can tell
+            if kind is not None and value > 0:  # zero: shorter than the clock's resolution
                 groups[result.transfer.series(), kind].append((result, pair, value))
     found = []
     of = looked_at(groups.values())
@@ -104,15 +104,15 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
 
 
 def wrong_flows(result: TransferResult) -> set[int]:
-    """The numbers of the flows of which wrong data arrived."""
+    """The numbers of the flows with wrong data."""
     findings = result.verification.findings if result.verification is not None else []
     return {finding.rank for finding in findings}
 
 
 def figures(result: TransferResult) -> list[tuple[Pair, float]]:
-    """What a result says of pairs of devices: bandwidths, or a latency.
+    """The figures of a result by pair of devices: bandwidths, or a latency.
 
-    Nothing where wrong data arrived: how fast that was means nothing.
+    Figures with wrong data are left out, because their times have no meaning.
     """
     summary, transfer = result.summary, result.transfer
     if summary is None or transfer.host_memory:
@@ -127,5 +127,5 @@ def figures(result: TransferResult) -> list[tuple[Pair, float]]:
         return [(transfer.flows[0], summary.time_s)]
     if transfer.scope in ("pairs", "local"):
         return [(transfer.flows[0], summary.bytes_per_s)]
-    # What measures something unknown may tell no bandwidths.
+    # A result with an unknown measure may have no bandwidths.
     return list(zip(transfer.flows, summary.flow_bytes_per_s, strict=False))

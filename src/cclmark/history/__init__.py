@@ -1,5 +1,5 @@
-"""Runs over time, in SQLite or PostgreSQL. The only room that knows SQL.
+"""Runs over time, in SQLite or PostgreSQL. Only this package contains SQL.
 
-``from cclmark.history.store import History`` opens one. That imports SQLAlchemy, which
-takes its time: commands that need no history must not.
+``cclmark.history.store.History`` opens a history. Importing it imports SQLAlchemy, which
+takes time: commands without a history must not import it.
 """

@@ -1,4 +1,4 @@
-"""Opens the database of a history, SQLite's or PostgreSQL's, and says what is wrong with one."""
+"""Opens the database of a history, SQLite or PostgreSQL, and translates its errors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sqlalchemy.pool import NullPool
 
 from cclmark.errors import CclmarkError, MissingError, OutputError, UsageError
 
-BUSY_S = 5.0  # how long another process's transaction is waited for
-CONNECT_S = 5  # how long a server may take to answer
-_LOCK = 0x63636C6D61726B  # of PostgreSQL: who writes a history holds it
-_LOCK_NOT_AVAILABLE = "55P03"  # what PostgreSQL says when a lock was waited for too long
+BUSY_S = 5.0  # the limit of a wait for another process's transaction
+CONNECT_S = 5  # the limit for a server's answer
+_LOCK = 0x63636C6D61726B  # of PostgreSQL: held by a connection that writes
+_LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's error code for a lock timeout
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 def default_path() -> Path:
-    """Where the history of this user lies, by the XDG base directories.
+    """The path of this user's history, according to the XDG base directories.
 
-    Raises MissingError for a user without a home.
+    Raises MissingError for a user without a home directory.
     """
     data = os.environ.get("XDG_DATA_HOME", "")
     try:
@@ -40,11 +40,11 @@ def default_path() -> Path:
 class Database:
     """A database by file name or URL. Nothing is opened before the first transaction.
 
-    ``name`` is for messages and holds no password.
+    ``name`` is for messages and contains no password.
     """
 
     def __init__(self, place: str, *, busy_s: float = BUSY_S) -> None:
-        """Raises UsageError for a URL that is none, MissingError without the server's driver."""
+        """Raises UsageError for an invalid URL, MissingError without the server's driver."""
         self._url = _url(place)
         self._busy_s = busy_s
         self.is_file = self._url.get_backend_name() == "sqlite"
@@ -56,9 +56,9 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that cannot change anything.
+        """A read-only connection.
 
-        Raises MissingError where there is no such database, UsageError for what is none.
+        Raises MissingError if the database does not exist, UsageError if it is no database.
         """
         if self.path is not None and not _is_there(self.path):
             raise MissingError(
@@ -72,9 +72,9 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in one transaction, which is alone until it ends.
+        """A connection in one transaction. No other transaction writes until it ends.
 
-        Raises as ``reading``, and where nothing can be written.
+        Raises the errors of ``reading``, and an error if the database is not writable.
         """
         with self._told(), self._engine(writing=True).begin() as connection:
             if not self.is_file:
@@ -83,7 +83,7 @@ class Database:
             yield connection
 
     def _limit_waiting(self, connection: Connection) -> None:
-        """For another one's lock a server would wait without end."""
+        """Limits the wait for another connection's lock, which a server does not limit."""
         connection.execute(text(f"SET LOCAL lock_timeout = '{self._busy_s * 1e3:.0f}ms'"))
 
     def _engine(self, *, writing: bool) -> Engine:
@@ -95,8 +95,8 @@ class Database:
     def _file_engine(self, *, writing: bool) -> Engine:
         assert self.path is not None
         path = self.path.absolute()
-        # Who may, opens it for writing also to look: what a killed process left half done has to be
-        # rolled back first.
+        # Opened for writing if permitted, also to read: the unfinished transaction of a killed
+        # process must be rolled back first.
         mode = "rwc" if writing else "rw" if _may_write(path) else "ro"
         address = f"file:{quote(str(path))}?mode={mode}"
 
@@ -111,7 +111,7 @@ class Database:
 
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-        # Python's module would begin transactions late, and none for changes of tables.
+        # Python's module would begin transactions late, and not at all for changes of tables.
         @event.listens_for(engine, "connect")
         def _connected(connection: Any, record: object) -> None:
             connection.execute("PRAGMA foreign_keys = ON")
@@ -136,7 +136,7 @@ class Database:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What the database complains of, in words that say what to do."""
+        """Converts errors of the database to errors with a remedy."""
         try:
             yield
         except DBAPIError as error:
@@ -183,13 +183,13 @@ class Database:
         return MissingError(f"cannot open the history {self.name}: this user may not write there")
 
     def _complaint_of_server(self, error: DBAPIError, said: str) -> CclmarkError:
-        # By its number: servers speak many languages.
+        # The code is compared, because servers report texts in many languages.
         if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             return self._locked()
         return MissingError(f"the history {self.name}: {said}")
 
     def _without_password(self, error: BaseException) -> str:
-        """The first line of a message, in which nobody may read the password."""
+        """The first line of a message, with the password replaced."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         said = lines[0] if lines else type(error).__name__
         for secret in filter(None, (self._url.password, *_words(self._url, "password"))):
@@ -199,7 +199,7 @@ class Database:
 
 
 def _is_there(path: Path | str) -> bool:
-    """Whether this user can see it; not where a name is too long, or a directory is closed."""
+    """Whether it exists for this user. False for a name too long or a closed directory."""
     return os.access(path, os.F_OK)
 
 
@@ -208,7 +208,7 @@ def _may_write(path: Path) -> bool:
 
 
 def _url(place: str) -> URL:
-    """Raises UsageError."""
+    """The URL of a database by file name or URL. Raises UsageError."""
     scheme, separator, rest = place.partition("://")
     if not separator:
         return URL.create("sqlite", database=place)
@@ -238,7 +238,7 @@ def _url(place: str) -> URL:
 
 
 def _shown(url: URL) -> str:
-    """The address of a server, without what may be secret: the password, and its options."""
+    """The address of a server without secrets: without the password and the options."""
     host = url.host or ", ".join(_words(url, "host")) or "(local)"
     user = f"{url.username}@" if url.username else ""
     port = f":{url.port}" if url.port else ""
@@ -246,6 +246,6 @@ def _shown(url: URL) -> str:
 
 
 def _words(url: URL, option: str) -> tuple[str, ...]:
-    """What the query of a URL says of ``option``."""
+    """The values of ``option`` in the query of a URL."""
     value = url.query.get(option, ())
     return (value,) if isinstance(value, str) else tuple(value)

@@ -1,4 +1,4 @@
-"""Filters as users write them."""
+"""Converts filters that users write."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def filter_of(
     since: str = "",
     until: str = "",
 ) -> RunFilter:
-    """What words choose: options of a command, fields of a form.
+    """The filter for options of a command or fields of a form.
 
-    Raises UsageError for a time that is none.
+    Raises UsageError for an invalid time.
     """
     return RunFilter(
         *(machine, device, operation, ccl, label),

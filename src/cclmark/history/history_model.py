@@ -1,4 +1,4 @@
-"""What goes into a history and comes out of it, without a word of SQL."""
+"""The values that a history stores and returns, without SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SeriesKind = Literal["time", "device", "calls"]
 
 
 class UnknownRunError(UsageError):
-    """No run of a history has that id, or ``several`` have."""
+    """No run of a history has that id, or ``several`` runs have it."""
 
     def __init__(self, message: str, *, several: bool = False) -> None:
         super().__init__(message)
@@ -25,11 +25,11 @@ class UnknownRunError(UsageError):
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs, and of their results which. What is empty does not choose.
+    """Selects runs and their results. An empty field selects all.
 
-    ``machine`` and ``device`` are parts of names, in capitals or not; ``operation``, ``ccl`` and
-    ``label`` are whole names. ``since`` is the first moment and ``until`` the first one after, as
-    ``moment`` in cclmark.history.moments gives them. ``number`` is that of one run.
+    ``machine`` and ``device`` are parts of names and not case-sensitive; ``operation``, ``ccl`` and
+    ``label`` are whole names. ``since`` is the first moment, ``until`` the first moment after the
+    period, both from ``moment`` in cclmark.history.moments. ``number`` selects one run.
     """
 
     machine: str = ""
@@ -44,12 +44,12 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as lists show it.
+    """A run for lists.
 
-    ``machine`` names hosts and devices, ``method`` what shapes figures: runs are held against each
-    other where both are the same. ``operations`` and ``ccls`` are what was measured. ``not_ok``:
-    how many results are neither ok nor skipped. ``exit_code`` is None for a run that did not end by
-    itself.
+    ``machine`` describes hosts and devices, ``method`` the settings that affect figures: runs are
+    comparable if both are the same. ``operations`` and ``ccls`` are the measured ones. ``not_ok``:
+    the number of results that are neither ok, skipped nor unsupported. ``exit_code`` is None for a
+    run whose journal has no footer.
     """
 
     number: int
@@ -77,7 +77,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class Choices:
-    """What there is to filter by: each value once, sorted."""
+    """The existing values to filter by: each value once, sorted."""
 
     hostnames: Sequence[str]
     devices: Sequence[str]
@@ -91,14 +91,14 @@ Figure = tuple[int, float, float | None]
 
 @dataclass(frozen=True)
 class StoredSeries:
-    """One thing measured by one machine in one way, by runs from the oldest on.
+    """One case or transfer on one machine with one method, by runs from the oldest on.
 
-    A figure is the number of a run, a time in seconds and the half-width of its 95 % interval as a
-    share, None where unknown; a run with cycles has a figure for each.
+    A figure consists of the number of a run, a time in seconds and the half-width of its 95 %
+    interval as a share, None if unknown. A run with cycles has a figure for each.
 
-    ``kind``: ``time``, or of a case whose calls launches set in one run at least: ``device``, the
-    time of the device, and ``calls``, the cost of a call, each with ``--timing auto``. A run with
-    another timing has a ``time``, whatever sets it. ``of_device``: no time contains a launch.
+    ``kind``: ``time``; or, for a case whose calls are launch-bound in at least one run with
+    ``--timing auto``, ``device`` for the time of the device and ``calls`` for the cost of a call. A
+    run with another timing always has a ``time``. ``of_device``: no time contains a launch.
     """
 
     thing: Thing
@@ -111,31 +111,31 @@ class StoredSeries:
 
     @property
     def calls(self) -> bool:
-        """Whether the times are the cost of calls that launches set."""
+        """Whether the times are the cost of launch-bound calls."""
         return self.kind == "calls"
 
     @property
     def on_host(self) -> bool:
-        """Whether processors took the part of devices."""
+        """Whether the machine has host devices."""
         return "(host)" in self.machine
 
     @property
     def timing(self) -> str:
-        """The way of timing, which the method begins with."""
+        """The timing, with which the method begins."""
         return self.method.partition(",")[0]
 
     @property
     def barrier(self) -> str:
-        """Where ranks met, as settings have it."""
+        """The barrier, spelled as in settings."""
         return "library" if LIBRARY_BARRIER in self.method.split(", ") else "own"
 
 
 @dataclass(frozen=True)
 class Added:
-    """What came of adding a journal: the run, and whether it was there before.
+    """The outcome of adding a journal. ``known``: whether the run was in the history before.
 
-    ``labelled``: the labels that a run got which was there. ``damaged_lines``: lines of the journal
-    that could not be read, whose results are not there.
+    ``labelled``: the labels that were added to a known run. ``damaged_lines``: the number of
+    unreadable lines of the journal, whose results are missing.
     """
 
     run_id: str

@@ -1,7 +1,7 @@
-"""From each version of the tables to the next one, each in one transaction.
+"""Migrates the tables from each version to the next, in one transaction.
 
-Every step is fixed SQL of its own, so that one that was published never changes: it does not depend
-on the newest tables, of tables.py.
+Every step is fixed SQL and independent of tables.py, which contains the newest tables: a published
+step never changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cclmark.history.tables import schema
 
 Migration = Callable[[Connection], None]
 
-# How each database calls a number that it counts up by itself, one that refers to it, and bytes.
+# Each database's types of an automatically counted number, a reference to such a number, and bytes.
 _TYPES = {
     "sqlite": {"counted": "INTEGER", "number": "INTEGER", "bytes": "BLOB"},
     "postgresql": {"counted": "BIGSERIAL", "number": "BIGINT", "bytes": "BYTEA"},
@@ -123,7 +123,7 @@ _FIRST = (
     ON cclmark_results (thing, run, status, carried, time_s, half_width)
     """,
 )
-# The device's time beside the cost of a call.
+# Adds columns for the device's time, besides the cost of a call.
 _SECOND = (
     "ALTER TABLE cclmark_results ADD COLUMN device_time_s FLOAT(53)",
     "ALTER TABLE cclmark_results ADD COLUMN device_half_width FLOAT(53)",
@@ -146,19 +146,19 @@ def _step(statements: Sequence[str]) -> Migration:
     return run
 
 
-# The first makes tables out of nothing; each other one changes those of the version before it.
+# The first step creates the tables. Each other step changes the tables of the previous version.
 MIGRATIONS: Sequence[Migration] = (_step(_FIRST), _step(_SECOND))
 
 
 def version_of(connection: Connection) -> int:
-    """The version of the tables that are there; 0 where there are none."""
+    """The version of the existing tables; 0 without tables."""
     if not inspect(connection).has_table(schema.name):
         return 0
     return connection.scalar(select(schema.c.version)) or 0
 
 
 def refuse_newer(found: int, name: str, newest: int = len(MIGRATIONS)) -> None:
-    """Raises UsageError for tables of a version that is yet to come."""
+    """Raises UsageError for tables of a version newer than ``newest``."""
     if found > newest:
         raise UsageError(
             f"the history {name} has schema {found}, newer than {newest}: update cclmark"
@@ -166,10 +166,10 @@ def refuse_newer(found: int, name: str, newest: int = len(MIGRATIONS)) -> None:
 
 
 def migrate(connection: Connection, name: str, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Brings the tables to the newest version and returns the one that they had.
+    """Migrates the tables to the newest version and returns their previous version.
 
-    All steps are in the transaction of ``connection``: either all are made or none. ``name`` is the
-    database's, for messages. Raises UsageError for one of a newer version.
+    All steps are in the transaction of ``connection``: either all take effect or none. ``name`` is
+    the database's name, for messages. Raises UsageError for tables of a newer version.
     """
     found = version_of(connection)
     refuse_newer(found, name, len(migrations))

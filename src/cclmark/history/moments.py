@@ -1,4 +1,4 @@
-"""Times of day as the history keeps them: UTC, ISO 8601, so that their order is that of time."""
+"""Times as the history stores them: UTC in ISO 8601, so that texts sort in the order of time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from cclmark.errors import UsageError
 
 
 def stored_moment(text: str) -> str:
-    """A journal's time as it is kept. Raises ValueError for what is none."""
+    """A journal's time as it is stored. Raises ValueError for an invalid time."""
     return _kept(datetime.fromisoformat(text.replace("Z", "+00:00")))
 
 
 def now() -> str:
-    """This moment as it is kept."""
+    """The current time as it is stored."""
     return _kept(datetime.now(timezone.utc))
 
 
 def moment(text: str, *, after: bool = False) -> str:
-    """A day or a time that a user gives, UTC unless it says another zone.
+    """The first moment of a day or a time that a user writes, in UTC unless it contains a zone.
 
-    ``after``: the first moment behind a day, or behind a time, instead of its first. Raises
-    UsageError.
+    ``after``: the first moment after the day or the time instead. Raises UsageError.
     """
     try:
         read = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
@@ -36,7 +35,7 @@ def moment(text: str, *, after: bool = False) -> str:
 
 
 def _kept(time: datetime) -> str:
-    """Raises ValueError for a time that is not within the years 1 to 9999 of UTC."""
+    """A time as it is stored. Raises ValueError for a time outside the years 1 to 9999 in UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=timezone.utc)
     try:

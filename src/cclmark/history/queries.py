@@ -1,4 +1,4 @@
-"""Everything that is read from the tables, each by as few statements as it takes."""
+"""Reads from the tables, with as few statements as possible."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from cclmark.results.figures import AUTO, THROUGHPUT
 
 _UNSHOWN = ("digest", "size_bytes")
 _COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]
-_TIMES_S = (1e-15, 1e15)  # whatever is beyond was not measured
+_TIMES_S = (1e-15, 1e15)  # times outside this range are invalid
 _PIECE_BYTES = 1 << 20
-_MOST_HEADER_BYTES = 64 << 20  # of thousands of devices and their relations
+_MOST_HEADER_BYTES = 64 << 20  # for thousands of devices and their relations
 _AT_ONCE = 500  # values in one list of a statement
 _CASES = msgspec.json.Decoder(Case)
 _TRANSFERS = msgspec.json.Decoder(Transfer)
@@ -47,8 +47,8 @@ _TRANSFERS = msgspec.json.Decoder(Transfer)
 def listed(
     connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
 ) -> tuple[list[StoredRun], int]:
-    """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
-    are in all.
+    """The newest ``limit`` runs after the ``skipped`` newest, newest first, and the number of all
+    selected runs.
     """
     found = _runs(connection, which, limit, skipped)
     total = len(found)
@@ -70,18 +70,18 @@ def listed(
 
 
 def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
-    """Number and id of the only run that is ``run`` or begins so.
+    """Number and id of the run whose id is ``run``, or of the only run whose id begins with it.
 
-    ``name`` is the database's. Raises UnknownRunError for none, or for several.
+    ``name``: of the database. Raises UnknownRunError for no run, and for several.
     """
     unknown = UnknownRunError(f"no run {run!r} is in the history {name}: see cclmark history list")
-    if not run or "\0" in run:  # PostgreSQL refuses NUL
+    if not run or "\0" in run:  # PostgreSQL rejects NUL
         raise unknown
     query = select(runs.c.number, runs.c.run_id)
     exact = connection.execute(query.where(runs.c.run_id == run)).first()
     if exact is not None:
         return exact.number, exact.run_id
-    # Not LIKE: SQLite limits the length of its patterns.
+    # LIKE is not used, because SQLite limits the length of its patterns.
     begin = func.substr(runs.c.run_id, 1, len(run)) == run
     found = connection.execute(query.where(begin).order_by(runs.c.run_id).limit(4)).all()
     if not found:
@@ -93,10 +93,11 @@ def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
 
 
 def content_of(connection: Connection, number: int) -> bytes:
-    """The journal of a run, as it was added. Raises UsageError for one that is damaged."""
+    """The journal of a run, as it was added. Raises UsageError for a damaged journal."""
     size_bytes = connection.scalar(select(runs.c.size_bytes).where(runs.c.number == number)) or 0
     content = bytearray()
-    # One byte more than there can be: whoever altered the rows shall not fill the memory.
+    # At most one byte more than the correct size is unpacked, so that altered rows cannot fill the
+    # memory.
     for piece in _unpacked(connection, number, size_bytes + 1):
         content += piece
         if len(content) > size_bytes:
@@ -107,9 +108,9 @@ def content_of(connection: Connection, number: int) -> bytes:
 
 
 def first_line_of(connection: Connection, number: int) -> bytes:
-    """The journal's header, of whose other lines no more is read than has to be.
+    """The journal's header. As little as possible of the other lines is read.
 
-    Raises UsageError for one that is damaged.
+    Raises UsageError for a damaged journal.
     """
     line = bytearray()
     for piece in _unpacked(connection, number, _MOST_HEADER_BYTES):
@@ -124,7 +125,7 @@ def first_line_of(connection: Connection, number: int) -> bytes:
 
 
 def _unpacked(connection: Connection, number: int, most_bytes: int) -> Iterator[bytes]:
-    """A journal in pieces, of about ``most_bytes`` in all. Raises UsageError for a damaged one."""
+    """A journal in pieces, at most ``most_bytes`` in total. Raises UsageError for a damaged one."""
     query = select(journals.c.content).where(journals.c.run == number).order_by(journals.c.part)
     unpacker = zlib.decompressobj()
     left = most_bytes
@@ -149,7 +150,7 @@ def _damaged(number: int) -> UsageError:
 
 
 def choices_of(connection: Connection) -> Choices:
-    """What there is to filter by."""
+    """The existing values to filter by."""
     columns = (runs.c.hostname, runs.c.devices, operations.c.operation, operations.c.ccl)
     return Choices(
         *(
@@ -162,10 +163,10 @@ def choices_of(connection: Connection) -> Choices:
 def series_of(
     connection: Connection, which: RunFilter
 ) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
-    """All series of sound times, and their runs by number, from the oldest on: without what they
-    measured in words, and without labels.
+    """All series of valid times, and the selected runs by number, from the oldest on.
 
-    Results that a run took over from one that is here too count once.
+    The runs are without operations, ccls and labels. Results that a run carried over from another
+    selected run count once.
     """
     chosen = {run.number: run for run in reversed(_runs(connection, which, None))}
     wanted = _things(connection, which)
@@ -184,7 +185,7 @@ def series_of(
 def _runs(
     connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
 ) -> list[StoredRun]:
-    """The runs themselves, newest first."""
+    """The selected runs without operations, ccls and labels, newest first."""
     query = select(*_COLUMNS).where(*runs_of(which))
     query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
     if skipped:
@@ -193,8 +194,8 @@ def _runs(
 
 
 def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
-    """Thing, run, whether carried, time and half-width of each sound result, and both of the
-    device, None where unknown.
+    """Thing, run, whether carried, time and half-width of each valid result, and the device's time
+    and half-width, None if unknown.
     """
     columns = (results.c.thing, results.c.run, results.c.carried, results.c.time_s)
     of_device = (results.c.device_time_s, results.c.device_half_width)
@@ -207,7 +208,7 @@ def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]
         query = query.where(results.c.run.in_(select(runs.c.number).where(*conditions)))
     if conditions := things_of(which):
         query = query.where(results.c.thing.in_(select(things.c.number).where(*conditions)))
-    # As the driver gives them: there may be a hundred thousand, and each costs time.
+    # The driver's own rows: there may be a hundred thousand, and each conversion costs time.
     cursor = connection.execute(query.order_by(results.c.thing, results.c.run)).cursor
     assert cursor is not None
     return cursor.fetchall()
@@ -218,8 +219,8 @@ def _gathered(
 ) -> dict[tuple[int, str, str, SeriesKind], list[Figure]]:
     """The figures of each thing by machine, method and kind.
 
-    A result has one figure, or two where launches set the cost of a call. Where they set it in no
-    run, the figure is the same with the timings auto and throughput, and has the latter's method.
+    A result has one figure, or two if it is launch-bound. If a thing is launch-bound in no run, its
+    figures are the same with the timings auto and throughput, and have the method of throughput.
     """
     known = {run.run_id for run in chosen.values()}
     twice = {run.number for run in chosen.values() if run.continues in known}

@@ -1,4 +1,4 @@
-"""What a journal comes to as rows of the tables: plain values under the names of columns."""
+"""Converts a journal to rows of the tables: plain values by the names of columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = dict[str, Value]
 
 @dataclass(frozen=True)
 class JournalRows:
-    """The rows of a run. Each of ``results`` has the digest of its thing under ``thing``."""
+    """The rows of a run. ``thing`` of each of the ``results`` is the digest of its thing."""
 
     run: Row
     operations: Sequence[Row]
@@ -40,9 +40,9 @@ class JournalRows:
 
 
 def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
-    """The rows of a journal, which is ``content``. ``name`` is for messages.
+    """The rows of a journal, whose bytes are ``content``. ``name`` is for messages.
 
-    Raises UsageError for one that does not say when it was.
+    Raises UsageError for a journal without a valid start time.
     """
     header = journal.header
     digest = hashlib.sha256(content).hexdigest()
@@ -86,21 +86,21 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
 
 
 def hostname_of(header: Header) -> str:
-    """All hosts of a run."""
+    """The names of all hosts of a run."""
     machines = [host.machine for host in header.hosts] or [header.machine]
     return _text(", ".join(machine.hostname for machine in machines))
 
 
 def devices_of(header: Header) -> str:
-    """The devices of a run: of each kind how many."""
+    """The devices of a run: the number of each kind."""
     kinds = Counter(map(_kind, header.devices))
     return _text(", ".join(f"{number} × {kind}" for kind, number in kinds.items()))
 
 
 def machine_of(header: Header, run_id: str) -> str:
-    """What two runs share that were on one machine: its hosts, its devices and their numbers.
+    """The machine of a run, equal for two runs with the same hosts, devices and device numbers.
 
-    Of an import that names no host nobody knows the machine: it has one of its own, by ``run_id``.
+    The machine of an import without a host is unknown: it gets a separate one, by ``run_id``.
     """
     machines = [host.machine for host in header.hosts] or [header.machine]
     hosts = sorted(machine.hostname for machine in machines)
@@ -111,7 +111,7 @@ def machine_of(header: Header, run_id: str) -> str:
         own = [device for device in header.devices if device.host == host]
         layouts[host] = _layout(own)
     if len(set(layouts.values())) <= 1:
-        # Which of a host's devices take part is the same everywhere.
+        # All hosts use the same device numbers.
         numbers = next(iter(layouts.values()), "")
     else:
         numbers = "; ".join(f"{host} {layouts[host]}" for host in sorted(layouts))
@@ -120,7 +120,7 @@ def machine_of(header: Header, run_id: str) -> str:
 
 
 def _layout(devices: Sequence[DeviceDescription]) -> str:
-    """The numbers of devices on their host: ``0-3``, empty where they are not known."""
+    """The numbers of devices on their host, for example ``0-3``; empty if unknown."""
     numbers = sorted({device.index for device in devices if device.index >= 0})
     parts: list[list[int]] = []
     for number in numbers:
@@ -132,7 +132,7 @@ def _layout(devices: Sequence[DeviceDescription]) -> str:
 
 
 def method_of(settings: Settings) -> str:
-    """How was measured, as far as it shapes a time, in words."""
+    """The settings that affect times, in words."""
     timing = [settings.timing] if settings.timing else []
     usual = msgspec.structs.replace(settings, timing="throughput")
     return _text(", ".join([*timing, *unusual_method(usual)]))
@@ -153,7 +153,7 @@ def _driver(header: Header) -> str:
 
 
 def _carried(header: Header) -> int:
-    """How many of the first results were measured by the run that this one continues."""
+    """The number of first results that were measured by the run that this one continues."""
     return 0 if header.continues is None else header.continues.carried
 
 
@@ -212,7 +212,7 @@ def _result_row(result: CaseResult | TransferResult, position: int, header: Head
         row[name] = getattr(summary, name, None)
     row["device_time_s"] = getattr(device, "time_s", None)
     row["device_half_width"] = getattr(device, "half_width", None)
-    # All flows of a transfer together; no factor turns that into another bandwidth.
+    # The bandwidth of all flows of a transfer together, without a factor: both columns are equal.
     rate = getattr(summary, "bytes_per_s", None) or None
     row["algbw_bytes_per_s"] = getattr(summary, "algbw_bytes_per_s", rate)
     row["busbw_bytes_per_s"] = getattr(summary, "busbw_bytes_per_s", rate)
@@ -220,5 +220,7 @@ def _result_row(result: CaseResult | TransferResult, position: int, header: Head
 
 
 def _text(text: str) -> str:
-    """What every database takes: PostgreSQL knows no NUL, and neither knows a lone surrogate."""
+    """A text that every database supports: without NUL, which PostgreSQL rejects, and without lone
+    surrogates, which both reject.
+    """
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Filters as conditions of statements. What a user typed is always a parameter."""
+"""Converts filters to conditions of statements. Text from a user is always a parameter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Condition = ColumnElement[bool]
 
 
 def runs_of(which: RunFilter) -> list[Condition]:
-    """What runs must meet; none for all of them."""
+    """The conditions for runs; none for all runs."""
     found: list[Condition] = []
     for column, part in ((runs.c.hostname, which.machine), (runs.c.devices, which.device)):
         if part:
@@ -31,6 +31,6 @@ def runs_of(which: RunFilter) -> list[Condition]:
 
 
 def things_of(which: RunFilter) -> list[Condition]:
-    """What the cases and transfers of those runs must meet."""
+    """The conditions for the cases and transfers of these runs."""
     pairs = ((things.c.operation, which.operation), (things.c.ccl, which.ccl))
     return [column == name for column, name in pairs if name]

@@ -33,16 +33,16 @@ _AT_ONCE = 500  # values in one list of a statement
 
 
 class History:
-    """Runs and their journals. Each method is a transaction of its own; threads may share it.
+    """Runs and their journals. Each method is a separate transaction; threads may share a history.
 
-    Every method raises MissingError where the database is not there, is locked for long or does not
-    answer, and UsageError where it is no history or one of a newer version of cclmark.
+    Every method raises MissingError if the database does not exist, is locked for too long or does
+    not answer, and UsageError if it is no history, or one of a newer version of cclmark.
     """
 
     def __init__(self, place: str, *, read_only: bool = False) -> None:
         """``place``: the file of an SQLite database, or the URL of a PostgreSQL one.
 
-        ``read_only``: nothing is changed, and one of an older version is refused.
+        ``read_only``: nothing is changed, and a history of an older version is refused.
         """
         self._database = Database(place)
         self._read_only = read_only
@@ -50,28 +50,28 @@ class History:
 
     @property
     def name(self) -> str:
-        """Of the database, for messages."""
+        """The name of the database, for messages."""
         return self._database.name
 
     @property
     def path(self) -> Path | None:
-        """The file that it is in; None on a server."""
+        """The file of the database; None on a server."""
         return self._database.path
 
     def begin(self) -> None:
-        """Makes the tables where there are none, and brings older ones up to date."""
+        """Creates missing tables, and migrates older ones."""
         with self._writing():
             pass
 
     def add(
         self, content: bytes, name: str, marks: Sequence[str] = (), *, replace: bool = False
     ) -> Added:
-        """Adds a journal, whole or cut short, under the labels ``marks``.
+        """Adds a journal, complete or truncated, with the labels ``marks``.
 
-        A run that is there already stays as it is, and gets the labels; ``replace`` puts this
-        journal in its place and keeps its labels. ``name`` is where ``content`` comes from. Raises
-        UsageError for what is no journal, for one so damaged that no result is left, and for
-        another journal of a run that is there.
+        A run that the history contains already is unchanged and gets the labels. With ``replace``,
+        another journal of such a run replaces it, and the labels are kept. ``name`` is the origin
+        of ``content``. Raises UsageError if it is no journal, if it is so damaged that no result is
+        left, and without ``replace`` for another journal of a known run.
         """
         journal = parse_journal(content.splitlines(), name)
         damaged = journal.damaged_lines
@@ -119,28 +119,28 @@ class History:
     def runs(
         self, which: RunFilter, limit: int | None = None, skipped: int = 0
     ) -> tuple[list[StoredRun], int]:
-        """The newest ``limit`` runs behind the ``skipped`` newest, newest first, and how many there
-        are in all.
+        """The newest ``limit`` runs after the ``skipped`` newest, newest first, and the number of
+        all selected runs.
         """
         with self._reading() as connection:
             return listed(connection, which, limit, skipped)
 
     def run(self, run: str) -> StoredRun:
-        """The only run whose id is ``run`` or begins so.
+        """The run whose id is ``run``, or the only run whose id begins with it.
 
-        Raises UnknownRunError for none or many.
+        Raises UnknownRunError for no run, and for several.
         """
         with self._reading() as connection:
             number, _ = number_of(connection, run, self.name)
             return listed(connection, RunFilter(number=number), None)[0][0]
 
     def content(self, run: str) -> bytes:
-        """The journal of a run, byte by byte as it was added. ``run`` as for ``run``."""
+        """The bytes of a run's journal, as they were added. ``run``: as for the method ``run``."""
         with self._reading() as connection:
             return content_of(connection, number_of(connection, run, self.name)[0])
 
     def journal(self, run: str) -> Journal:
-        """The same, read."""
+        """The parsed journal of a run. ``run``: as for the method ``run``."""
         return parse_journal(self.content(run).splitlines(), f"run {run}")
 
     def headers(self, numbers: Sequence[int]) -> dict[int, Header]:
@@ -152,22 +152,22 @@ class History:
         }
 
     def choices(self) -> Choices:
-        """What there is to filter by."""
+        """The existing values to filter by."""
         with self._reading() as connection:
             return choices_of(connection)
 
     def series(self, which: RunFilter) -> tuple[list[StoredSeries], dict[int, StoredRun]]:
-        """All series of sound times, and the runs by number, from the oldest on: without what they
-        measured in words, and without labels.
+        """All series of valid times, and the selected runs by number, from the oldest on.
 
-        Results that a run took over from one that is here too count once.
+        The runs are without operations, ccls and labels. Results that a run carried over from
+        another selected run count once.
         """
         with self._reading() as connection:
             return series_of(connection, which)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction on tables of the newest version. Raises UsageError for one to read."""
+        """A transaction on tables of the newest version. Raises UsageError if opened read-only."""
         if self._read_only:
             raise UsageError(f"the history {self.name} was opened to be read only")
         with self._database.writing() as connection:
@@ -180,14 +180,14 @@ class History:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """A transaction that sees one state of tables of the newest version."""
+        """A read-only transaction on one state of the tables, which have the newest version."""
         if not self._ready:
             self._check()
         with self._database.reading() as connection:
             yield connection
 
     def _check(self) -> None:
-        """Looks at the version once, and brings older tables up to date."""
+        """Checks the version once, and migrates older tables."""
         with self._database.reading() as connection:
             found = version_of(connection)
         refuse_newer(found, self.name)
@@ -206,7 +206,7 @@ class History:
 
 
 def _require_room(connection: Connection, database: Database) -> None:
-    """Raises UsageError for a file that is somebody else's database."""
+    """Raises UsageError for a file that is a database of another program."""
     others = inspect(connection).get_table_names() if database.is_file else []
     if others:
         raise UsageError(
@@ -218,7 +218,7 @@ def _require_room(connection: Connection, database: Database) -> None:
 def _insert(
     connection: Connection, rows: JournalRows, content: bytes, marks: Sequence[str]
 ) -> None:
-    """Adds a run with all that belongs to it."""
+    """Adds a run with all its rows."""
     values = {**rows.run, "added_at": now()}
     number = connection.scalar(insert(runs).values(values).returning(runs.c.number))
     packed = zlib.compress(content, 6)
@@ -240,7 +240,7 @@ def _insert(
 
 
 def _label(connection: Connection, number: int, marks: Sequence[str]) -> tuple[str, ...]:
-    """Adds those labels that the run does not have, and returns them."""
+    """Adds the labels that the run does not have, and returns them."""
     known = set(connection.scalars(select(labels.c.label).where(labels.c.run == number)))
     new = tuple(label for label in dict.fromkeys(marks) if label not in known)
     _insert_all(connection, labels, [{"run": number, "label": label} for label in new])
@@ -253,7 +253,7 @@ def _insert_all(connection: Connection, table: Any, rows: Sequence[Any]) -> None
 
 
 def _things(connection: Connection, rows: Sequence[Row]) -> dict[str, int]:
-    """The numbers of things by digest; those that are new are added."""
+    """The numbers of things by digest. New things are added."""
     digests = [str(row["digest"]) for row in rows]
     known = _numbers(connection, digests)
     new = [row for row in rows if row["digest"] not in known]
@@ -271,7 +271,7 @@ def _numbers(connection: Connection, digests: Sequence[str]) -> dict[str, int]:
 
 
 def _remove(connection: Connection, numbers: Sequence[int]) -> None:
-    """Runs, with all that belongs to them, and things that no run has measured then."""
+    """Removes runs with all their rows, and things without a remaining result."""
     for first in range(0, len(numbers), _AT_ONCE):
         some = numbers[first : first + _AT_ONCE]
         connection.execute(delete(runs).where(runs.c.number.in_(some)))

@@ -1,7 +1,7 @@
-"""The tables of the history. Whoever changes one adds a migration.
+"""The tables of the history. Every change of a table requires a migration.
 
-Names begin with ``cclmark_``: a PostgreSQL database may hold other things. Whole numbers are of 64
-bits, as those of a journal.
+Names begin with ``cclmark_``, because a PostgreSQL database may contain other tables. Integers have
+64 bits, as in a journal.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-# SQLite counts up by itself only what it calls an INTEGER.
+# SQLite counts a column automatically only if its type is INTEGER.
 _Number = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _run(*, index: bool = False) -> Column[int]:
-    """A column that says whose a row is; it goes with its run."""
+    """A column with the run of a row. The row is deleted with its run."""
     to_run = ForeignKey("cclmark_runs.number", ondelete="CASCADE")
     return Column("run", _Number, to_run, nullable=False, index=index)
 
 
 schema = Table("cclmark_schema", metadata, Column("version", Integer, nullable=False))
 
-# ``started_at`` is UTC in ISO 8601, so that its order is that of time. ``machine`` is what two runs
-# must share to be of one machine, ``method`` what they must share to have been measured alike.
+# ``started_at`` is UTC in ISO 8601, so that it sorts in the order of time. ``machine`` is equal for
+# two runs on one machine, ``method`` for two runs that were measured alike.
 runs = Table(
     "cclmark_runs",
     metadata,
@@ -64,7 +64,7 @@ runs = Table(
 )
 
 # The journal as it was added, compressed as a whole and cut into parts of a size that every
-# database takes.
+# database supports.
 journals = Table(
     "cclmark_journals",
     metadata,
@@ -82,7 +82,7 @@ labels = Table(
     UniqueConstraint("run", "label"),
 )
 
-# What a run measured, in a word each: filters and lists need no more.
+# The operations and libraries of a run, which are sufficient for filters and lists.
 operations = Table(
     "cclmark_operations",
     metadata,
@@ -92,8 +92,8 @@ operations = Table(
     UniqueConstraint("run", "operation", "ccl"),
 )
 
-# Every case and every transfer that was ever measured, once for each clock that its times are
-# by: two clocks are not held against each other. ``document`` is all of it as JSON.
+# Every measured case and transfer, once for each clock, because times of two clocks are not
+# comparable. ``document`` is the complete case or transfer as JSON.
 things = Table(
     "cclmark_things",
     metadata,
@@ -114,8 +114,8 @@ things = Table(
     Column("document", Text, nullable=False),
 )
 
-# A row for each case or transfer of a run. ``carried``: measured by the run that it continues.
-# ``device_time_s``: of the device, where ``time_s`` may be the cost of a call; null where unknown.
+# A row for each result of a run. ``carried``: measured by the run that this run continues.
+# ``device_time_s``: the device's time, while ``time_s`` may be the cost of a call; null if unknown.
 results = Table(
     "cclmark_results",
     metadata,
@@ -139,7 +139,7 @@ results = Table(
     Column("algbw_bytes_per_s", Float(53)),
     Column("busbw_bytes_per_s", Float(53)),
     Column("wrong", BigInteger),
-    # All that a trend reads of a row, so that it reads no row.
+    # The index contains all columns that a trend reads, so that it reads no rows.
     Index(
         "cclmark_results_trend",
         *("thing", "run", "status", "carried", "time_s", "half_width"),

@@ -1,4 +1,4 @@
-"""How the time of each case went over the runs of a history."""
+"""The time of each case over the runs of a history."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
 from cclmark.history.history_model import Figure, StoredSeries
 
-_WIDEST = 10.0  # of what half-widths journals tell; beyond it all is equally unknown
+_WIDEST = 10.0  # the largest half-width that is used: larger ones are equally uncertain
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A series with a time for each of its ``runs``, by their numbers from the oldest on."""
+    """A series with a time for each of its ``runs``, which are numbers, from the oldest on."""
 
     series: StoredSeries
     runs: Sequence[int]
@@ -30,9 +30,9 @@ class Trend:
 
 
 def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> list[Trend]:
-    """Each series with its changes of ``threshold``, a share, or more.
+    """Each series with its changes of at least ``threshold``, a share.
 
-    Cycles of a run are one run: they share its process.
+    The cycles of a run count as one run, because they share its process.
     """
     merged = [_merged(series.figures) for series in all_series]
     points: list[list[Point]] = [
@@ -59,7 +59,7 @@ def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> 
 
 
 def _merged(figures: Sequence[Figure]) -> Sequence[Figure]:
-    """One figure for each run: medians, as cclmark compare takes them."""
+    """One figure for each run: medians, as in cclmark compare."""
     if len({figure[0] for figure in figures}) == len(figures):
         return figures
     by_run: dict[int, list[Figure]] = {}

@@ -1,4 +1,4 @@
-"""Which reference a copy from one device to another is to be held against."""
+"""Selects the reference to compare a copy between two devices with."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cclmark.results.schema import Header, Relation, TransferSummary
 
 _SAME_LIMIT = 0.05  # of a link's specified rate, which sources round
 
-# The median time in seconds or bandwidth in bytes per second; one of its figures; how many.
+# The median time in seconds or bandwidth in bytes per second; one of the figures; their number.
 _Middle = tuple[float, Reference, int]
 
 
 class CopyReferences:
-    """References for the copies of one run, which may be many: sorted once."""
+    """References for the copies of one run. They are sorted once, because copies may be many."""
 
     def __init__(self, references: Iterable[Reference], header: Header) -> None:
         """``header``: of the run's journal."""
@@ -37,12 +37,12 @@ class CopyReferences:
         self._fair: dict[tuple[object, ...], list[_Group]] = {}
 
     def nearest(self, transfer: Transfer, summary: TransferSummary) -> Match | None:
-        """The reference for a copy of the run; None without a fair one.
+        """The reference for a copy of the run; None if no reference is comparable.
 
-        Both are copies between two devices of that kind on one host, of the same measure, engine,
-        direction and kernel as far as the source tells them, over paths of the same length; of a
-        source with several pairs it is their median, and of a user's own the same pair.
-        Sizes are the same, or both are 256 MiB at least; latencies are taken by the same method.
+        Both are copies between two devices of the same kinds on one host. Measure, engine,
+        direction and kernel are the same as far as the source reports them, and so is the length of
+        the path. Of a source with several pairs the median is used, of a user's own source the same
+        pair. Sizes are equal, or both are at least 256 MiB. Latencies have the same method.
         """
         pair = _pair(transfer)
         if pair is None or not _is_comparable(transfer):
@@ -62,7 +62,7 @@ class CopyReferences:
     def _groups_for(
         self, transfer: Transfer, kinds: frozenset[str], relation: Relation | None
     ) -> list[_Group]:
-        """Those that are fair for all copies of that kind over such a path."""
+        """The groups that are comparable with all copies of that kind over such a path."""
         path = None if relation is None else (relation.hops, relation.limit_bytes_per_s)
         key = (transfer.series(), kinds, path)
         if key not in self._fair:
@@ -78,34 +78,34 @@ class CopyReferences:
 
 
 class _Group:
-    """Figures that differ in the pair of devices alone."""
+    """Figures that differ only in the pair of devices."""
 
     def __init__(self, common: Reference) -> None:
-        """``common``: all but the pair and the figures."""
+        """``common``: everything but the pair and the figures."""
         self.common = common
         self._all: list[Reference] = []
         self._own: dict[tuple[int, int], list[Reference]] = {}
         self._usual: dict[bool, _Middle | None] = {}
 
     def add(self, one: Reference) -> None:
-        """Takes another figure in."""
+        """Adds a figure."""
         self._all.append(one)
         if one.source.own and one.pair is not None:
             self._own.setdefault(one.pair, []).append(one)
 
     def of(self, pair: tuple[int, int], *, latency: bool) -> _Middle | None:
-        """That of the user's own figures of the pair, else the usual one."""
+        """The median of the user's own figures of the pair, otherwise of all pairs."""
         return _middle(self._own.get(pair, ()), latency=latency) or self.usual(latency=latency)
 
     def usual(self, *, latency: bool) -> _Middle | None:
-        """That of all pairs."""
+        """The median of all pairs."""
         if latency not in self._usual:
             self._usual[latency] = _middle(self._all, latency=latency)
         return self._usual[latency]
 
 
 def _middle(figures: Sequence[Reference], *, latency: bool) -> _Middle | None:
-    """None without any."""
+    """The median of the figures; None without figures."""
     known = [
         (value, one)
         for one in figures
@@ -134,7 +134,7 @@ def _is_comparable(transfer: Transfer) -> bool:
 
 
 def _is_of(one: Reference, transfer: Transfer) -> bool:
-    """Whether both are the same kind of copy, as far as the source tells."""
+    """Whether both are the same kind of copy, as far as the source reports it."""
     if one.measure != transfer.measure:
         return False
     for told, own in (
@@ -151,7 +151,7 @@ def _is_of(one: Reference, transfer: Transfer) -> bool:
 
 
 def _may_be_the_path(one: Reference, relation: Relation | None) -> bool:
-    """Whether the pair's path can be like the reference's: unknown ones are, and it is named."""
+    """Whether the pair's path can be like the reference's. An unknown path can, and is reported."""
     if relation is None:
         return True
     if one.limit_bytes_per_s:

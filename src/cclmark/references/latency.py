@@ -1,9 +1,9 @@
-"""Whether the time of a small message is plausible beside a reference.
+"""Decides whether the time of a small message is plausible compared with a reference.
 
 The cost of a call with a small message depends on the processor that launches it, and references
 come from other processors: nccl-tests itself takes from 8.3 to 11 µs for 8 bytes on one machine,
-with a thread or a process for each device. Only a wide band can be judged; the device's own time,
-where it was measured, is the device's and the library's alone.
+with a thread or a process for each device. The accepted band is therefore wide. The device's own
+time, if it was measured, depends only on the device and the library.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _MOST_TIMES_DEVICE = 1.5  # for the device's own time
 
 @dataclass(frozen=True)
 class LatencyVerdict:
-    """A small message beside its reference.
+    """A small message compared with its reference.
 
-    ``ratio`` is the judged time over the reference's, ``most`` the largest ratio that is plausible;
-    ``time_s`` the judged time, and ``by_device`` whether that is the device's own.
+    ``ratio`` is the judged time over the reference's, ``most`` the largest plausible ratio.
+    ``time_s`` is the judged time, ``by_device`` whether it is the device's own time.
     """
 
     match: Match
@@ -33,17 +33,17 @@ class LatencyVerdict:
 
     @property
     def slow(self) -> bool:
-        """Whether the time is outside the band."""
+        """Whether the time is longer than the band allows."""
         return self.ratio > self.most
 
 
 def latency_verdict(
     result: CaseResult, time_s: float, match: Match | None
 ) -> LatencyVerdict | None:
-    """``match`` is the reference for the judged ``time_s`` of ``result``.
+    """Judges ``time_s`` of ``result`` by its reference, ``match``.
 
     None for a message that is large enough to be judged by bandwidth, and without a reference that
-    was taken under the same conditions.
+    was measured under the same conditions.
     """
     if match is None or not match.small or not match.exact or not match.alike or match.time_s <= 0:
         return None

@@ -1,4 +1,4 @@
-"""A figure beside a reference: what share it is, and what it is compared with in words."""
+"""A figure compared with a reference: its share, and the description of the reference."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.references.reference import Reference, devices_text
 
-# Below, a reference is of other processors as much as of other devices: it decides nothing.
+# Below this size a reference depends on processors as much as on devices: it decides nothing.
 LEAST_JUDGED_BYTES = 1 << 20
-_LEAST_BUSBW = 1e9  # below, two digits behind the point say less than the time
+_LEAST_BUSBW = 1e9  # below, two decimals are less precise than the time
 
 
 @dataclass(frozen=True)
 class Match:
-    """A figure beside the reference that is nearest to it.
+    """A figure compared with the nearest reference.
 
-    ``reference`` is the figure that was taken, the nearer one of two that were interpolated.
-    ``share``: what was measured over what was expected, in bandwidth; of latencies the other way
-    round, so that less than 1 is worse. ``bandwidth``: what was expected, in bytes per second, 0
-    of a latency; ``time_s``: how long that takes. ``size``: of the reference, in words.
-    ``alike``: whether it is of the same library on as many devices, as far as it tells.
-    ``differences``: what is known not to be the same. ``small``: whether it is of a message of less
-    than LEAST_JUDGED_BYTES.
+    ``reference`` is the figure that was used, the nearer one of two that were interpolated.
+    ``share``: the measured over the expected bandwidth, or the expected over the measured latency,
+    so that less than 1 is worse. ``bandwidth``: the expected bytes per second, 0 for a latency.
+    ``time_s``: the expected time. ``size``: of the reference, in words. ``alike``: whether the
+    reference has the same library and the same number of devices, as far as it reports them.
+    ``differences``: the known differences. ``small``: whether the message has less than
+    LEAST_JUDGED_BYTES.
     """
 
     reference: Reference
@@ -37,34 +37,34 @@ class Match:
 
     @property
     def judged(self) -> bool:
-        """Whether the share says whether a figure is normal."""
+        """Whether the share decides whether a figure is normal."""
         return self.exact and not self.small
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is known to differ."""
+        """Whether there is no known difference."""
         return not self.differences
 
     @property
     def name(self) -> str:
-        """What it is compared with, without the size: the same for every point of a curve."""
+        """The reference without its size: the same for every point of a curve."""
         return reference_name(self.reference)
 
     @property
     def name_and_differences(self) -> str:
-        """The same with what is known to differ."""
+        """The name with the known differences."""
         return "; differs: ".join(filter(None, [self.name, "; ".join(self.differences)]))
 
     @property
     def words(self) -> str:
-        """The whole of it: ``4 × H200, nccl-tests 2.19.6, …, 1 GiB: 354 GB/s (differs: …)``."""
+        """The full words: ``4 × H200, nccl-tests 2.19.6, …, 1 GiB: 354 GB/s (differs: …)``."""
         place = f", {self.size}" if self.size else ""
         but = f" (differs: {'; '.join(self.differences)})" if self.differences else ""
         return f"{self.name}{place}: {self.figure}{but}"
 
     @property
     def figure(self) -> str:
-        """What was expected, with its unit: of what takes no bandwidth the time."""
+        """The expected figure with its unit: a time for latencies and small bandwidths."""
         if self.bandwidth < _LEAST_BUSBW:
             return f"{self.time_s * 1e6:.4g} µs"
         return f"{self.bandwidth / 1e9:.4g} GB/s"
@@ -89,9 +89,10 @@ def reference_name(reference: Reference, *, with_source: bool = True) -> str:
 
 
 def bandwidth_of(reference: Reference) -> float | None:
-    """Bytes per second on the bus (of a copy: of all flows), from what the source gives.
+    """Bytes per second on the bus (of a copy: of all flows), from the figures of the source.
 
-    None where it gives too little. Small bandwidths come from the time, which has more digits.
+    None without the required figures. Small bandwidths are computed from the time, which has more
+    digits.
     """
     given = reference.busbw_bytes_per_s
     if given is not None and (given >= _LEAST_BUSBW or reference.time_s is None):

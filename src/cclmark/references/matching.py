@@ -1,7 +1,7 @@
-"""Which reference a figure is to be held against, and what share of it was reached.
+"""Selects the reference to compare a figure with, and computes the share that was reached.
 
-A reference must be of the same operation on the same kind of devices, and of a message of a like
-size. What else is known to differ is named: a match without any difference is ``exact``.
+A reference must have the same operation, the same kinds of devices and a similar size. Other known
+differences are reported: a match without any difference is ``exact``.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, gro
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.schema import Header, Summary
 
-# Below this the time is that of the processors that launch an operation.
+# Below this size the time depends on the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20
 BY_MULTICAST = tuple(name for name, row in OPERATIONS.items() if row.multicast)
-# What is taken to be meant where a source tells no type or reduction.
+# The assumed values if a source reports no type or reduction.
 _USUAL_DTYPES = ("float32", "float16", "bfloat16")
 _USUAL_REDUCTIONS = ("sum",)
-# They take the mean over ranks unless told otherwise.
+# These tools report the mean over ranks by default.
 _MEANS_OVER_RANKS = ("nccl-tests", "rccl-tests")
 _MEAN = "mean over ranks"
-_LEAST_OF_OTHER_COUNT = 3  # two devices use one pair's links, whatever else there is
+_LEAST_OF_OTHER_COUNT = 3  # two devices use only the links of one pair
 
 
 class References:
-    """References for the cases of one run, which may be many: sorted once."""
+    """References for the cases of one run. They are sorted once, because cases may be many."""
 
     def __init__(self, references: Iterable[Reference], header: Header) -> None:
         """``header``: of the run's journal."""
@@ -44,14 +44,15 @@ class References:
         self._fair: dict[tuple[object, ...], list[CurveGroup]] = {}
 
     def nearest(self, case: Case, summary: Summary) -> Match | None:
-        """The reference for a case of the run; None without a fair one.
+        """The reference for a case of the run; None if no reference is comparable.
 
-        The operation and the kinds of devices are the same, and so are their number and that of
-        hosts; the number may be another one within one host whose devices are joined by NVLink,
-        for large messages without multicast, and is named then. The size is the same; or the
-        figure lies between two of one curve that are at most a factor of 4 apart: the time is
-        taken to be a straight line between them, which decides nothing where their bandwidths
-        differ by more than a fifth; or, from 256 MiB on, it is the nearest within a factor of 2.
+        The operation, the kinds of devices and the numbers of devices and hosts are the same. The
+        number of devices may differ within one host whose devices are connected by NVLink, for
+        large messages without multicast; this is reported as a difference. There are three
+        possibilities for the size. It is the same. Or it lies between two sizes of one curve that
+        are at most a factor of 4 apart: the time is interpolated linearly, and decides nothing if
+        the bandwidths of the two differ by more than a fifth. Or, from 256 MiB on, it is the
+        nearest size within a factor of 2.
         """
         if summary.busbw_bytes_per_s <= 0 or case.operation not in self._groups:
             return None
@@ -82,7 +83,7 @@ class References:
         return None if best is None else best[1]
 
     def _groups_for(self, wanted: _Wanted) -> list[CurveGroup]:
-        """Those whose devices and hosts are fair for the case: the same for all sizes and pairs."""
+        """The groups with comparable devices and hosts: the same for all sizes and pairs."""
         case = wanted.case
         key = (case.operation, case.ranks, frozenset(wanted.kinds.items()), wanted.hosts)
         if key not in self._fair:
@@ -95,7 +96,7 @@ class References:
 
 
 def kinds_of(header: Header, ranks: Iterable[int] | None = None) -> Counter[str]:
-    """How many devices of which kind the run has, or those of ``ranks``."""
+    """The number of devices of each kind in the run, or among ``ranks``."""
     wanted = None if ranks is None else set(ranks)
     return Counter(
         kind_of(device.name) for device in header.devices if wanted is None or device.rank in wanted
@@ -103,7 +104,7 @@ def kinds_of(header: Header, ranks: Iterable[int] | None = None) -> Counter[str]
 
 
 def multicast_of(environment: Mapping[str, str], operation: str, hosts: int = 1) -> bool | None:
-    """Whether NCCL uses NVLink's multicast, as far as its variables tell: False or None."""
+    """Whether NCCL uses NVLink's multicast: False if its variables exclude it, otherwise None."""
     if environment.get("NCCL_NVLS_ENABLE") == "0":
         return False
     if operation not in BY_MULTICAST:
@@ -116,7 +117,7 @@ def multicast_of(environment: Mapping[str, str], operation: str, hosts: int = 1)
 
 
 class _Run:
-    """What of a run's header references are asked for, looked up once."""
+    """The properties of a run's header that references are selected by, looked up once."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -127,7 +128,7 @@ class _Run:
             operation: multicast_of(header.environment, operation, hosts)
             for operation in BY_MULTICAST
         }
-        # Of what another tool measured nobody may know where and under which variables.
+        # For runs of another tool, hosts and variables may be unknown.
         imported = header.imported is not None
         self.multicast_is_told = not imported or bool(header.environment)
         self.joined = {link.device for link in header.links if link.kind == "NVLink"}
@@ -138,13 +139,13 @@ class _Run:
         self._hosts_are_told = not imported or told > 0 or named
 
     def method(self, ccl: str) -> list[str]:
-        """What of the method shapes the times of a library and is not usual, in words."""
+        """The unusual parts of the method that affect the times of a library, in words."""
         if ccl not in self._methods:
             self._methods[ccl] = unusual_method(self.header.settings, ccl)
         return self._methods[ccl]
 
     def wanted(self, case: Case) -> _Wanted | None:
-        """None where nothing can be compared: unknown devices, parts of unlike sizes."""
+        """The properties to search for; None for unknown devices and for parts of unequal sizes."""
         kinds, hosts = self.kinds, self._hosts
         if case.pair is not None:
             own = [self._by_rank[rank] for rank in case.pair if rank in self._by_rank]
@@ -158,7 +159,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a reference is asked for. ``hosts``: how many, 1 where nobody told."""
+    """The properties that a reference must have. ``hosts``: their number, 1 if unknown."""
 
     case: Case
     run: _Run
@@ -171,7 +172,7 @@ class _Wanted:
         return self.case.ranks
 
     def may_be_held_against(self, one: Reference) -> bool:
-        """Whether devices and hosts allow it, and the number of devices where it is another."""
+        """Whether devices and hosts are comparable, and the number of devices if it differs."""
         if {kind for kind, _ in one.devices} != set(self.kinds) or one.hosts != self.hosts:
             return False
         if dict(one.devices) == dict(self.kinds):
@@ -179,7 +180,9 @@ class _Wanted:
         return self._tolerates_count_of(one)
 
     def _tolerates_count_of(self, one: Reference) -> bool:
-        """One host with NVLink, and no multicast: what that gains hangs on the number."""
+        """Whether another number of devices is comparable: on one host with NVLink, and without
+        multicast, whose gain depends on the number.
+        """
         if self.hosts != 1 or len(self.kinds) != 1:
             return False
         if min(one.count, self.count) < _LEAST_OF_OTHER_COUNT:
@@ -192,7 +195,7 @@ class _Wanted:
         return all(rank in self.run.joined for rank in range(self.count))
 
     def differences(self, series: Reference) -> list[str]:
-        """What is known to differ, in words."""
+        """The known differences, in words."""
         case, found = self.case, []
         if series.count != self.count:
             found.append(f"{series.count} devices there, {self.count} here")
@@ -235,7 +238,9 @@ class _Wanted:
         return []
 
     def _method(self, series: Reference) -> list[str]:
-        """How was measured, where it shapes a time. Others' figures are taken the usual way."""
+        """Differences of the method that affect times. Others' sources are assumed to use the usual
+        method.
+        """
         there = [words for words in series.conditions.split(", ") if is_of_method(words)]
         there = there if series.source.own else []
         own = self.run.method(self.case.ccl)
@@ -245,7 +250,7 @@ class _Wanted:
         return here + [f"{words} there" for words in there if words not in own]
 
     def _elements(self, series: Reference) -> list[str]:
-        """Type and reduction, where elements are reckoned with and not only copied."""
+        """Differences of type and reduction, for operations that reduce elements."""
         case = self.case
         if case.operation not in OPERATIONS or not OPERATIONS[case.operation].reduces:
             return []
@@ -262,7 +267,7 @@ class _Wanted:
         return found
 
     def rank(self, series: Reference, match: Match) -> tuple[object, ...]:
-        """Smaller is nearer: what differs first, then what is merely not told or not the same."""
+        """The sort key, smaller is nearer: differences first, then unknown and other properties."""
         case = self.case
         return (
             abs(math.log(series.count / self.count)),

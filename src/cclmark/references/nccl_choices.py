@@ -1,15 +1,15 @@
-"""What NCCL's variable NCCL_ALGO says: which algorithms each function may use."""
+"""Parses NCCL's variable NCCL_ALGO: the algorithms that each function may use."""
 
 from __future__ import annotations
 
 
 def allows(choice: str, operation: str, algorithm: str) -> bool | None:
-    """Whether ``choice``, a value of NCCL_ALGO, leaves ``operation`` that algorithm.
+    """Whether ``choice``, a value of NCCL_ALGO, allows ``operation`` to use ``algorithm``.
 
-    The syntax is NCCL's: ``ring,tree`` for all functions, ``^nvls`` for all but that, and lists for
-    single functions behind it, ``ring;allreduce:tree;broadcast:^ring``. Names of any case, and of
-    two lists for one function the last counts. None where it says nothing of the operation, and
-    where NCCL would refuse it.
+    The syntax is NCCL's: ``ring,tree`` for all functions, ``^nvls`` for all algorithms but that,
+    followed by lists for single functions, ``ring;allreduce:tree;broadcast:^ring``. Names are not
+    case-sensitive. Of two lists for one function the last applies. None if the value does not
+    contain the operation, and if NCCL would reject it.
     """
     function = operation.replace("_", "")
     allowed: bool | None = None

@@ -1,4 +1,4 @@
-"""A journal held against references: which figures can be judged, and how they do."""
+"""Checks the results of a journal against references."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BAD = ("wrong", "timeout", "died")
 
 @dataclass(frozen=True)
 class Checked:
-    """A result beside its reference.
+    """A result compared with its reference.
 
-    ``figure``: what was measured, bytes per second, or seconds of a latency; None without.
-    ``bad``: why it fails whatever its figures are; ``unjudged``: why its share decides nothing.
-    Without either it is judged.
+    ``time_s`` and ``bandwidth`` (bytes per second): the measured figures, None without one.
+    ``bad``: the reason why it fails whatever its figures are. ``unjudged``: the reason why its
+    share decides nothing. Without either reason it is judged.
     """
 
     thing: Case | Transfer
@@ -33,7 +33,7 @@ class Checked:
 
     @property
     def judged(self) -> bool:
-        """Whether its share says whether it is as it should be."""
+        """Whether its share decides whether it passes."""
         return not self.bad and not self.unjudged
 
 
@@ -44,13 +44,13 @@ def check_results(
     match_of_transfer: Callable[[TransferResult], Match | None],
     least_bytes: int,
 ) -> list[Checked]:
-    """All that was tried, in its order. Collectives of less than ``least_bytes`` are not judged."""
+    """Checks all results in their order. Collectives below ``least_bytes`` are not judged."""
     found = [_of_case(result, match_of(result), least_bytes) for result in results]
     return found + [_of_transfer(result, match_of_transfer(result)) for result in transfers]
 
 
 def below(checked: Sequence[Checked], least_share: float) -> list[Checked]:
-    """Those that are judged and reach less than that share."""
+    """The judged results whose share is below ``least_share``."""
     return [
         one
         for one in checked

@@ -12,20 +12,22 @@ from cclmark.plan.sizes import format_size
 from cclmark.references.match import bandwidth_of
 from cclmark.references.reference import Reference
 
-# From here on a larger message is hardly faster: beyond the ends of a curve, and with another
-# number of devices of one host, only such figures are compared.
+# From this size on a larger message is hardly faster. Beyond the ends of a curve, and with another
+# number of devices of one host, only figures of this size or more are compared.
 SATURATED_BYTES = 256 << 20
 _WIDEST_GAP = (
-    4.0  # between two sizes of a curve, for what lies between: a factor of 2 to one of them
+    4.0  # between two sizes of a curve: a size between them is within a factor of 2 of one of them
 )
 _MOST_APART = 2.0
-# Between two figures that differ by more there may be a change of algorithm: nothing is decided.
+# Two figures that differ by a larger factor decide nothing: the algorithm may change between them.
 _STEEPEST = 1.2
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a curve says for a size. ``distance`` to the figure, in powers of 2; ``doubts``: why it
+    """The value of a curve for a size.
+
+    ``distance``: to the size of the nearest figure, in powers of 2. ``doubts``: the reasons why it
     decides nothing.
     """
 
@@ -38,13 +40,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Figures that have ``series`` in common: size in bytes, bytes per second, where from."""
+    """Figures of one ``series``: size in bytes, bytes per second, and the reference."""
 
     series: Reference
     known: Sequence[tuple[int, float, Reference]]
 
     def at(self, size_bytes: int) -> Point | None:
-        """What it says for a message of ``size_bytes``; None where that is too far from all."""
+        """The value for a message of ``size_bytes``; None if that is too far from all figures."""
         known = self.known
         if not known or size_bytes <= 0:
             return None
@@ -56,7 +58,7 @@ class Curve:
         above = [entry for entry in known if entry[0] > size_bytes][:1]
         if below and above and above[0][0] / below[0][0] <= _WIDEST_GAP:
             (low, slower, _), (high, faster, _) = below[0], above[0]
-            # A time is a latency and so much for every byte: a straight line between two sizes.
+            # A time is a latency plus a time for each byte: a straight line between two sizes.
             share = (size_bytes - low) / (high - low)
             between = size_bytes / ((1 - share) * low / slower + share * high / faster)
             words = f"between {format_size(low)} and {format_size(high)}"
@@ -69,27 +71,27 @@ class Curve:
 
 
 class CurveGroup:
-    """Curves that differ in the pair of devices alone; one where a source tells of no pair."""
+    """Curves that differ only in the pair of devices; a single curve if the source has no pairs."""
 
     def __init__(self, series: Reference) -> None:
-        """``series``: what they have in common."""
+        """``series``: the common properties of the curves."""
         self.series = series
         self._curves: dict[tuple[int, int] | None, Curve] = {}
         self._nearest: dict[int, tuple[Reference, Point] | None] = {}
 
     def add(self, curve: Curve) -> None:
-        """Takes another one in."""
+        """Adds a curve."""
         self._curves[curve.series.pair] = curve
 
     def at(self, size_bytes: int, pair: tuple[int, int] | None) -> tuple[Reference, Point] | None:
-        """What the pair's own curve says for the size, else the one that says it best, with its
-        series; None where all are too far.
+        """The value of the pair's own curve for the size, otherwise of the best curve, with its
+        series; None if all are too far.
         """
         own = self._curves.get(pair)
         point = own.at(size_bytes) if own is not None else None
         if own is not None and point is not None:
             return own.series, point
-        # Thousands of pairs ask for the same sizes.
+        # Thousands of pairs request the same sizes.
         if size_bytes not in self._nearest:
             points = [(one.series, one.at(size_bytes)) for one in self._curves.values()]
             known = [(series, point) for series, point in points if point is not None]
@@ -100,7 +102,7 @@ class CurveGroup:
 
 
 def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
-    """All curves by operation, each with its sizes rising."""
+    """All curves by operation, each with ascending sizes."""
     found: dict[Reference, list[tuple[int, float, Reference]]] = {}
     for one in references:
         bandwidth = bandwidth_of(one)

@@ -1,6 +1,6 @@
-"""What the environment of a run switches off, or limits, in a library.
+"""Finds library features that the environment of a run switches off or limits.
 
-The variables are those of NCCL's documentation (Environment Variables), which RCCL reads too.
+The variables are from NCCL's documentation (Environment Variables). RCCL reads them too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _MULTICAST = "NCCL_NVLS_ENABLE"
 
 @dataclass(frozen=True)
 class _Switch:
-    """``values``: those that restrict, none for any value. ``operations``: all where empty."""
+    """A variable that restricts a library. ``values``: the restricting values, empty for any value.
+    ``operations``: the restricted operations, empty for all.
+    """
 
     variable: str
     values: tuple[str, ...]
@@ -43,7 +45,7 @@ _SWITCHES = (
 
 @dataclass(frozen=True)
 class Restriction:
-    """``words`` say what is off or limited, ``setting`` by what: ``NCCL_NVLS_ENABLE=0``."""
+    """A restriction, in ``words``, and its ``setting``, for example ``NCCL_NVLS_ENABLE=0``."""
 
     words: str
     setting: str
@@ -58,7 +60,7 @@ class Restriction:
 
 
 def restrictions(header: Header, operation: str, ccl: str) -> list[Restriction]:
-    """What the environment on any host of the run restricts for an operation of a library."""
+    """The restrictions of a library's operation by the environment on any host of the run."""
     if ccl.rpartition(":")[2] not in _READ_BY:
         return []
     environments: list[Mapping[str, str]] = [
