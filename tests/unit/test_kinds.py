@@ -1,8 +1,12 @@
 """The table of kinds of work."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
+import cclmark
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS, items_of
@@ -55,3 +59,30 @@ def test_what_is_given_up_with_a_case_of_a_pair():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_runner(kind):
     assert callable(runner_of(kind))
+
+
+# Branches on the type of an item or result, or on the name of a kind. The tables, the modules of a
+# kind and the commands of a kind are about one kind and are not counted.
+BRANCH = re.compile(
+    r"isinstance\(.*\b(CaseResult|TransferResult|CheckResult|Case|Transfer|Check)\b"
+    r"|\.kind (==|!=) (COLLECTIVE|PAIRS|P2P|CHECK)\b"
+    r"|(journal|run|now|then)\.(transfers|checks)\b"
+)
+OF_ONE_KIND = re.compile(
+    r"^(plan/|results/kinds\.py|results/journal\.py|run/(kinds/|pair_|transfer|torch_|measure)"
+    r"|report/(kinds|charts)/|cli/(collective|pairs|p2p|torch)/"
+    r"|report/insights/(by_kind|headline|standing_out)\.py)"
+)
+MOST_BRANCHES = 20
+
+
+def test_few_places_tell_kinds_apart():
+    source = Path(cclmark.__file__).parent
+    found = [
+        f"{path.relative_to(source)}:{number}"
+        for path in source.rglob("*.py")
+        if not OF_ONE_KIND.match(str(path.relative_to(source)))
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if BRANCH.search(line)
+    ]
+    assert 0 < len(found) < MOST_BRANCHES, found

@@ -31,8 +31,7 @@ def references_text(
     if none is left, or if none can be a reference.
     """
     header = journal.header
-    wrong = sum(one.status == "wrong" for one in journal.cases)
-    wrong += sum(one.status == "wrong" for one in journal.transfers)
+    wrong = sum(one.status == "wrong" for one in journal.results)
     if wrong:
         raise UsageError(f"{wrong} of its results came with wrong data: such a run is no reference")
     if header.settings.inject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cclmark.analysis.copies import checks_of
 from cclmark.analysis.limits import link_limit
 from cclmark.report.charts.naming import Run
 from cclmark.report.insights.beside import of_limits, of_references, of_restrictions
@@ -10,6 +11,7 @@ from cclmark.report.insights.insight_words import Insight
 from cclmark.report.insights.noise import of_noise
 from cclmark.report.insights.soundness import of_checks, of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
+from cclmark.report.wording.deviations import checks_text
 from cclmark.report.wording.launches import all_launches_in_words
 
 _LAUNCH_ADVICE = (
@@ -52,8 +54,10 @@ def insights_on_pairs(run: Run) -> list[Insight]:
 def insights_on_copies(run: Run) -> list[Insight]:
     """Statements about copies and latencies."""
     journal = run.journal
+    checks = checks_of(journal.transfers)
+    unverifiable = f" ({checks_text(checks)})" if checks.unverifiable else ""
     found = [
-        *of_data(journal, journal.transfers),
+        *of_data(journal, journal.transfers, unverifiable),
         *of_completeness(journal, journal.transfers),
         *of_copies(journal, run.notes),
     ]
@@ -62,7 +66,7 @@ def insights_on_copies(run: Run) -> list[Insight]:
 
 def insights_on_checks(run: Run) -> list[Insight]:
     """Statements about checks."""
-    return [*of_checks(run.journal), *of_completeness(run.journal, [])]
+    return [*of_checks(run.journal.checks), *of_completeness(run.journal, [])]
 
 
 def _nothing_wrong(run: Run, found: list[Insight], *, compared: bool = False) -> list[Insight]:

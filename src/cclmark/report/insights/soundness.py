@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cclmark.analysis.copies import checks_of
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.report.insights.insight_words import (
     MOST_NAMED,
@@ -18,15 +17,19 @@ from cclmark.report.insights.insight_words import (
     first_line,
     listed,
 )
-from cclmark.report.wording.deviations import checks_text
 from cclmark.report.wording.remarks import ending, planned_results, problems
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 
 
-def of_data(journal: Journal, timed: Sequence[CaseResult | TransferResult]) -> Iterator[Insight]:
-    """Whether the outputs of the results with times were right."""
+def of_data(
+    journal: Journal, timed: Sequence[CaseResult | TransferResult], unverifiable: str = ""
+) -> Iterator[Insight]:
+    """Whether the outputs of the results with times were right.
+
+    ``unverifiable``: the results without an output, in words.
+    """
     results = [one for one in timed if one.is_checkable]
     measured = [one for one in results if one.summary is not None]
     checked = [one for one in measured if one.verification is not None]
@@ -47,7 +50,7 @@ def of_data(journal: Journal, timed: Sequence[CaseResult | TransferResult]) -> I
         whole = len(checked) == len(measured)
         share = "Every output was" if whole else f"{len(checked)} of {len(measured)} outputs were"
         kind: Kind = "good" if whole else "note"
-        yield Insight(kind, f"{share} checked in full; none was wrong{_unverifiable(journal)}.")
+        yield Insight(kind, f"{share} checked in full; none was wrong{unverifiable}.")
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0
         yield Insight(
@@ -57,19 +60,13 @@ def of_data(journal: Journal, timed: Sequence[CaseResult | TransferResult]) -> I
         )
 
 
-def _unverifiable(journal: Journal) -> str:
-    """How many copies that is, in parentheses, where latencies have no output to check."""
-    checks = checks_of(journal.transfers)
-    return f" ({checks_text(checks)})" if checks.unverifiable else ""
-
-
-def of_checks(journal: Journal) -> Iterator[Insight]:
+def of_checks(checks: Sequence[CheckResult]) -> Iterator[Insight]:
     """Whether checks of a framework's backend failed."""
-    failed = [one for one in journal.checks if one.status == "failed"]
+    failed = [one for one in checks if one.status == "failed"]
     if failed:
         names = [plain(one.check.name) for one in failed[:MOST_NAMED]]
         yield Insight("bad", f"Checks that failed: {listed(names, len(failed))}.")
-    elif journal.checks:
+    elif checks:
         yield Insight("good", "No check of the backend failed.")
 
 
