@@ -50,7 +50,7 @@ def _command(
             # tenth of the time.
             gc.disable()
         function: Callable[..., int] = getattr(
-            import_module(f"cclmark.cli.{module}"), f"{name}_runs"
+            import_module(f"cclmark.cli.history.{module}"), f"{name}_runs"
         )
         sys.exit(function(**options))
 
