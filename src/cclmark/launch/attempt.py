@@ -27,7 +27,6 @@ from cclmark.launch.crew import crew_of_one
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind, hangs
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.member import describe_devices
-from cclmark.launch.placement import raise_if_ended
 from cclmark.launch.rank_processors import plan_processors
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasReport, ask_ras
@@ -54,7 +53,7 @@ from cclmark.rendezvous.messages import (
 from cclmark.results.kinds import Result
 from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link, Relation
 from cclmark.results.topology import relations_between
-from cclmark.signals import ENDING, noted
+from cclmark.signals import ENDING, noted, raise_if_ended
 
 _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
