@@ -56,7 +56,9 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
         raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
     header = header_of(run, format, given, origin, results, said)
-    return Journal(header, [*results], footer=footer_of(run, results, header) if run.whole else None)
+    return Journal(
+        header, [*results], footer=footer_of(run, results, header) if run.whole else None
+    )
 
 
 def _operation(row: Row, text: Text, given: Given) -> str:

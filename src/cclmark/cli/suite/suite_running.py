@@ -37,7 +37,8 @@ from cclmark.errors import (
 from cclmark.launch.placement import speaks
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
 from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output, say
+from cclmark.recording.output import Output
+from cclmark.recording.standard_output import say
 from cclmark.report.formats.json_format import encode
 from cclmark.report.formats.junit import junit_xml
 from cclmark.report.lists.suite_lines import describe_suite, describe_suites
