@@ -157,11 +157,12 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
     """Returns the names of the journal's command, the command, and the words after them."""
     words = header.command[1:]
     names: list[str] = []
-    command: click.Command | None = click.get_current_context().find_root().command
+    context = click.get_current_context().find_root()
+    command: click.Command | None = context.command
     while isinstance(command, click.Group) and words:
         name, *words = words
         names.append(name)
-        command = command.commands.get(name)
+        command = command.get_command(context, name)
     known = {parameter.name for parameter in command.params} if command is not None else set()
     if command is None or "journal" not in known or "options" in known:
         raise UsageError(f"the command of {path} is none that measures: {' '.join(names)[:60]!r}")

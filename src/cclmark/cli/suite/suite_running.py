@@ -11,8 +11,6 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-import click
-
 from cclmark.analysis.threshold_checks import (
     Attempt,
     CommandVerdict,
@@ -66,7 +64,7 @@ def run_suite(flags: SuiteFlags) -> int:
     if flags.listed:
         say(describe_suite(suite))
         return EXIT_OK
-    check_sizes(suite, _commands())
+    check_sizes(suite)
     require_devices(suite)
     if not speaks(os.environ):
         return _follow_suite(suite)
@@ -97,13 +95,6 @@ def run_suite(flags: SuiteFlags) -> int:
             print(f"cclmark: {output.failure}", file=sys.stderr)
             code = code or EXIT_MISSING
     return code
-
-
-def _commands() -> click.Group:
-    """Returns the commands of cclmark."""
-    root = click.get_current_context().find_root().command
-    assert isinstance(root, click.Group)
-    return root
 
 
 def _follow_suite(suite: Suite) -> int:
