@@ -10,7 +10,7 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.references.restrictions import restrictions
 from cclmark.report.charts.naming import Run
 from cclmark.report.formats.markdown import MarkdownExporter
-from cclmark.report.insights import insights
+from cclmark.report.insights.run_insights import insights
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes

@@ -9,7 +9,7 @@ from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights import insights
+from cclmark.report.insights.run_insights import insights
 from cclmark.report.kinds.pair_table import PairTable
 from cclmark.report.kinds.transfer_formats import TransferMarkdown
 from cclmark.report.kinds.transfer_table import TransferTable

@@ -7,8 +7,10 @@ import pytest
 
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights import Insight, headline, insights, measured_words, of_methods
-from cclmark.report.insights.several_runs import together
+from cclmark.report.insights.headline import headline, measured_words
+from cclmark.report.insights.insight_words import Insight
+from cclmark.report.insights.run_insights import insights
+from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal

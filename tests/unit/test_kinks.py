@@ -12,7 +12,7 @@ from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.insights import insights
+from cclmark.report.insights.run_insights import insights
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.kinds import CaseResult

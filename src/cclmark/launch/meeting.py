@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import ipaddress
 import os
-import secrets
 import socket
 import stat
 import tempfile
@@ -86,7 +85,7 @@ def open_meeting(
         host, port = _given_address(placement, env)
         address = _local_address(host, time.monotonic() + timeout_s, far=not placement.on_one_host)
         return Meeting(_listen(Keys.of(secret), address, port))
-    secret = secrets.token_bytes(SECRET_BYTES)
+    secret = os.urandom(SECRET_BYTES)
     address = _LOOPBACK if placement.on_one_host else _own_address(placement, env)
     server = _listen(Keys.of(secret), address, 0)
     try:

@@ -46,10 +46,8 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.formats.markdown import MarkdownExporter
 from cclmark.report.formats.text_formats import FORMATS
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.kinds.soak_table import SoakTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
@@ -594,6 +592,8 @@ def _exporter(
     flags: Flags, plan: Sweep, output: Output, every_s: float, references: ReferenceNotes
 ) -> Exporter[CaseResult]:
     if flags.format == "markdown":
+        from cclmark.report.formats.markdown import MarkdownExporter
+
         return MarkdownExporter(references, shares=flags.references)
     if flags.format != "table":
         return FORMATS[flags.format]()
@@ -611,4 +611,6 @@ def _exporter(
 
     if not flags.duration:
         return table()
+    from cclmark.report.kinds.soak_table import SoakTable
+
     return SoakTable(table, paint, every_s)

@@ -21,7 +21,7 @@ from cclmark.report.comparison import (
     shown_of,
     tally,
 )
-from cclmark.report.insights import Insight, Kind
+from cclmark.report.insights.insight_words import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
 from cclmark.report.wording.text import counted, plain

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from cclmark.errors import MissingError
 from cclmark.report.charts.chart_model import Chart
-from cclmark.report.insights import Insight
+from cclmark.report.insights.insight_words import Insight
 from cclmark.report.page.encode import Encoder, Value, for_script
 from cclmark.report.wording.text import plain, shown
 

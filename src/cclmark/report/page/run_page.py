@@ -17,8 +17,10 @@ from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pair_charts import pair_charts
 from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.insights import headline, insights, measured_words, of_methods, together
+from cclmark.report.insights.headline import headline, measured_words
 from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.run_insights import insights
+from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.kinds.matrix import MatrixCollector, figure
 from cclmark.report.page.machine_section import machine_sections
 from cclmark.report.page.page import Page, Section, Table
