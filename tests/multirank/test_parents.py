@@ -18,7 +18,7 @@ import pytest
 from pods import SWEEP, pods_in
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, environment, tagged_processes, wait_until
+from conftest import PROGRAM, default_signals, environment, tagged_processes, wait_until
 from patience import scaled
 
 SOON_S = 20.0
@@ -43,16 +43,17 @@ def terminal(tag, tmp_path):
     own = f"{tag}-{uuid.uuid4().hex}"
     outside, inside = pty.openpty()
     command = [*PROGRAM, *ENDLESS[:2], "host:2", *ENDLESS[3:], "--journal", "run.jsonl"]
-    shell = subprocess.Popen(
-        ["/bin/sh", "-c", f"{shlex.join(command)}; exit $?"],
-        cwd=tmp_path,
-        env=environment(own, None),
-        stdin=inside,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
-    )
+    with default_signals():
+        shell = subprocess.Popen(
+            ["/bin/sh", "-c", f"{shlex.join(command)}; exit $?"],
+            cwd=tmp_path,
+            env=environment(own, None),
+            stdin=inside,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
     os.close(inside)
     yield shell, outside, own
     for pid in tagged_processes(own):

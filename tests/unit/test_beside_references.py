@@ -9,13 +9,13 @@ from cclmark.analysis.findings import findings
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.restrictions import restrictions
 from cclmark.report.charts.naming import Run
-from cclmark.report.formats.markdown import MarkdownExporter
-from cclmark.report.insights.run_insights import insights
+from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.schema import DeviceTime, HostDescription
+from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
@@ -26,7 +26,7 @@ replace = msgspec.structs.replace
 
 def found(journal, word):
     notes = ReferenceNotes(shipped_references)
-    return [one for one in insights(journal, notes) if word in one.text]
+    return [one for one in insights_on(journal, notes) if word in one.text]
 
 
 def table(journal):
@@ -55,7 +55,7 @@ def test_what_is_normal_by_a_reference_is_not_worth_a_look():
         "Less than 60% of the 450 GB/s link limit, as in the reference: sendrecv 36% (grouped "
         "send/recv)."
     )
-    without = [one for one in insights(UNCHECKED) if "Less than 60%" in one.text]
+    without = [one for one in insights_on(UNCHECKED) if "Less than 60%" in one.text]
     assert [one.kind for one in without] == ["look"]
 
 
@@ -76,7 +76,7 @@ class TestLatency:
         assert one.kind == "look"
         assert "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.text
         assert found(SIMPLE, "Latencies are plausible") == []
-        text = export(MarkdownExporter(ReferenceNotes(shipped_references)), SIMPLE)
+        text = export(CaseMarkdown(ReferenceNotes(shipped_references)), SIMPLE)
         assert "Latency slow: a call takes 26.84 µs at 8 B" in text
 
     @pytest.mark.parametrize(("factor", "word"), [(0.5, "plausible"), (1.4, "slow")])
@@ -128,7 +128,7 @@ class TestPeak:
         assert before.peak.case.describe() in table(journal)
         higher = "GB/s at 512 MiB in-place is not counted as the peak: it did not converge"
         assert higher in table(journal)
-        assert higher in export(MarkdownExporter(), journal)
+        assert higher in export(CaseMarkdown(), journal)
         assert "is not counted" not in table(COLLECTIVES)
 
     def test_without_any_converged_row_there_is_no_peak(self):
@@ -140,7 +140,7 @@ class TestPeak:
         journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
         assert findings(results)[0].peak is None
         assert "all_reduce: no peak, because no case converged; 8.47 µs at 8 B" in table(journal)
-        text = export(MarkdownExporter(), journal)
+        text = export(CaseMarkdown(), journal)
         assert "all&#95;reduce: no peak" in text or "all_reduce: no peak" in text
         peaks = page_of([Run("", journal)]).peaks
         assert peaks is not None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError, UsageError
-from cclmark.launch.attempt import _unbound
 from cclmark.launch.rank_processors import ProcessorPlan, one_of_each, plan_processors
+from cclmark.launch.run_surroundings import unbound_ranks
 from cclmark.plan.binding import Binding, mode_of
 from cclmark.rendezvous.messages import Hello
 from cclmark.report.wording.head import binding_lines
@@ -302,4 +302,4 @@ class TestARank:
 def test_ranks_that_are_not_bound_are_named_once():
     unknown = "the system does not report the NUMA node of the device"
     hellos = [Hello(rank, b"", [], [], unbound=unknown if rank != 1 else "") for rank in range(4)]
-    assert _unbound(hellos) == [f"--bind numa: ranks 0,2-3 not bound: {unknown}"]
+    assert unbound_ranks(hellos) == [f"--bind numa: ranks 0,2-3 not bound: {unknown}"]

@@ -9,7 +9,6 @@ from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.run_insights import insights
 from cclmark.report.kinds.pair_table import PairTable
 from cclmark.report.kinds.transfer_formats import TransferMarkdown
 from cclmark.report.kinds.transfer_table import TransferTable
@@ -17,6 +16,7 @@ from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.deviations import deviation_text, relative
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
+from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COPIES = read_journal(RESULTS / "p2p.jsonl")
@@ -86,9 +86,9 @@ def test_a_deviation_says_which_way_is_good():
 
 
 def test_a_faster_pair_is_noted_and_not_worth_a_look():
-    kinds = {one.kind for one in insights(COPIES) if "lower, better" in one.text}
+    kinds = {one.kind for one in insights_on(COPIES) if "lower, better" in one.text}
     assert kinds == {"note"}
-    kinds = {one.kind for one in insights(slowed()) if "lower, worse" in one.text}
+    kinds = {one.kind for one in insights_on(slowed()) if "lower, worse" in one.text}
     assert kinds == {"look"}
 
 
@@ -108,7 +108,7 @@ def test_no_pair_of_collectives_stands_out_where_times_say_little():
     assert "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse)" in text
     crowded = replace(PAIRS.header, notices=[CROWDED])
     assert "stand out" not in export(PairTable(), crowded, PAIRS.results)
-    found = insights(Journal(crowded, PAIRS.results))
+    found = insights_on(Journal(crowded, PAIRS.results))
     assert not any("usually need" in one.text or "stands out among" in one.text for one in found)
 
 

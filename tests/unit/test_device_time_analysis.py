@@ -16,7 +16,7 @@ from cclmark.analysis.device_time import (
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
-from cclmark.report.formats.csv_format import COLUMNS, case_cells
+from cclmark.report.kinds.case_columns import COLUMNS, case_cells
 from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings

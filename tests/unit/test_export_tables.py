@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from cclmark.errors import MissingError, UsageError
-from cclmark.report.formats.exports import EXPORTS
+from cclmark.report.exports.exports import EXPORTS
 from cclmark.results.journal import read_journal
 
 TESTS = Path(__file__).parents[1]
@@ -174,7 +174,7 @@ def test_kinds_do_not_mix():
 def test_formats_without_a_place_for_it_say_so():
     runs = named(RESULTS / "p2p.jsonl")
     for format in ("nccl-tests", "flagcx", "hccl"):
-        with pytest.raises(UsageError, match=r"holds transfers: .* choose from table, json"):
+        with pytest.raises(UsageError, match=r"holds transfers, which .* choose from table, json"):
             EXPORTS[format](runs, "cases")
     with pytest.raises(UsageError, match="json holds one run"):
         EXPORTS["json"](runs * 2, "cases")

@@ -16,9 +16,10 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.plan.cases import Case
+from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
-from cclmark.report.formats.nccl_tests import fit
-from cclmark.report.formats.text_formats import FORMATS
+from cclmark.report.kinds.nccl_tests import fit
+from cclmark.report.replay import exporter_of
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
@@ -94,7 +95,7 @@ def result_of(draw, case, index):
 
 
 def exported(format, header, results, footer=None):
-    exporter = FORMATS[format]()
+    exporter = exporter_of(COLLECTIVE, format)
     lines = [exporter.begin(header), *(exporter.add(one) for one in results), exporter.end(footer)]
     return "".join(lines).encode()
 

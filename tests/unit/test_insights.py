@@ -7,14 +7,14 @@ import pytest
 
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.headline import headline, measured_words
 from cclmark.report.insights.insight_words import Insight
-from cclmark.report.insights.run_insights import insights
 from cclmark.report.insights.several_runs import of_methods, together
+from cclmark.report.overview import measured_words
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.schema import Finding, Footer, Imported, Verification
+from reports import headline_of, insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
@@ -31,7 +31,7 @@ def changed(journal, at, **changes):
 
 
 def texts(journal, kind, notes=None):
-    return [one.text for one in insights(journal, notes) if one.kind == kind]
+    return [one.text for one in insights_on(journal, notes) if one.kind == kind]
 
 
 def shipped():
@@ -57,17 +57,17 @@ def test_what_was_measured_is_said_in_a_sentence():
 
 
 def test_the_figure_to_remember():
-    text = headline(COLLECTIVES)
+    text = headline_of(COLLECTIVES)
     assert text == (
         "all_reduce reaches 346.1 GB/s bus bandwidth at 512 MiB, 77% of the 450 GB/s link limit, "
         "half of it from 8 MiB on; 8 B take 7.88 µs."
     )
-    assert headline(COPIES) == (
+    assert headline_of(COPIES) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s, "
         "88% of the 450 GB/s that its links carry."
     )
-    assert headline(PAIRS).startswith("all_reduce between two devices: 285.0 GB/s at 128 MiB")
-    assert headline(Journal(COPIES.header)) == ""
+    assert headline_of(PAIRS).startswith("all_reduce between two devices: 285.0 GB/s at 128 MiB")
+    assert headline_of(Journal(COPIES.header)) == ""
 
 
 def test_of_a_good_machine_nothing_stands_out():
@@ -84,11 +84,11 @@ def test_of_a_good_machine_nothing_stands_out():
 def test_wrong_data_comes_first():
     wrong = Verification(wrong=3, findings=[Finding(1, 3, 0, "1", "2")])
     journal = changed(COLLECTIVES, 5, status="wrong", verification=wrong)
-    first = insights(journal)[0]
+    first = insights_on(journal)[0]
     assert first.kind == "bad"
     assert first.text.startswith("Wrong data in 1 case: all_reduce")
     assert "Do not use" in first.advice
-    assert not any("none was wrong" in one.text for one in insights(journal))
+    assert not any("none was wrong" in one.text for one in insights_on(journal))
 
 
 def test_unchecked_data_is_no_right_data():
@@ -153,7 +153,7 @@ def test_small_messages_of_pairs_are_not_blamed_on_links():
     ]
     journal = Journal(PAIRS.header, slow, footer=PAIRS.footer)
     # One sentence, which asks for nothing: beside it stands that nothing needs a look.
-    (note,) = [one for one in insights(journal) if "usually need" in one.text]
+    (note,) = [one for one in insights_on(journal) if "usually need" in one.text]
     assert note.kind == "note"
     assert note.text.startswith("DEV0 and DEV1 need 100.00 µs for ")
     assert " more like that)" in note.text
@@ -188,7 +188,7 @@ def test_what_hung_is_bad_and_what_was_skipped_is_worth_knowing():
 
 def test_blocks_that_were_swept_are_no_slow_pairs():
     journal = read_journal(RESULTS / "p2p_blocks.jsonl")
-    span = headline(journal).split(" run at ")[1].split(" GB/s")[0]
+    span = headline_of(journal).split(" run at ")[1].split(" GB/s")[0]
     ends = [float(end) for end in span.split(" to ")]
     assert ends[0] > 0.9 * ends[-1]
 
@@ -198,10 +198,10 @@ def test_wrong_data_is_no_peak():
     wrong = Verification(wrong=1, findings=[Finding(3, 1, 7, "1", "2")])
     summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
     journal = changed(COLLECTIVES, at, status="wrong", verification=wrong, summary=summary)
-    assert "900" not in headline(journal)
+    assert "900" not in headline_of(journal)
     assert (
         "rank 3, 1 in all, the first at element 7: expected 1, actual 2"
-        in insights(journal)[0].text
+        in insights_on(journal)[0].text
     )
 
 
@@ -213,7 +213,7 @@ def test_what_was_put_in_on_purpose_is_said():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights(journal) if one.text.startswith("Copies: DEV")]
+    (look,) = [one for one in insights_on(journal) if one.text.startswith("Copies: DEV")]
     assert look.advice == "That may be what --inject put in."
 
 
@@ -225,7 +225,7 @@ def test_a_host_is_not_told_to_swap_cables():
         replace(COPIES.header, devices=devices),
         results=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights(journal))
+    assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights_on(journal))
 
 
 def test_nothing_stands_out_only_where_something_was_measured():
@@ -279,14 +279,14 @@ def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():
     noisy = [replace(one, summary=replace(one.summary, cv=0.5)) for one in COLLECTIVES.results]
     journal = Journal(COLLECTIVES.header, noisy, footer=COLLECTIVES.footer)
     assert texts(journal, "look") == []
-    (note,) = [one for one in insights(journal) if "from sample to sample" in one.text]
+    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.text]
     assert note.kind == "note"
     assert "; their medians are known to ±2.7 % or better." in note.text
     assert "not its own" not in note.advice
     # Of few samples nobody knows how far the median is off.
     few = [replace(one, summary=replace(one.summary, half_width=None)) for one in noisy]
     journal = Journal(COLLECTIVES.header, few, footer=COLLECTIVES.footer)
-    (note,) = [one for one in insights(journal) if "from sample to sample" in one.text]
+    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.text]
     assert "are known" not in note.text
 
 
@@ -317,7 +317,7 @@ def test_how_much_longer_a_library_takes_than_the_fastest():
 
 def test_small_messages_are_told_by_their_time_alone():
     small = [one for one in COLLECTIVES.results if one.case.size_bytes <= 512]
-    assert headline(Journal(COLLECTIVES.header, small)) == "all_reduce of 8 B takes 7.88 µs."
+    assert headline_of(Journal(COLLECTIVES.header, small)) == "all_reduce of 8 B takes 7.88 µs."
 
 
 def test_copies_over_links_of_several_kinds_are_told_apart():
@@ -333,13 +333,13 @@ def test_copies_over_links_of_several_kinds_are_told_apart():
         for one in COPIES.transfers
     ]
     journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline(journal) == (
+    assert headline_of(journal) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s "
         "over NV18, 88% of the 450 GB/s that its links carry; 0.2 GB/s over SYS."
     )
     # Nobody says how pairs are linked, and they have little in common.
     journal = Journal(replace(COPIES.header, relations=[]), results=transfers)
-    assert headline(journal) == (
+    assert headline_of(journal) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 GB/s (the median "
         "of 12 pairs)."
     )
@@ -431,10 +431,10 @@ def test_far_above_a_reference_is_not_normal_and_small_messages_are_not_judged()
         for one in COLLECTIVES.results
         if one.case.operation == "all_reduce"
     ]
-    found = insights(Journal(COLLECTIVES.header, many), notes)
+    found = insights_on(Journal(COLLECTIVES.header, many), notes)
     assert [one.kind for one in found if " is high: " in one.text] == ["look"]
     small = [one for one in many if one.case.size_bytes <= 128]
-    found = insights(Journal(COLLECTIVES.header, small), notes)
+    found = insights_on(Journal(COLLECTIVES.header, small), notes)
     assert not any("normal" in one.text or "is high" in one.text for one in found)
 
 
@@ -449,7 +449,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(COPIES.header, devices=devices),
         results=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights(journal))
+    assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights_on(journal))
 
 
 def test_notices_of_the_run_reach_the_summary():
@@ -464,6 +464,6 @@ def test_skipped_cases_are_neither_unchecked_nor_unsure():
     ]
     found = [
         one.text
-        for one in insights(Journal(COLLECTIVES.header, skipped, footer=COLLECTIVES.footer))
+        for one in insights_on(Journal(COLLECTIVES.header, skipped, footer=COLLECTIVES.footer))
     ]
     assert not any("No output was checked" in text or "did not get to" in text for text in found)

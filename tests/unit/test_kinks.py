@@ -12,11 +12,11 @@ from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.insights.run_insights import insights
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Samples
+from reports import insights_on
 from samples import usual_settings
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -90,14 +90,14 @@ def test_noisy_and_small_messages_and_wide_steps_are_not_judged():
     "path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: str(path.relative_to(RESULTS))
 )
 def test_of_all_stored_journals_few_have_a_kink(path):
-    results = [one for one in read_journal(path).results if one.case.pair is None]
+    results = [one for one in read_journal(path).cases if one.case.pair is None]
     found = [f"{one.at.case.operation} {format_size(one.at.case.size_bytes)}"
              for one in kinks(results)]  # fmt: skip
     assert found == KNOWN.get(str(path.relative_to(RESULTS)), [])
 
 
 def sentences(journal, notes=None):
-    return [one for one in insights(journal, notes) if "suggest" in one.text]
+    return [one for one in insights_on(journal, notes) if "suggest" in one.text]
 
 
 def test_a_kink_is_worth_a_look_unless_the_reference_has_it_too():

@@ -5,11 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
-from cclmark.launch.attempt import Attempt
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
+from cclmark.launch.process_watch import ProcessWatch
+from cclmark.launch.rank_layout import RankLayout
+from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.request import Request
+from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
@@ -160,28 +163,47 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
     passed = []
 
     class Listener:
+        def started(self, surroundings):
+            assert passed == []
+
         def result(self, result):
             passed.append(result)
             if len(passed) == 2:
                 raise UnreadError
 
-    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), Listener())
-    attempt._held_back.extend([1, 2, 3])
+    delivery = ResultDelivery(Listener())
+    for result in (1, 2, 3):
+        delivery.add(result)
+    delivery.pass_on()
+    assert passed == []
     with pytest.raises(UnreadError):
-        attempt._pass_on_results()
-    attempt._pass_on_results()
-    attempt._pass_on_results()
+        delivery.begin(None)
+    delivery.pass_on()
+    delivery.pass_on()
     assert passed == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
 def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
-    attempt = Attempt(Request(choose_devices("host:2", None, four), None, {}), None)
+    request = Request(choose_devices("host:2", None, four), None, {})
     member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
-    attempt._crew = SimpleNamespace(remote=[member])
-    attempt._looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
-    assert attempt._unheard(set()) is waits
+    crew = SimpleNamespace(remote=[member])
+    messages = SimpleNamespace(has_reported_end=lambda rank: False)
+    ranks = RankWatch(request, crew, None, messages)
+    ranks.looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    processes = ProcessWatch(crew, messages, ranks)
+    assert ranks.any_can_report(processes.lost_ranks()) is waits
+
+
+def test_ranks_are_in_start_up_before_they_are_started():
+    """A launcher's signal may arrive so early."""
+    request = Request(choose_devices("host:2", None, four), None, {})
+    crew, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
+    messages = SimpleNamespace(failures={}, finished={})
+    states = RankWatch(request, crew, layout, messages).states((), {})
+    assert [(one.rank, one.device) for one in states] == [(0, "host:0"), (1, "host:1")]
+    assert {(one.pid, one.status.phase) for one in states} == {(0, "start-up")}
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():

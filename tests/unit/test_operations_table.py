@@ -23,10 +23,10 @@ COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(
 # What NCCL does for all_reduce alone; the figure that people know by heart; which of two devices is
 # the root, in words; what a foreign text may leave open.
 COMPARING = {
-    "analysis/references.py",
+    "references/matching.py",
     "report/insights/headline.py",
-    "report/pair_summary.py",
-    "report/charts/collectives.py",
+    "report/kinds/pair_summary.py",
+    "report/charts/collective_charts.py",
 }
 SWITCH = re.compile(r"switch \([\w.\->]*collective\) \{")
 

@@ -27,13 +27,15 @@ from cclmark.analysis.pair_results import (
 )
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.items import PAIRS
 from cclmark.plan.operations import PAIR_OPERATIONS
 from cclmark.plan.pairs import PairCases, pair_rounds, probe_of
 from cclmark.report.chart import curves
 from cclmark.report.grid import grid_lines, hidden_line, visible_width
-from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
+from cclmark.report.kinds.pair_markdown import PairMarkdown
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, names_of
 from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import (
@@ -407,7 +409,7 @@ class TestReport:
         assert names_of(series[:1]) == ["all_reduce"]
 
     def test_csv_has_a_line_for_each_case_with_its_devices(self):
-        exporter = PairCsv()
+        exporter = exporter_of(PAIRS, "csv")
         text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
         rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
         assert len(rows) == len(self.results())

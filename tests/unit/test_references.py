@@ -702,7 +702,7 @@ class TestWriting:
         own = parse_references(text.encode(), "rack.toml", own=True)
         notes = ReferenceNotes(lambda kinds: own)
         shares = []
-        for result in journal.results:
+        for result in journal.cases:
             match = notes.match(result, journal.header)
             if result.summary is not None and result.case.operation not in ("barrier",):
                 assert match is not None, result.case.describe()
@@ -777,7 +777,7 @@ class TestWriting:
         journal = self.rooted(*roots, pair=pair)
         text = references_text(journal, "rack", multicast=unknown)
         own = parse_references(text.encode(), "rack.toml", own=True)
-        for result in journal.results:
+        for result in journal.cases:
             match = References(own, journal.header).nearest(result.case, result.summary)
             assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
             assert match.exact

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.report.formats.text_formats import FORMATS
+from cclmark.plan.items import COLLECTIVE
+from cclmark.report.replay import exporter_of
 from cclmark.results.journal import read_journal
+from cclmark.results.kinds import KINDS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = {
@@ -24,7 +26,7 @@ SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_whole_run_reads_as_stored(name):
-    exporter = FORMATS[name]()
+    exporter = exporter_of(COLLECTIVE, name)
     text = exporter.begin(SAMPLE.header)
     text += "".join(exporter.add(result) for result in SAMPLE.results)
     text += exporter.end(SAMPLE.footer)
@@ -36,7 +38,7 @@ def test_a_whole_run_reads_as_stored(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_cut_short_loses_no_result_that_came_before(name):
-    exporter = FORMATS[name]()
+    exporter = exporter_of(COLLECTIVE, name)
     text = exporter.begin(SAMPLE.header)
     text += exporter.add(SAMPLE.results[0])
     text += exporter.end(None)
@@ -46,17 +48,18 @@ def test_a_run_cut_short_loses_no_result_that_came_before(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_without_cases_is_still_a_text(name):
-    exporter = FORMATS[name]()
+    exporter = exporter_of(COLLECTIVE, name)
     text = exporter.begin(SAMPLE.header) + exporter.end(None)
     assert text.endswith("\n")
 
 
-def test_the_table_of_formats_imports_none_of_them():
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_imports_none_of_its_formats(kind):
+    """A run imports only the format that it writes."""
     code = (
-        "import sys, cclmark.report.formats.text_formats\n"
-        "loaded = [name for name in sys.modules if name.startswith('cclmark.report.')]\n"
-        "print(sorted(loaded))"
+        f"import sys, cclmark.report.kinds.{kind}\n"
+        "print(*(name for name in sys.modules if name.startswith('cclmark.report.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = ["cclmark.report.formats", "cclmark.report.formats.exporter"]
-    assert done.stdout.strip() == str([*loaded, "cclmark.report.formats.text_formats"])
+    heavy = ("_markdown", "matrix", "nccl_tests", "flagcx", "hccl", "charts.pictures", "page.page")
+    assert not [name for name in done.stdout.split() if name.endswith(heavy)]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.plan.items import COLLECTIVE
 from cclmark.report.formats.markdown import escape
-from cclmark.report.formats.text_formats import FORMATS
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.replay import replayed
+from cclmark.report.replay import exporter_of, replayed
 from cclmark.report.wording.text import plain, token
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Finding
@@ -86,7 +86,7 @@ def runs(draw):
 
 def export(name, run):
     header, cases, footer = run
-    exporter = FORMATS[name]()
+    exporter = exporter_of(COLLECTIVE, name)
     return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
 
 

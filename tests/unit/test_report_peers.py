@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.formats.flagcx import FlagcxExporter
-from cclmark.report.formats.hccl import HcclExporter
+from cclmark.report.kinds.flagcx import FlagcxExporter
+from cclmark.report.kinds.hccl import HcclExporter
 from cclmark.results.journal import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

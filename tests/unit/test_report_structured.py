@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.report.formats.csv_format import COLUMNS, CsvExporter
+from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.json_format import JsonExporter
+from cclmark.report.kinds.case_columns import CASES, COLUMNS
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Header
@@ -28,7 +29,7 @@ def with_summary(result, **changes):
 
 
 def test_csv_has_a_line_for_each_case_and_units_in_its_names():
-    records = list(csv.DictReader(io.StringIO(export(CsvExporter(), SAMPLE.results))))
+    records = list(csv.DictReader(io.StringIO(export(CsvExporter(CASES), SAMPLE.results))))
     assert len(records) == len(SAMPLE.results)
     assert tuple(records[0]) == COLUMNS
     assert float(records[0]["time_us"]) == 12.3
@@ -39,7 +40,7 @@ def test_csv_has_a_line_for_each_case_and_units_in_its_names():
 
 
 def test_csv_leaves_the_figures_of_a_skipped_case_empty():
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(), [SAMPLE.results[4]]))))
+    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [SAMPLE.results[4]]))))
     assert record["status"] == "skipped"
     assert "2.1 GiB" in record["reason"]
     assert {record[name] for name in ("time_us", "cv", "samples", "busbw_gbps", "clock")} == {""}
@@ -47,18 +48,18 @@ def test_csv_leaves_the_figures_of_a_skipped_case_empty():
 
 def test_csv_has_no_text_where_there_is_no_number():
     result = with_summary(SAMPLE.results[0], p99_s=math.nan, busbw_bytes_per_s=math.inf)
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(), [result]))))
+    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [result]))))
     assert (record["p99_us"], record["busbw_gbps"]) == ("", "")
 
 
 def test_csv_cells_are_no_formulas():
     result = msgspec.structs.replace(SAMPLE.results[4], reason="=HYPERLINK(1)", route=" -1+1")
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(), [result]))))
+    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [result]))))
     assert (record["reason"], record["route"]) == ("'=HYPERLINK(1)", "' -1+1")
 
 
 def test_json_holds_everything_that_the_journal_holds():
-    document = json.loads(export(JsonExporter(), SAMPLE.results))
+    document = json.loads(export(JsonExporter("cases"), SAMPLE.results))
     assert msgspec.convert(document["header"], Header) == SAMPLE.header
     cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
     assert cases == SAMPLE.results
@@ -66,20 +67,20 @@ def test_json_holds_everything_that_the_journal_holds():
 
 
 def test_json_spells_out_defaults():
-    document = json.loads(export(JsonExporter(), SAMPLE.results[:1]))
+    document = json.loads(export(JsonExporter("cases"), SAMPLE.results[:1]))
     assert document["cases"][0]["case"]["root"] is None
     assert document["cases"][0]["cycle"] == 0
 
 
 def test_json_has_no_nan():
     result = with_summary(SAMPLE.results[0], p99_s=math.nan, busbw_bytes_per_s=math.inf)
-    summary = json.loads(export(JsonExporter(), [result]))["cases"][0]["summary"]
+    summary = json.loads(export(JsonExporter("cases"), [result]))["cases"][0]["summary"]
     assert summary["p99_s"] is None
     assert summary["busbw_bytes_per_s"] is None
 
 
 def test_json_of_a_run_cut_short_is_closed():
     for results in ([], SAMPLE.results[:3]):
-        document = json.loads(export(JsonExporter(), results, footer=None))
+        document = json.loads(export(JsonExporter("cases"), results, footer=None))
         assert len(document["cases"]) == len(results)
         assert document["footer"] is None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.plan.transfers import Transfer
-from cclmark.report.formats.markdown import MarkdownExporter
+from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import read_journal
@@ -64,9 +64,9 @@ def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
 
 
 def test_markdown_tells_how_much_of_the_plan_is_there():
-    early = export(MarkdownExporter(), [OUT], header(planned_cases=14))
+    early = export(CaseMarkdown(), [OUT], header(planned_cases=14))
     assert "\n1 of 14 cases: 1 correct." in early
-    assert "\n2 cases: 2 correct." in export(MarkdownExporter(), [OUT, IN], header(planned_cases=2))
+    assert "\n2 cases: 2 correct." in export(CaseMarkdown(), [OUT, IN], header(planned_cases=2))
 
 
 def table_rows(text):
@@ -92,12 +92,12 @@ def test_rows_name_their_cycle_where_there_are_several():
 
 def test_markdown_rows_name_their_cycle_where_there_are_several():
     results = [in_cycle(result, cycle) for cycle in range(2) for result in (OUT, IN)]
-    text = export(MarkdownExporter(), results, header(cycles=0))
+    text = export(CaseMarkdown(), results, header(cycles=0))
     head, rule, *rows = [line for line in text.splitlines() if line.startswith("|")]
     assert head.split()[:4] == ["|", "cycle", "|", "size"]
     assert [row.split()[1] for row in rows] == ["0", "1"]
     assert {len(line.split("|")) for line in (head, rule, *rows)} == {len(head.split("|"))}
-    assert "cycle" not in export(MarkdownExporter(), results[:2], header(cycles=1))
+    assert "cycle" not in export(CaseMarkdown(), results[:2], header(cycles=1))
 
 
 def with_count(result, count):

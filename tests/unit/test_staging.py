@@ -7,7 +7,7 @@ import pytest
 
 from cclmark.plan.operations import OPERATIONS
 from cclmark.report.charts.naming import Run
-from cclmark.report.formats.markdown import MarkdownExporter
+from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
@@ -58,12 +58,12 @@ def test_the_table_marks_the_time_and_explains_the_mark(columns):
 
 
 def test_markdown_marks_the_time_and_explains_the_mark():
-    text = export(MarkdownExporter(), of("sendrecv"))
+    text = export(CaseMarkdown(), of("sendrecv"))
     in_place = [one for one in of("sendrecv").results if one.case.in_place]
     for one in in_place:
         assert f"{one.summary.time_s * 1e6:.2f}&#42;" in text
     assert "- &#42; the time includes copying the input aside" in text
-    assert "&#42;" not in export(MarkdownExporter(), of("all_reduce"))
+    assert "&#42;" not in export(CaseMarkdown(), of("all_reduce"))
 
 
 def test_the_page_explains_it_beside_the_charts_and_above_the_cases():

@@ -210,7 +210,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
         for key, results in _by_key(run, alike=alike).items():
             known = found.get(key)
             if known is None:
-                thing = _thing(results[0])
+                thing = results[0].item
                 noises = (_noise(run, thing, device=device) for device in (False, True))
                 known = _Found(thing, (), "", *noises)
             problem = next((text for one in results if (text := _problem(one))), "")
@@ -238,10 +238,6 @@ def _by_key(
     for copy in run.transfers:
         found.setdefault(copy.transfer, []).append(copy)
     return found
-
-
-def _thing(result: CaseResult | TransferResult) -> Case | Transfer:
-    return result.case if isinstance(result, CaseResult) else result.transfer
 
 
 def on_host(run: Journal) -> bool:

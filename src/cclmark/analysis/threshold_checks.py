@@ -192,9 +192,8 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
     """Whether any output, or any check of a framework, was wrong in any of the runs."""
     checked, wrong = 0, []
     for journal in journals:
-        results: list[Result] = journal.results
-        for result in results:
-            checked += isinstance(result, CheckResult) or result.verification is not None
+        for result in journal.results:
+            checked += result.is_checked
             if result.status in ("wrong", "failed"):
                 wrong.append(_mistake(result))
     if wrong:
@@ -212,11 +211,11 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
 def _mistake(result: Result) -> str:
     if isinstance(result, CheckResult):
         return f"{result.check.describe()}: {result.reason}"
-    thing, place = (
-        (result.case, "rank") if isinstance(result, CaseResult) else (result.transfer, "flow")
-    )
+    place = "rank" if isinstance(result, CaseResult) else "flow"
     findings = result.verification.findings if result.verification is not None else []
-    return ", ".join([thing.describe(), *(_found(finding, place) for finding in findings[:1])])
+    return ", ".join(
+        [result.item.describe(), *(_found(finding, place) for finding in findings[:1])]
+    )
 
 
 def _found(finding: Finding, place: str) -> str:

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from cclmark.cli.printed_help import SaysHelp
+from cclmark.report.case_formats import CASE_FORMATS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -444,7 +445,7 @@ class Flags(LibraryFlags):
         OUTPUT,
         "--format",
         default="table",
-        type=click.Choice(["table", "json", "csv", "markdown", "nccl-tests", "flagcx", "hccl"]),
+        type=click.Choice(["table", "json", "csv", *CASE_FORMATS]),
         help="What is printed [table].",
     )
     output: Path | None = option(

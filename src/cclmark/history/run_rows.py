@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -79,10 +79,10 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     }
     things: dict[str, Row] = {}
     results: list[Row] = []
-    for position, result in enumerate(_measured(journal)):
+    timed: list[CaseResult | TransferResult] = [*journal.cases, *journal.transfers]
+    for position, result in enumerate(timed):
         row = _result_row(result, position, header)
-        thing = result.case if isinstance(result, CaseResult) else result.transfer
-        row["thing"] = _add_thing(things, thing, _text(getattr(result.summary, "clock", "")))
+        row["thing"] = _add_thing(things, result.item, _text(getattr(result.summary, "clock", "")))
         results.append(row)
     return JournalRows(run, _operations(journal), list(things.values()), results)
 
@@ -154,22 +154,13 @@ def _driver(header: Header) -> str:
     return ", ".join(dict.fromkeys(filter(None, (one.driver_version for one in header.devices))))
 
 
-def _measured(journal: Journal) -> Iterator[CaseResult | TransferResult]:
-    yield from journal.cases
-    yield from journal.transfers
-
-
 def _carried(header: Header) -> int:
     """How many of the first results were measured by the run that this one continues."""
     return 0 if header.continues is None else header.continues.carried
 
 
 def _operations(journal: Journal) -> list[Row]:
-    found = dict.fromkeys(
-        [(one.case.operation, one.case.ccl) for one in journal.cases]
-        + [("p2p", one.transfer.means) for one in journal.transfers]
-        + [("torch check", one.check.backend) for one in journal.checks]
-    )
+    found = dict.fromkeys((one.item.work, one.item.library) for one in journal.results)
     texts = dict.fromkeys((_text(operation), _text(ccl)) for operation, ccl in found)
     return [{"operation": operation, "ccl": ccl} for operation, ccl in texts]
 

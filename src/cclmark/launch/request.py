@@ -9,7 +9,6 @@ from typing import Protocol
 
 from cclmark.launch.crew import Crew
 from cclmark.launch.devices import DeviceChoice
-from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE, Item
 from cclmark.plan.libraries import BRIDGE
 from cclmark.rendezvous.messages import Failed, Look
@@ -66,7 +65,7 @@ class Request:
     @property
     def by_mpi(self) -> bool:
         """Whether ranks communicate by MPI, to measure it or for ``bridge`` between hosts."""
-        ccls = {one.ccl for one in self.planned if isinstance(one, Case)}
+        ccls = {one.ccl for one in self.planned}
         several = self.crew is not None and len(self.crew.hosts) > 1
         return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
 

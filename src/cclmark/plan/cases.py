@@ -54,9 +54,41 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         return "in-place" if self.in_place else "out-of-place"
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return self.operation
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.ccl
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return COLLECTIVE if self.pair is None else PAIRS
+
+    def group_words(self) -> str:
+        """The case in words, without its size."""
+        moves = moves_data(self.operation)
+        words = [self.operation, self.dtype if moves else "", self.reduction or ""]
+        words.append("" if self.root is None else f"root {self.root}")
+        words.append(self.placement if moves else "")
+        pair = "" if self.pair is None else f" between ranks {self.pair[0]} and {self.pair[1]}"
+        ranks = "1 rank" if self.ranks == 1 else f"{self.ranks:,} ranks"
+        return " ".join(filter(None, words)) + f"{pair} · {self.ccl}, {ranks}"
+
+    def size_words(self) -> str:
+        """The size for a table; a barrier has none."""
+        return format_size(self.size_bytes) if moves_data(self.operation) else "-"
+
+    def flow_words(self) -> str:
+        """Empty: a case has no flows."""
+        return ""
+
+    def is_within(self, devices: int) -> bool:
+        """Whether both devices of a pair are among the first ``devices`` devices."""
+        return all(0 <= place < devices for place in self.pair or ())
 
     def series(self) -> Case:
         """The case without its size, and without its pair: the key that a sweep's cases share."""

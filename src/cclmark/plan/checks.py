@@ -72,9 +72,24 @@ class Check(msgspec.Struct, frozen=True):
     backend: str
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "torch check"
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.backend
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return CHECK
+
+    @property
+    def ccl(self) -> str:
+        """Empty: a backend of torch.distributed performs it."""
+        return ""
 
     @property
     def size_bytes(self) -> int:
@@ -85,6 +100,10 @@ class Check(msgspec.Struct, frozen=True):
     def ranks(self) -> int:
         """0: every rank of the run takes part."""
         return 0
+
+    def is_within(self, devices: int) -> bool:
+        """True: a check contains no device."""
+        return True
 
     def series(self) -> Check:
         """The check itself: it is no point of a curve."""

@@ -19,6 +19,18 @@ class Item(Protocol):
         """The name of the kind in results.kinds.KINDS."""
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+
+    @property
+    def ccl(self) -> str:
+        """The CCL that performs it, empty for none."""
+
+    @property
     def size_bytes(self) -> int:
         """The size to which the figures refer, 0 for an item without one."""
 
@@ -28,6 +40,9 @@ class Item(Protocol):
 
     def describe(self) -> str:
         """The item in words, for messages."""
+
+    def is_within(self, devices: int) -> bool:
+        """Whether the numbers of its devices are below ``devices``."""
 
     def series(self) -> Self:
         """The key that the items of one curve or matrix share, for example without the size."""

@@ -60,9 +60,24 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return flow if self.direction == "write" else (flow[1], flow[0])
 
     @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "p2p"
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.means
+
+    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return P2P
+
+    @property
+    def ccl(self) -> str:
+        """Empty: no CCL copies."""
+        return ""
 
     @property
     def ranks(self) -> int:
@@ -86,6 +101,24 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         if len(self.flows) > 4:
             words.append(f"and {len(self.flows) - 4} more")
         return " ".join(words)
+
+    def group_words(self) -> str:
+        """The transfer in words, without its size and flows."""
+        return f"{self.measure} {self.direction} {self.means}"
+
+    def size_words(self) -> str:
+        """The size for a table."""
+        return format_size(self.size_bytes)
+
+    def flow_words(self) -> str:
+        """The first flows for a table."""
+        text = ", ".join(f"{start} to {end}" for start, end in self.flows[:2])
+        return text + (f" and {len(self.flows) - 2} more" if len(self.flows) > 2 else "")
+
+    def is_within(self, devices: int) -> bool:
+        """Whether there are flows, and none leaves the first ``devices`` devices."""
+        places = [place for flow in self.flows for place in flow]
+        return bool(places) and all(0 <= place < devices for place in places)
 
     def series(self) -> Transfer:
         """The transfer without its flows: the key that the cells of one matrix share."""

@@ -34,7 +34,7 @@ from cclmark.rendezvous.messages import Look
 from cclmark.report.formats.exporter import Exporter, Observer
 from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CheckResult, Result
+from cclmark.results.kinds import Result
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 from cclmark.results.surroundings import surroundings_changed
@@ -134,7 +134,7 @@ class Recorder:
         self._wrong |= result.status in ("wrong", "failed")
         if result.status in ("timeout", "died"):
             self._hung[result.reason] = None
-        if isinstance(result, CheckResult) or result.summary is not None:
+        if result.is_measured:
             self._measured = True
         else:
             self._reasons[result.reason] = None

@@ -25,6 +25,7 @@ from cclmark.plan.cases import rows_pattern
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
 from cclmark.recording.repetition import Repetition
+from cclmark.report.kinds import report_kind
 from cclmark.report.wording.repeat import repeat_lines
 from cclmark.report.wording.text import counted, plain
 from cclmark.results.journal import Journal, read_journal
@@ -247,7 +248,7 @@ def _models(header: Header) -> set[tuple[str, str]]:
 def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
     assert repetition.journal is not None
     now = read_journal(repetition.journal)
-    if not now.cases and not now.transfers:
+    if not now.results or not report_kind(now.kind).has_times:
         return
     there, here = devices_of(then.header), devices_of(now.header)
     if _models(then.header) != _models(now.header):

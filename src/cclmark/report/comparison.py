@@ -15,11 +15,9 @@ from cclmark.analysis.compare import MARGIN, Compared, Side
 from cclmark.analysis.launch_cost import LaunchCost, launch_cost
 from cclmark.analysis.ratio import Verdict
 from cclmark.analysis.run_noise import noise_in_words
-from cclmark.plan.cases import Case
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted, format_time_us, plain
-from cclmark.report.wording.things import flows_of, group_of, size_of
 
 _STYLES: dict[Verdict, str] = {
     "slower": "red",
@@ -71,9 +69,9 @@ class Comparison:
     def group_of(self, one: Compared) -> str:
         """What the rows of its table share; of libraries both where they are two."""
         thing = one.thing
-        if self.libraries is not None and one.ratio is not None and isinstance(thing, Case):
+        if self.libraries is not None and one.ratio is not None and thing.ccl:
             thing = msgspec.structs.replace(thing, ccl=" → ".join(self.libraries))
-        return group_of(thing)
+        return thing.group_words()
 
 
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
@@ -183,7 +181,7 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "cases": [
             {
                 "what": one.thing.describe(),
-                "ccl": one.thing.ccl if isinstance(one.thing, Case) else None,
+                "ccl": one.thing.ccl or None,
                 "size_bytes": one.size_bytes,
                 "verdict": one.verdict,
                 "reason": one.reason or None,
@@ -289,7 +287,7 @@ def shown_of(comparison: Comparison) -> list[Compared]:
     groups: dict[str, list[Compared]] = {}
     for one in comparison.found:
         if one.ratio is not None:
-            groups.setdefault(group_of(one.thing), []).append(one)
+            groups.setdefault(one.thing.group_words(), []).append(one)
     for group in groups.values():
         group.sort(key=lambda one: one.verdict != "slower")
     tables = sorted(groups.values(), key=lambda group: group[0].verdict != "slower")
@@ -318,9 +316,9 @@ def _row(one: Compared, paint: Paint) -> str:
     assert one.before_s is not None
     assert one.after_s is not None
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
-    what = f"  {plain(flows)}" if (flows := flows_of(one.thing)) else ""
+    what = f"  {plain(flows)}" if (flows := one.thing.flow_words()) else ""
     figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
-    row = f"{size_of(one.thing):>10} {figures} {_remark(one)}{what}".rstrip()
+    row = f"{one.thing.size_words():>10} {figures} {_remark(one)}{what}".rstrip()
     return _painted(row, one.verdict, paint)
 
 
@@ -338,9 +336,9 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
     for one in found:
         assert one.before_s is not None
         assert one.after_s is not None
-        what = f"{comparison.group_of(one)} {flows_of(one.thing)}".rstrip()
+        what = f"{comparison.group_of(one)} {one.thing.flow_words()}".rstrip()
         cells = [
-            *(escape(what), size_of(one.thing)),
+            *(escape(what), one.thing.size_words()),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
             _remark(one),

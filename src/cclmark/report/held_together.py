@@ -5,6 +5,7 @@ from __future__ import annotations
 from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison
+from cclmark.report.kinds import report_kind
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
@@ -14,8 +15,9 @@ from cclmark.results.surroundings import surroundings_changed
 
 def require_figures(run: Journal, name: str) -> None:
     """Raises UsageError for a journal without times. ``name`` is for the message."""
-    if not run.cases and not run.transfers:
-        what = "checks" if run.checks else "no results"
+    kind = report_kind(run.kind)
+    if not run.results or not kind.has_times:
+        what = kind.noun if run.results else "no results"
         lacks = "".join(f"; {text}" for text in lacking(run))
         raise UsageError(f"{name} holds {what}, and no times that could be compared{lacks}")
 
@@ -52,13 +54,5 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
 
 
 def _kinds(side: Side) -> set[str]:
-    """What the runs of a side measured."""
-    found = set()
-    for run in side.runs:
-        if any(result.case.pair is None for result in run.cases):
-            found.add("collectives")
-        if any(result.case.pair is not None for result in run.cases):
-            found.add("pairs of ranks")
-        if run.transfers:
-            found.add("copies between devices (p2p)")
-    return found
+    """The kinds of work of a side."""
+    return {report_kind(run.kind).title for run in side.runs if run.results}

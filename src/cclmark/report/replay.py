@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.exporter import Exporter, Observer
 from cclmark.report.formats.json_format import JsonExporter
-from cclmark.report.formats.text_formats import FORMATS
-from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.kinds.check_formats import CheckCsv, CheckMarkdown, CheckTable
-from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
-from cclmark.report.kinds.pair_table import PairTable
-from cclmark.report.kinds.soak_table import SoakTable
-from cclmark.report.kinds.transfer_formats import TransferCsv, TransferMarkdown, TransferPccl
-from cclmark.report.kinds.transfer_table import TransferTable
+from cclmark.report.kinds import report_kind
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import Journal
+from cclmark.results.kinds import KINDS
 from cclmark.results.schema import Footer
 
 # Text for a terminal. The other formats write in their own ways what one would obey.
@@ -30,92 +25,24 @@ _FOR_TERMINALS = ("table", "pccl")
 _NUMBERS = ("samples", "matrix", "flows", "weights")  # fields that may be large
 
 
-@dataclass(frozen=True)
-class _Page:
-    """What is written out, and for where. ``columns``: of the terminal, None for none.
-
-    ``references``: what the peaks of a table are held against.
-    """
-
-    journal: Journal
-    paint: Paint
-    columns: int | None
-    references: ReferenceNotes
-
-    @property
-    def hosts(self) -> bool:
-        """Whether devices are of several hosts."""
-        header = self.journal.header
-        return len(header.hosts) > 1 or len({device.host for device in header.devices}) > 1
-
-
-_Exporters = dict[str, Callable[[_Page], Exporter[Any]]]
-
-
-def _case_table(page: _Page) -> Exporter[Any]:
-    placements = {result.case.in_place for result in page.journal.cases} or {False, True}
-
-    def table() -> TableExporter:
-        return TableExporter(
-            paint=page.paint,
-            out_of_place=False in placements,
-            in_place=True in placements,
-            terminal_columns=page.columns,
-            references=page.references,
-        )
-
-    soak = page.journal.header.settings.duration_s > 0
-    return SoakTable(table, page.paint, 0.0) if soak else table()
-
-
-_CASES: _Exporters = {
-    "table": _case_table,
-    "json": lambda page: JsonExporter(),
-    "csv": lambda page: FORMATS["csv"](),
-    "markdown": lambda page: FORMATS["markdown"](),
-    "nccl-tests": lambda page: FORMATS["nccl-tests"](),
-    "flagcx": lambda page: FORMATS["flagcx"](),
-    "hccl": lambda page: FORMATS["hccl"](),
-}
-_PAIRS: _Exporters = {
-    "table": lambda page: PairTable(paint=page.paint, width=page.columns),
-    "json": lambda page: JsonExporter(),
-    "csv": lambda page: PairCsv(),
-    "markdown": lambda page: PairMarkdown(),
-}
-_TRANSFERS: _Exporters = {
-    "table": lambda page: TransferTable(
-        paint=page.paint, hosts=page.hosts, width=page.columns, references=page.references
-    ),
-    "json": lambda page: JsonExporter("transfers"),
-    "csv": lambda page: TransferCsv(),
-    "markdown": lambda page: TransferMarkdown(
-        shares=False, hosts=page.hosts, references=page.references
-    ),
-    "pccl": lambda page: TransferPccl(shares=False, hosts=page.hosts),
-}
-_CHECKS: _Exporters = {
-    "table": lambda page: CheckTable(paint=page.paint),
-    "json": lambda page: JsonExporter("checks"),
-    "csv": lambda page: CheckCsv(),
-    "markdown": lambda page: CheckMarkdown(),
-}
-_KINDS = {"transfers": _TRANSFERS, "checks": _CHECKS, "pairs": _PAIRS, "cases": _CASES}
-
-
-def kind_of(journal: Journal) -> str:
-    """``transfers``, ``checks``, ``pairs`` or ``cases``: what a journal's results are."""
-    if journal.transfers:
-        return "transfers"
-    if journal.checks:
-        return "checks"
-    pairs = bool(journal.cases) and all(one.case.pair is not None for one in journal.cases)
-    return "pairs" if pairs else "cases"
-
-
 def formats_of(kind: str) -> list[str]:
     """The formats in which results of ``kind`` can be written out one journal at a time."""
-    return list(_KINDS[kind])
+    return list(dict.fromkeys(("table", "json", "csv", *report_kind(kind).formats)))
+
+
+_WHILE_RUNNING = View()
+
+
+def exporter_of(kind: str, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
+    """The exporter of ``format``, one of formats_of(kind). Raises KeyError for another.
+
+    The table requires a view with a journal.
+    """
+    if format == "json":
+        return JsonExporter(KINDS[kind].listed_as)
+    if format == "csv":
+        return CsvExporter(report_kind(kind).csv)
+    return report_kind(kind).formats[format](view)
 
 
 def replayed(
@@ -133,7 +60,8 @@ def replayed(
     reaches a terminal raw. Raises UsageError for an inconsistent journal.
     """
     try:
-        yield from _pieces(_Page(journal, paint, columns, ReferenceNotes(references)), format)
+        view = View(journal, paint, columns, ReferenceNotes(references))
+        yield from _pieces(journal, view, format)
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(
             f"the journal of run {journal.header.run_id} cannot be shown as {format}: what it says "
@@ -141,9 +69,8 @@ def replayed(
         ) from None
 
 
-def _pieces(page: _Page, format: str) -> Iterator[str]:
-    journal = page.journal
-    exporter = _KINDS[kind_of(journal)][format](page)
+def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:
+    exporter = exporter_of(journal.kind, format, view)
     clean: Callable[[Any], Any] = _plain if format in _FOR_TERMINALS else _as_it_is
     if isinstance(exporter, Observer):
         for condition in journal.conditions:

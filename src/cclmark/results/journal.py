@@ -254,15 +254,8 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _fits(entry: Line, devices: int) -> bool:
-    """Whether the devices of a pair or a copy are in the header."""
-    places: tuple[int, ...] = ()
-    if isinstance(entry, CaseResult):
-        places = entry.case.pair or ()
-    elif isinstance(entry, TransferResult):
-        places = tuple(place for flow in entry.transfer.flows for place in flow)
-        if not places:
-            return False
-    return all(0 <= place < devices for place in places)
+    """Whether the devices of a result are in the header."""
+    return isinstance(entry, Header | Condition | Footer) or entry.item.is_within(devices)
 
 
 def is_readable(entry: Line, header: Header) -> bool:

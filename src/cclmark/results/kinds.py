@@ -68,6 +68,16 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
         """Whether there are figures."""
         return self.summary is not None
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
 
 class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
@@ -103,6 +113,16 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
         """Whether there are figures."""
         return self.summary is not None
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output: latencies of loads and stores have none."""
+        return self.transfer.method in ("", "copy")
+
 
 class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
@@ -131,6 +151,16 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     @property
     def is_measured(self) -> bool:
         """True: a check has a verdict."""
+        return True
+
+    @property
+    def is_checked(self) -> bool:
+        """True: it is a comparison itself."""
+        return True
+
+    @property
+    def is_checkable(self) -> bool:
+        """True: it compares outputs."""
         return True
 
 

@@ -12,7 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
 from cclmark.report.charts.naming import Run
-from cclmark.report.formats.exports import EXPORTS
+from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.report.page.comparison_page import comparison_page

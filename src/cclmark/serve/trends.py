@@ -26,7 +26,6 @@ from cclmark.report.lists.trend_lines import (
 )
 from cclmark.report.lists.trend_steps import trends_of
 from cclmark.report.wording.text import format_time_us, plain
-from cclmark.report.wording.things import flows_of, group_of, size_of
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 
@@ -116,8 +115,8 @@ def _place(step: Step) -> Place:
 def _changed(trend: Trend, change: Change) -> Changed:
     thing = trend.series.thing
     return Changed(
-        case=plain(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
-        size=size_of(thing),
+        case=plain(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
+        size=thing.size_words(),
         before_us=format_time_us(change.before_s),
         after_us=format_time_us(change.after_s),
         ratio=f"{change.ratio:.3f}",
@@ -128,7 +127,7 @@ def _changed(trend: Trend, change: Change) -> Changed:
 
 def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
     def head(trend: Trend) -> tuple[str, str]:
-        return plain(context_of(trend)), plain(group_of(trend.series.thing))
+        return plain(context_of(trend)), plain(trend.series.thing.group_words())
 
     return [
         Block(machine, name, [_row(trend, found) for trend in trends])
@@ -139,8 +138,8 @@ def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
 def _row(trend: Trend, found: Trends) -> Row:
     thing = trend.series.thing
     return Row(
-        size=size_of(thing),
-        flows=plain(flows_of(thing)),
+        size=thing.size_words(),
+        flows=plain(thing.flow_words()),
         runs=len(trend.runs),
         first_us=format_time_us(trend.times_s[0]),
         last_us=format_time_us(trend.times_s[-1]),

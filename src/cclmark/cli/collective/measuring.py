@@ -19,6 +19,7 @@ from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.inject import Injection
 from cclmark.plan.islands import Island, parse_islands
+from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.libraries import (
     BRIDGE,
     added_libraries,
@@ -46,8 +47,8 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.formats.text_formats import FORMATS
 from cclmark.report.kinds.case_table import TableExporter
+from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
@@ -592,11 +593,11 @@ def _exporter(
     flags: Flags, plan: Sweep, output: Output, every_s: float, references: ReferenceNotes
 ) -> Exporter[CaseResult]:
     if flags.format == "markdown":
-        from cclmark.report.formats.markdown import MarkdownExporter
+        from cclmark.report.kinds.case_markdown import CaseMarkdown
 
-        return MarkdownExporter(references, shares=flags.references)
+        return CaseMarkdown(references, shares=flags.references)
     if flags.format != "table":
-        return FORMATS[flags.format]()
+        return exporter_of(COLLECTIVE, flags.format)
     paint = ansi if output.takes_colours else unpainted
 
     def table() -> TableExporter:

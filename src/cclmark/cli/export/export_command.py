@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from cclmark.cli.printed_help import SaysHelp
+from cclmark.report.case_formats import CASE_FORMATS
 
 _FORMATS = (
-    *("json", "csv", "markdown", "parquet", "prometheus", "nccl-tests", "flagcx", "hccl"),
-    *("pccl", "table"),
+    *("json", "csv", "parquet", "prometheus", "table", "pccl"),
+    *CASE_FORMATS,
 )
 
 

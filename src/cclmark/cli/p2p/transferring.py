@@ -30,13 +30,12 @@ from cclmark.recording.joining import first_of, pick_devices
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds.transfer_formats import (
-    TransferCsv,
     TransferMarkdown,
     TransferPccl,
 )
 from cclmark.report.kinds.transfer_table import TransferTable
+from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.kinds import TransferResult
@@ -335,10 +334,8 @@ def _settings(flags: TransferFlags, runtime: str) -> Settings:
 
 def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
     shares = bool(flags.shares)
-    if flags.format == "json":
-        return JsonExporter("transfers")
-    if flags.format == "csv":
-        return TransferCsv()
+    if flags.format in ("json", "csv"):
+        return exporter_of(P2P, flags.format)
     if flags.format == "markdown":
         return TransferMarkdown(
             shares=shares, hosts=hosts, references=ReferenceNotes(usual_references)

@@ -32,9 +32,8 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.formats.text_formats import FORMATS
-from cclmark.report.kinds.pair_formats import PairCsv, PairMarkdown
 from cclmark.report.kinds.pair_table import PairTable
+from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import CaseResult
 from cclmark.run import locate
@@ -129,12 +128,8 @@ def _chosen(only: str, group: int) -> list[str]:
 
 
 def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
-    if flags.format == "csv":
-        return PairCsv()
-    if flags.format == "markdown":
-        return PairMarkdown()
-    if flags.format == "json":
-        return FORMATS["json"]()
+    if flags.format != "table":
+        return exporter_of(PAIRS, flags.format)
     return PairTable(
         paint=ansi if output.takes_colours else unpainted,
         most_devices=flags.most_shown,

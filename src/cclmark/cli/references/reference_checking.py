@@ -13,6 +13,7 @@ from cclmark.recording.output import print_out
 from cclmark.references.matching import kinds_of
 from cclmark.references.reference_checks import below, check_results
 from cclmark.references.reference_store import load_references
+from cclmark.report.kinds import report_kind
 from cclmark.report.lists.reference_check import (
     Check,
     check_csv,
@@ -80,8 +81,9 @@ def check_journal(
 
 
 def _require_figures(run: Journal, name: str) -> None:
-    if not run.cases and not run.transfers:
-        what = "checks" if run.checks else "no results"
+    kind = report_kind(run.kind)
+    if not run.results or not kind.has_times:
+        what = kind.noun if run.results else "no results"
         raise UsageError(f"{name} holds {what}, and no figures that could be held against others")
 
 

@@ -35,7 +35,6 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
@@ -120,10 +119,8 @@ def _doubts(run: Journal) -> list[str]:
     found = lacking(run)
     if found:
         found = [f"{'; '.join(found)}: only these are a reference now"]
-    copies = [one for one in run.transfers if one.transfer.method in ("", "copy")]
-    results: list[CaseResult | TransferResult] = [*run.cases, *copies]
-    figures = [one for one in results if one.summary is not None]
-    unchecked = sum(one.verification is None for one in figures)
+    figures = [one for one in run.results if one.is_measured and one.is_checkable]
+    unchecked = sum(not one.is_checked for one in figures)
     if unchecked:
         found.append(f"the data of {unchecked} of {len(figures)} figures was not checked")
     return found

@@ -20,8 +20,8 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.formats.json_format import JsonExporter
-from cclmark.report.kinds.check_formats import CheckCsv, CheckMarkdown, CheckTable
+from cclmark.report.kinds.check_table import CheckTable
+from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import Settings
@@ -101,10 +101,6 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
 
 
 def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
-    if format_name == "json":
-        return JsonExporter("checks")
-    if format_name == "csv":
-        return CheckCsv()
-    if format_name == "markdown":
-        return CheckMarkdown()
-    return CheckTable(paint=ansi if output.takes_colours else unpainted)
+    if format_name == "table":
+        return CheckTable(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(CHECK, format_name)

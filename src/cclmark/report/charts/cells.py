@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cclmark.report.kinds.matrix import figure, labels
+from cclmark.report.kinds.matrix import figure
+from cclmark.report.wording.device_labels import labels
 from cclmark.results.schema import Header
 
 _LONGEST_KEY = 100

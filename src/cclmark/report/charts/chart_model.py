@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -110,3 +110,8 @@ class Heat(Chart):
     centred: bool = False
     least_span: float = 0.0
     notes: Sequence[str] = field(default=())
+
+
+def marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
+    """With keys that no other run's have."""
+    return [replace(chart, key=f"{chart.key}{mark}") for chart in charts]

@@ -22,7 +22,7 @@ class JsonExporter:
     A soak has ``conditions`` too.
     """
 
-    def __init__(self, results: str = "cases") -> None:
+    def __init__(self, results: str) -> None:
         """``results``: the name of the list of results."""
         self._results = results
         self._separator = "\n"

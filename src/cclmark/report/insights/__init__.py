@@ -1,4 +1,1 @@
-"""What a run says in plain words: what was measured, what stands out, what to do about it.
-
-Safe to print: see report.text.
-"""
+"""What a run shows, in sentences: a module for each question."""

@@ -1,12 +1,10 @@
-"""What was measured, and the figure to remember."""
+"""The figure of a run to remember, in a sentence."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from cclmark.analysis.copies import checks_of
-from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pair_results import sweeps
 from cclmark.analysis.statistics import median
@@ -15,65 +13,18 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES
-from cclmark.report.insights.insight_words import counted, listed, of_all_ranks
-from cclmark.report.wording.head import origin_of
+from cclmark.report.charts.naming import Run
+from cclmark.report.insights.insight_words import counted
 from cclmark.report.wording.remarks import half_peak_text
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
-from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
 
 _MOST_APART = 2.0  # rates of links of one kind, to be told as a range
 
 
-def measured_words(journal: Journal) -> str:
-    """What was measured, in a sentence."""
-    header = journal.header
-    names = Counter(plain(device.name) for device in header.devices)
-    devices = " and ".join(f"{count} × {name}" for name, count in names.items())
-    hosts = [plain(one.machine.hostname) for one in header.hosts]
-    where = f"{len(hosts)} hosts" if len(hosts) > 1 else plain(header.machine.hostname)
-    parts = []
-    all_ranks = of_all_ranks(journal)
-    if all_ranks:
-        operations = sorted({plain(one.case.operation) for one in all_ranks})
-        parts.append(f"{counted(len(all_ranks), 'case')} of {listed(operations)}")
-    if len(journal.cases) > len(all_ranks):
-        number = len(journal.cases) - len(all_ranks)
-        parts.append(f"{counted(number, 'case')} between single pairs of devices")
-    if journal.transfers:
-        checks = checks_of(journal.transfers)
-        copies = [counted(checks.copies, "copy", "copies")] if checks.copies else []
-        if checks.unverifiable:
-            copies.append(counted(checks.unverifiable, "latency", "latencies"))
-        parts.append(f"{listed(copies)} between devices")
-    if journal.checks:
-        parts.append(counted(len(journal.checks), "check") + " of a framework's backend")
-    libraries = listed(
-        [f"{plain(one.name)} {plain(one.version)}".strip() for one in header.libraries]
-    )
-    by = f" with {libraries}" if libraries else ""
-    if header.imported is not None:
-        devices = devices or counted(header.imported.ranks, "rank")
-        by += f", imported {origin_of(header.imported)}"
-    if header.settings.inject:
-        by += (
-            f", with faults put in on purpose (--inject {plain(' '.join(header.settings.inject))})"
-        )
-    of = f" of {where}" if where else ""
-    return f"{listed(parts) or 'Nothing yet'} on {devices or 'no device'}{of}{by}."
-
-
-def headline(journal: Journal, of_operations: Sequence[OperationFindings] | None = None) -> str:
-    """The figure to remember, in a sentence; empty where nothing was measured.
-
-    ``of_operations``: the findings of the collectives of all ranks, where they are known already.
-    """
-    if of_operations is None:
-        of_operations = findings(of_all_ranks(journal))
-    return _of_collectives(journal, of_operations) or _of_pairs(journal) or _of_copies(journal)
-
-
-def _of_collectives(journal: Journal, of_operations: Sequence[OperationFindings]) -> str:
+def headline_of_collectives(run: Run) -> str:
+    """The peak of the operation that reaches most, and the time of its smallest message."""
+    journal, of_operations = run.journal, run.findings
     limit = link_limit(journal.header.links, journal.header.hosts)
     found = [one for one in of_operations if moves_data(one.operation)]
     # Of several operations all_reduce is the one that people know by heart.
@@ -117,7 +68,9 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     return f"{plain(best.name)} of {size} takes {format_time_us(time_s)} µs."
 
 
-def _of_pairs(journal: Journal) -> str:
+def headline_of_pairs(run: Run) -> str:
+    """The bandwidth between two devices."""
+    journal = run.journal
     found = sweeps([one for one in journal.cases if one.case.pair is not None])
     usual = [one for one in found if one.series.operation == "all_reduce"] or found
     for sweep in usual:
@@ -135,8 +88,9 @@ def _of_pairs(journal: Journal) -> str:
     return ""
 
 
-def _of_copies(journal: Journal) -> str:
+def headline_of_copies(run: Run) -> str:
     """The fastest way to copy one way between two devices, by kind of link."""
+    journal = run.journal
     by_series: dict[Transfer, list[tuple[Pair, float]]] = {}
     for one in journal.transfers:
         summary, transfer = one.summary, one.transfer

@@ -45,8 +45,7 @@ def device_words(journal: Journal, rank: int) -> str:
 
 def described(result: CaseResult | TransferResult) -> str:
     """What was measured."""
-    thing = result.case if isinstance(result, CaseResult) else result.transfer
-    return plain(thing.describe())
+    return plain(result.item.describe())
 
 
 def rate_words(summary: Summary | None) -> str:

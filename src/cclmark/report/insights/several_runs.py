@@ -45,7 +45,7 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
     """Which of ``runs``, by names that are safe to print, measured the same things in another way
     than the first that did.
     """
-    firsts: dict[tuple[str, bool], tuple[str, Header]] = {}
+    firsts: dict[tuple[str, str], tuple[str, Header]] = {}
     unlike: dict[tuple[str, str], list[str]] = {}
     for name, run in runs:
         here = run.header
@@ -68,10 +68,9 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
     ]
 
 
-def _things(journal: Journal) -> set[tuple[str, bool]]:
+def _things(journal: Journal) -> set[tuple[str, str]]:
     """What was measured, as far as it is drawn on the same axes."""
-    found = {(one.case.operation, one.case.pair is not None) for one in journal.cases}
-    return found | {("copies", True) for _ in journal.transfers[:1]}
+    return {(result.item.work, journal.kind) for result in journal.results}
 
 
 def _which(names: Sequence[str], of: int) -> str:

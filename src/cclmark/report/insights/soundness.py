@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,11 +25,9 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 
 
-def of_data(journal: Journal) -> Iterator[Insight]:
-    """Whether what arrived was right."""
-    # Latencies that are no copies have nothing to check.
-    copies = [one for one in journal.transfers if one.transfer.method in ("", "copy")]
-    results: list[CaseResult | TransferResult] = [*journal.cases, *copies]
+def of_data(journal: Journal, timed: Sequence[CaseResult | TransferResult]) -> Iterator[Insight]:
+    """Whether the outputs of the results with times were right."""
+    results = [one for one in timed if one.is_checkable]
     measured = [one for one in results if one.summary is not None]
     checked = [one for one in measured if one.verification is not None]
     wrong = [one for one in results if one.status == "wrong"]
@@ -57,7 +55,6 @@ def of_data(journal: Journal) -> Iterator[Insight]:
             "No output was checked: the figures say nothing about whether the data was right.",
             "Leave out -c 0." if off else "",
         )
-    yield from _checks(journal)
 
 
 def _unverifiable(journal: Journal) -> str:
@@ -66,7 +63,8 @@ def _unverifiable(journal: Journal) -> str:
     return f" ({checks_text(checks)})" if checks.unverifiable else ""
 
 
-def _checks(journal: Journal) -> Iterator[Insight]:
+def of_checks(journal: Journal) -> Iterator[Insight]:
+    """Whether checks of a framework's backend failed."""
     failed = [one for one in journal.checks if one.status == "failed"]
     if failed:
         names = [plain(one.check.name) for one in failed[:MOST_NAMED]]
@@ -81,9 +79,10 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
     return f"{described(result)} ({found[0]})" if found else described(result)
 
 
-def of_completeness(journal: Journal) -> Iterator[Insight]:
+def of_completeness(
+    journal: Journal, results: Sequence[CaseResult | TransferResult]
+) -> Iterator[Insight]:
     """Whether all that was asked for is there, and what the run itself had to say."""
-    results: list[CaseResult | TransferResult] = [*journal.cases, *journal.transfers]
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):
@@ -101,7 +100,7 @@ def of_completeness(journal: Journal) -> Iterator[Insight]:
             else "The journal holds a report of what every rank was doing: see the case in the "
             "table below.",
         )
-    yield from _ending(journal, len(results))
+    yield from _ending(journal, len(journal.results))
     if journal.damaged_lines:
         lines = counted(journal.damaged_lines, "line")
         yield Insight("look", f"{lines} of the journal could not be read.")

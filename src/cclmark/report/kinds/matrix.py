@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,9 +9,10 @@ import msgspec
 from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.kinds import TransferResult
-from cclmark.results.schema import DeviceDescription, Header
+from cclmark.results.schema import Header
 
 Pair = tuple[int, int]
 Place = tuple[str, str]
@@ -25,15 +25,6 @@ _LATENCY_MEANING = {
 }
 NOT_MEASURED = "-"  # because of another pair
 CALL_MEANING = "what the host spends in the call that starts one copy"
-
-
-def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
-    """How each device is called: ``DEV2``, or ``HOST0:DEV2`` where hosts are to be told apart."""
-    names = list(dict.fromkeys(device.host for device in devices))
-    return [
-        f"HOST{names.index(device.host)}:DEV{device.index}" if hosts else f"DEV{device.index}"
-        for device in devices
-    ]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from cclmark.analysis.pair_results import PairDeviation, PairSweep, at_once, pai
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
-from cclmark.report.kinds.matrix import figure, labels
+from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
+from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.remarks import planned_results, unsettled_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
 from cclmark.results.kinds import CaseResult

@@ -2,109 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from cclmark.analysis.copies import checks_of, outliers_of
-from cclmark.analysis.transfer_results import utilisation
 from cclmark.references.copy_matching import slowest_matches
-from cclmark.report.formats.csv_format import Cell, csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.grid import hidden_line
-from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure, labels
+from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
+from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header
 
 _PCCL_WIDTH = 10
-TRANSFER_COLUMNS = (
-    *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
-    *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
-    *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
-    *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
-)
-
-
-def transfer_cells(
-    result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
-) -> list[list[Cell]]:
-    """For each flow a cell for each of TRANSFER_COLUMNS.
-
-    ``names`` are the devices' labels, ``limits`` what connections carry in bytes per second.
-    """
-    transfer, summary = result.transfer, result.summary
-    share = utilisation(result, limits)
-    checked = result.verification
-    rows: list[list[Cell]] = []
-    for number, (start, end) in enumerate(transfer.flows):
-        cells: list[Cell] = [
-            transfer.measure,
-            transfer.scope,
-            transfer.direction,
-            transfer.engine,
-            transfer.kernel,
-            names[start],
-            names[end],
-            transfer.host_memory,
-            int(transfer.to_host),
-            transfer.numa,
-            transfer.size_bytes,
-            transfer.offset_bytes,
-            transfer.blocks or None,
-            transfer.threads or None,
-            int(transfer.peer_access),
-            transfer.method,
-            result.status,
-            result.reason,
-        ]
-        if summary is None:
-            cells += [None] * 9
-        else:
-            rates = summary.flow_bytes_per_s
-            cells += [
-                summary.time_s * US_PER_S,
-                summary.min_s * US_PER_S,
-                summary.max_s * US_PER_S,
-                None if summary.call_s is None else summary.call_s * US_PER_S,
-                summary.samples,
-                summary.half_width,
-                rates[number] / BYTES_PER_GB if rates else None,
-                summary.bytes_per_s / BYTES_PER_GB if rates else None,
-                share,
-            ]
-        cells.append(None if checked is None else checked.wrong)
-        rows.append(cells)
-    return rows
-
-
-def limits_of(header: Header) -> dict[tuple[int, int], float]:
-    """What each connection between two devices carries, in bytes per second."""
-    return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
-
-
-class TransferCsv:
-    """A line for each flow. Times in microseconds, bandwidths in GB/s: 10^9 bytes per second.
-
-    ``total_gbps`` is that of all flows of the transfer together, ``share`` its part of what the
-    links allow.
-    """
-
-    def begin(self, header: Header) -> str:
-        """The line with the names of the columns."""
-        self._limits = limits_of(header)
-        self._names = labels(header.devices)
-        return csv_line(TRANSFER_COLUMNS)
-
-    def add(self, result: TransferResult) -> str:
-        """The lines of one transfer."""
-        rows = transfer_cells(result, self._names, self._limits)
-        return "".join(map(csv_line, rows))
-
-    def end(self, footer: Footer | None) -> str:
-        """Nothing."""
-        return ""
 
 
 class _ByMatrix:

@@ -14,8 +14,9 @@ from cclmark.plan.transfers import Transfer
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.report.grid import grid_lines, hidden_line, usual_width
-from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure, labels, note
+from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure, note
 from cclmark.report.wording.deviations import checks_text, deviation_text
+from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text

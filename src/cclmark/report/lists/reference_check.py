@@ -7,16 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
 from cclmark.references.reference_checks import Checked, below
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
-from cclmark.report.wording.things import group_of
 
 _MOST_REASONS = 6
 _COLUMNS = (
@@ -54,7 +50,7 @@ def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
     groups: dict[str, list[Checked]] = {}
     for one in found:
         if one.match is not None or one.bad:
-            groups.setdefault(group_of(one.thing), []).append(one)
+            groups.setdefault(one.thing.group_words(), []).append(one)
     return groups
 
 
@@ -124,7 +120,7 @@ def check_json(check: Check) -> str:
         cases.append(
             {
                 "what": one.thing.describe(),
-                "ccl": one.thing.ccl if isinstance(one.thing, Case) else None,
+                "ccl": one.thing.ccl or None,
                 "size_bytes": one.thing.size_bytes,
                 "time_s": one.time_s,
                 "bytes_per_s": one.bandwidth,
@@ -162,9 +158,8 @@ def _row(check: Check, one: Checked, paint: Paint) -> str:
 
 
 def _cells(check: Check, one: Checked) -> list[str]:
-    no_size = isinstance(one.thing, Case) and not moves_data(one.thing.operation)
     return [
-        "-" if no_size else format_size(one.thing.size_bytes),
+        one.thing.size_words(),
         "-" if one.time_s is None else format_time_us(one.time_s),
         "-" if not one.bandwidth else f"{one.bandwidth / BYTES_PER_GB:.2f}",
         "-" if one.match is None else one.match.figure,
@@ -173,9 +168,8 @@ def _cells(check: Check, one: Checked) -> list[str]:
 
 
 def _flows(one: Checked) -> str:
-    if isinstance(one.thing, Case):
-        return ""
-    return "  " + ", ".join(f"{start} to {end}" for start, end in one.thing.flows[:2])
+    words = one.thing.flow_words()
+    return f"  {words}" if words else ""
 
 
 def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
@@ -185,7 +179,7 @@ def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
     ]
     for one in found:
         remark = one.bad or ("" if one.judged else "not judged")
-        cells = [escape(f"{group_of(one.thing)}{_flows(one)}"), *_cells(check, one), remark]
+        cells = [escape(f"{one.thing.group_words()}{_flows(one)}"), *_cells(check, one), remark]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -11,7 +11,8 @@ from cclmark.analysis.statistics import median
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
 from cclmark.references.reference import P2P, Reference, Source, devices_text
-from cclmark.report.formats.csv_format import Cell, csv_line
+from cclmark.report.columns import Cell
+from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us, plain

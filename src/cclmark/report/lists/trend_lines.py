@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
 from cclmark.history.history_model import SeriesKind, StoredRun
 from cclmark.history.trend import Trend
-from cclmark.plan.cases import Case
 from cclmark.report.formats.markdown import escape
 from cclmark.report.lists.history_lists import SHORT_ID, started_of
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted, format_time_us, plain
-from cclmark.report.wording.things import flows_of, group_of, size_of
 from cclmark.results.figures import AUTO, THROUGHPUT
 
 _KINDS: dict[SeriesKind, str] = {
@@ -66,7 +64,7 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
         if above != heading:
             heading, group = above, ""
             lines += ["", paint(plain(above), "bold")]
-        name = group_of(trend.series.thing)
+        name = trend.series.thing.group_words()
         if name != group:
             group = name
             head = f"{'size':>10} {'runs':>5} {'first µs':>11} {'last µs':>11}  course"
@@ -94,8 +92,12 @@ def trend_markdown(found: Trends) -> str:
         for trend, change in step.changed:
             thing = trend.series.thing
             cells = [
-                escape(f"{group_of(thing)} {flows_of(thing)}".rstrip() + mark_of(trend)),
-                *(size_of(thing), format_time_us(change.before_s), format_time_us(change.after_s)),
+                escape(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
+                *(
+                    thing.size_words(),
+                    format_time_us(change.before_s),
+                    format_time_us(change.after_s),
+                ),
                 *(
                     f"{change.ratio:.3f}",
                     f"{change.low:.3f} - {change.high:.3f}",
@@ -154,7 +156,7 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
         )
     return {
         "what": series.thing.describe(),
-        "ccl": series.thing.ccl if isinstance(series.thing, Case) else None,
+        "ccl": series.thing.ccl or None,
         "size_bytes": series.thing.size_bytes,
         "machine": series.machine,
         "method": series.method,
@@ -202,11 +204,11 @@ def in_order(shown: Sequence[Trend]) -> list[Trend]:
     groups: dict[str, int] = {}
     for trend in shown:
         heads.setdefault(context_of(trend), len(heads))
-        groups.setdefault(group_of(trend.series.thing), len(groups))
+        groups.setdefault(trend.series.thing.group_words(), len(groups))
 
     def key(trend: Trend) -> tuple[int, int, int]:
         thing = trend.series.thing
-        return heads[context_of(trend)], groups[group_of(thing)], thing.size_bytes
+        return heads[context_of(trend)], groups[thing.group_words()], thing.size_bytes
 
     return sorted(shown, key=key)
 
@@ -226,9 +228,9 @@ def mark_of(trend: Trend) -> str:
 
 def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
-    row = f"{size_of(trend.series.thing):>10} {len(trend.runs):>5} {times}  "
+    row = f"{trend.series.thing.size_words():>10} {len(trend.runs):>5} {times}  "
     row += course_of(trend.times_s)
-    if flows := flows_of(trend.series.thing):
+    if flows := trend.series.thing.flow_words():
         row += f"  {plain(flows)}"
     for change in trend.changes:
         word = verdict_of(change)
@@ -255,7 +257,7 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
         if found:
             trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
             thing = trend.series.thing
-            most = f"{group_of(thing)}, {size_of(thing)}{mark_of(trend)}"
+            most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
             text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
             lines.append("  " + paint(plain(text), style))
     return lines + [f"  differs    {plain(text)}" for text in step.differences or _NOTHING]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cclmark import __version__
 from cclmark.analysis.compare import Compared, Side
-from cclmark.plan.cases import Case
 from cclmark.report.charts.chart_model import Chart
 from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.comparison_charts import ratio_charts
@@ -199,7 +198,7 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
                 [
                     *([name] if several else []),
                     _what(one),
-                    plain(one.thing.ccl) if isinstance(one.thing, Case) else "",
+                    plain(one.thing.ccl),
                     one.size_bytes,
                     "device time" if one.by_device else "time",
                     *(None if value is None else shortened(value) for value in figures),

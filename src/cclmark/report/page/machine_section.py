@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
-from cclmark.report.kinds.transfer_table import method_of_transfers
+from cclmark.report.kinds import report_kind
 from cclmark.report.page.page import Facts, Section
 from cclmark.report.wording.head import (
     binding_lines,
     device_lines,
     link_lines,
-    method_of,
     origin_of,
 )
 from cclmark.report.wording.text import plain
+from cclmark.results.kinds import KINDS
 
 _LONGEST_VALUE = 2000  # characters of a variable
 
@@ -79,34 +79,23 @@ def _cut(value: str) -> str:
     return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
 
 
-_COLLECTIVES = (
-    "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
-    "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
-    "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
-    "whatever the number of ranks (as in nccl-tests)."
-)
-_COPIES = (
-    "A copy's bandwidth is its bytes over the median of its samples; several at once have all of "
-    "their bytes over the time of the slowest."
-)
-
-
 def _method_words(runs: Sequence[Run]) -> list[str]:
-    """What figures mean, of each kind of measurement that there is."""
-    words = [_COLLECTIVES] if any(run.journal.cases for run in runs) else []
-    return [*words, _COPIES] if any(run.journal.transfers for run in runs) else words
+    """The meaning of the figures, for each kind of work that there is."""
+    present = {run.journal.kind for run in runs}
+    words = dict.fromkeys(report_kind(name).method_words for name in KINDS if name in present)
+    return [text for text in words if text]
 
 
 def _method_rows(run: Run) -> list[tuple[str, str]]:
     journal = run.journal
     header, settings = journal.header, journal.header.settings
-    of_copies = bool(journal.transfers) and not journal.cases
+    kind = report_kind(journal.kind)
     rows = [
         ("command", plain(" ".join(header.command))),
         ("started", plain(header.started_at)),
-        ("in words", method_of_transfers(header) if of_copies else method_of(header)),
+        ("in words", kind.method(header)),
     ]
-    if header.imported is None and not of_copies:
+    if header.imported is None and kind.by_session:
         rows += [
             ("timing", plain(settings.timing)),
             ("across ranks", plain(settings.across_ranks)),

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from cclmark import __version__
 from cclmark.analysis.limits import link_limit
-from cclmark.analysis.statistics import median
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.references.copy_matching import slowest_matches
-from cclmark.report.charts.cells import device_names, key_of
-from cclmark.report.charts.chart_model import Chart
-from cclmark.report.charts.collective_charts import collective_charts
-from cclmark.report.charts.naming import Run, group_titles, groups_of
-from cclmark.report.charts.pair_charts import pair_charts
-from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.insights.headline import headline, measured_words
+from cclmark.report.charts.cells import key_of
+from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import counted
-from cclmark.report.insights.run_insights import insights
 from cclmark.report.insights.several_runs import of_methods, together
-from cclmark.report.kinds.matrix import MatrixCollector, figure
+from cclmark.report.kinds import report_kind
+from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.page.machine_section import machine_sections
 from cclmark.report.page.page import Page, Section, Table
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
-from cclmark.report.wording.staging import STAGED_NOTE, staged_legend, staged_mark
+from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
-from cclmark.results.kinds import CaseResult
+from cclmark.results.kinds import KINDS, CaseResult
 from cclmark.results.schema import Summary
-from cclmark.results.topology import LEGEND
 
 _MOST_NOTES = 12
 _SHARES = ("link limit", "reference")
@@ -50,10 +41,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         subtitle=_subtitle(runs),
         lead=_lead(runs),
         insights=together(
-            [
-                (run.name if several else "", insights(run.journal, run.notes, run.findings))
-                for run in runs
-            ],
+            [(run.name if several else "", insights(run)) for run in runs],
             of_methods([(run.name, run.journal) for run in runs]),
         ),
         sections=[*chart_sections(runs), *machine_sections(runs)],
@@ -69,12 +57,9 @@ def _lead(runs: Sequence[Run]) -> list[str]:
     """What each run measured and reached; of many runs what those alike measured."""
     if len(runs) == 1:
         run = runs[0]
-        return [f"Measured: {measured_words(run.journal)} {headline(run.journal, run.findings)}"]
+        return [f"Measured: {measured_words(run.journal)} {headline(run)}"]
     if len(runs) <= _MOST_LED:
-        return [
-            f"{run.name}: {measured_words(run.journal)} {headline(run.journal, run.findings)}"
-            for run in runs
-        ]
+        return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
     alike: dict[str, list[str]] = {}
     for run in runs:
         alike.setdefault(measured_words(run.journal), []).append(run.name)
@@ -85,47 +70,19 @@ def _lead(runs: Sequence[Run]) -> list[str]:
 
 
 def chart_sections(runs: Sequence[Run]) -> list[Section]:
-    """The parts with charts."""
-    groups = groups_of(runs)
-    sections = []
-    for group, title in zip(groups, group_titles(groups), strict=True):
-        charts = collective_charts(group, title, runs)
-        if charts:
-            curves = group.curves.values()
-            results = (one for curve in curves for ones in curve.values() for one in ones)
-            staged = any(map(staged_mark, results))
-            words = [f"In place, {STAGED_NOTE}."] if staged else []
-            sections.append(Section(group.key.translate(_SLUG), title, words, charts))
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        pairs = pair_charts(run.journal)
-        if pairs:
-            sections.append(Section(f"pairs{mark}", f"Pairs{name}", charts=_marked(pairs, mark)))
-        copies = transfer_charts(run.journal)
-        if copies:
-            tables = [one for one in (_connections(run), _copies(run)) if one is not None]
-            sections.append(
-                Section(f"p2p{mark}", f"Copies{name}", charts=_marked(copies, mark), tables=tables)
-            )
-    return sections
-
-
-def _marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
-    """With keys that no other run's have."""
-    return [replace(chart, key=f"{chart.key}{mark}") for chart in charts]
+    """The parts with charts, of one kind of work after the other."""
+    present = {run.journal.kind for run in runs}
+    return [
+        section
+        for name in KINDS
+        if name in present
+        for section in report_kind(name).sections([run for run in runs if run.journal.kind == name])
+    ]
 
 
 def _title(runs: Sequence[Run]) -> str:
     header = runs[0].journal.header
-    operations = list(
-        dict.fromkeys(result.case.operation for run in runs for result in run.journal.cases)
-    )
-    what = ", ".join(operations[:3]) + (
-        f" and {len(operations) - 3} more" if len(operations) > 3 else ""
-    )
-    if not what:
-        what = "copies between devices" if runs[0].journal.transfers else "checks"
+    what = report_kind(runs[0].journal.kind).titled(runs)
     names = list(dict.fromkeys(plain(device.name) for device in header.devices))
     number = len(header.devices)
     if header.imported is not None and not number:
@@ -238,69 +195,3 @@ def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MOST_RUNS
     return ", ".join(names[:_MOST_RUNS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _connections(run: Run) -> Table | None:
-    """What every two devices are connected by; None where nobody noted it, or of too many."""
-    header = run.journal.header
-    names = device_names(header)
-    if not header.relations or len(names) > _MOST_CONNECTED:
-        return None
-    by_pair = {(one.first, one.second): one for one in header.relations}
-    numbers = range(len(names))
-    rows = [
-        [names[row]]
-        + [
-            ("x" if row == column else "")
-            if (one := by_pair.get((row, column))) is None
-            else plain(one.kind)
-            for column in numbers
-        ]
-        for row in numbers
-    ]
-    limits = sorted({one.limit_bytes_per_s for one in header.relations} - {0.0})
-    notes = [
-        f"A pair's links carry {' to '.join(f'{one / BYTES_PER_GB:.0f}' for one in ends)} GB/s in "
-        "one direction."
-        for ends in ([limits[:1] + limits[-1:] if len(limits) > 1 else limits] if limits else [])
-    ]
-    kinds = {one.kind for one in header.relations}
-    shown = {"NV#" if kind.startswith("NV") else kind for kind in kinds}
-    notes += [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
-    return Table("How devices are connected", ["", *names], rows, notes=notes)
-
-
-def _copies(run: Run) -> Table | None:
-    """Each matrix of copies in a line."""
-    collector = MatrixCollector(run.journal.header, shares=False)
-    matrices = []
-    for result in run.journal.transfers:
-        matrices += collector.add(result)
-    matrices += collector.finish()
-    header = run.journal.header
-    matches = slowest_matches(run.journal.transfers, header, run.notes.match_transfer)
-    rows = []
-    for matrix in matrices:
-        match = matches.get(matrix.series)
-        values = sorted(
-            (cell.value, place) for place, cell in matrix.cells.items() if cell.value is not None
-        )
-        if values and matrix.figure != "call":
-            middle = median([value for value, _ in values])
-            (low, slow), (high, fast) = values[0], values[-1]
-            rows.append(
-                [
-                    matrix.title[0].upper() + matrix.title[1:],
-                    f"{figure(middle)} {matrix.unit}",
-                    f"{figure(low)} ({slow[0]}, {slow[1]})",
-                    f"{figure(high)} ({fast[0]}, {fast[1]})",
-                    "" if match is None else share_text(match.share),
-                ]
-            )
-    if not rows:
-        return None
-    head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
-    head.append("slowest pair, of reference")
-    if not any(row[-1] for row in rows):
-        head, rows = head[:-1], [row[:-1] for row in rows]
-    return Table("All matrices in a line each", head, rows, len(head) - 1)

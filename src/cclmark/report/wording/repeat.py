@@ -23,7 +23,7 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     verdicts = Counter(one.verdict for one, _ in found)
     differing = [(one, ratio) for one, ratio in found if one.differs]
     shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
-    several = len({one.thing.ccl for one, _ in found if isinstance(one.thing, Case)}) > 1
+    several = len({one.thing.ccl for one, _ in found}) > 1
     labels = [plain(_label(one.thing, several=several)) for one, _ in shown]
     width = max(map(len, labels), default=0)
     lines = [f"  time now over time in {plain(name)}:"]
@@ -56,6 +56,4 @@ def _why_not(compared: Sequence[Compared]) -> list[str]:
 
 def _label(thing: Case | Transfer, *, several: bool) -> str:
     """``several``: whether its library has to be named."""
-    if several and isinstance(thing, Case):
-        return f"{thing.describe()}, {thing.ccl}"
-    return thing.describe()
+    return f"{thing.describe()}, {thing.ccl}" if several else thing.describe()

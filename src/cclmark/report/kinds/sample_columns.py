@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from cclmark.report.flat.flat_cases import device_labels, pair_cells
-from cclmark.report.flat.flat_table import RUN_COLUMNS, Row, Table, columns, run_cells
-from cclmark.report.formats.csv_format import Cell, method_cell, what_cells
-from cclmark.results.journal import Journal
+from cclmark.report.columns import Cell, Layout, columns
+from cclmark.report.kinds.case_columns import method_cell, pair_cells, what_cells
+from cclmark.report.wording.device_labels import device_labels
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Header, Settings
 
 _CASE = columns(
     (
@@ -29,22 +28,14 @@ _TRANSFER = columns(
 )
 
 
-def sample_table(journals: Sequence[Journal]) -> Table:
-    """Samples of collectives, per rank."""
-    return Table([*RUN_COLUMNS, *_CASE], _of_cases(journals), exact=True)
+def _of_cases(header: Header) -> Callable[[CaseResult], Iterator[list[Cell]]]:
+    names = device_labels(header)
+    return lambda result: _case_samples(result, names, header.settings)
 
 
-def transfer_sample_table(journals: Sequence[Journal]) -> Table:
-    """Samples of transfers, per flow."""
-    return Table([*RUN_COLUMNS, *_TRANSFER], _of_transfers(journals), exact=True)
-
-
-def _of_cases(journals: Sequence[Journal]) -> Iterator[Row]:
-    for journal in journals:
-        run, names = run_cells(journal.header), device_labels(journal.header)
-        for result in journal.cases:
-            for cells in _case_samples(result, names, journal.header.settings):
-                yield [*run, *cells]
+def _of_transfers(header: Header) -> Callable[[TransferResult], Iterator[list[Cell]]]:
+    names = device_labels(header)
+    return lambda result: _transfer_samples(result, names)
 
 
 def _case_samples(
@@ -67,14 +58,6 @@ def _case_samples(
             rank = place if case.pair is None else case.pair[place]
             times = [_at(_row(clock, sample), place) for clock in clocks]
             yield [*lead, sample, rank, samples.operations_per_sample, *times]
-
-
-def _of_transfers(journals: Sequence[Journal]) -> Iterator[Row]:
-    for journal in journals:
-        run, names = run_cells(journal.header), device_labels(journal.header)
-        for result in journal.transfers:
-            for cells in _transfer_samples(result, names):
-                yield [*run, *cells]
 
 
 def _transfer_samples(result: TransferResult, names: Sequence[str]) -> Iterator[list[Cell]]:
@@ -105,3 +88,7 @@ def _row(clock: Sequence[Sequence[float | None]], sample: int) -> Sequence[float
 
 def _at(row: Sequence[float | None], place: int) -> float | None:
     return row[place] if place < len(row) else None
+
+
+CASE_SAMPLES = Layout(_CASE, _of_cases, exact=True)
+TRANSFER_SAMPLES = Layout(_TRANSFER, _of_transfers, exact=True)

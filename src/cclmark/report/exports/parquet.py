@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from cclmark.errors import MissingError
-from cclmark.report.flat.flat_table import Column, Row, Table
-from cclmark.report.formats.csv_format import Cell
+from cclmark.report.columns import Cell, Column, Row
+from cclmark.report.exports.flat_table import Table
 
 _GROUP = 65536  # rows that are held as cells at a time
 

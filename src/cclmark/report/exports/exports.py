@@ -1,4 +1,4 @@
-"""What ``cclmark export`` can write. To add one: a function and a line in EXPORTS."""
+"""The formats of ``cclmark export``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cclmark.errors import UsageError
-from cclmark.report.replay import formats_of, kind_of, replayed
+from cclmark.report.case_formats import CASE_FORMATS
+from cclmark.report.kinds import report_kind
+from cclmark.report.replay import formats_of, replayed
 from cclmark.report.wording.reference_notes import Load, no_references
 from cclmark.results.journal import Journal
 
 # A journal and the name to use for it in messages.
 Named = tuple[str, Journal]
-_REPLAYED = ("table", "json", "markdown", "nccl-tests", "flagcx", "hccl", "pccl")
+_REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
 
 
 class Write(Protocol):
@@ -23,7 +25,7 @@ class Write(Protocol):
 
 
 def _csv(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
-    from cclmark.report.flat.choice import chosen_table
+    from cclmark.report.exports.flat_table import chosen_table
     from cclmark.report.formats.csv_format import csv_line
 
     flat = chosen_table(journals, table)
@@ -33,14 +35,14 @@ def _csv(journals: Sequence[Named], table: str, references: Load = no_references
 
 
 def _parquet(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
-    from cclmark.report.flat.choice import chosen_table
-    from cclmark.report.flat.parquet import parquet
+    from cclmark.report.exports.flat_table import chosen_table
+    from cclmark.report.exports.parquet import parquet
 
     return parquet(chosen_table(journals, table))
 
 
 def _prometheus(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
-    from cclmark.report.formats.prometheus import prometheus
+    from cclmark.report.exports.prometheus import prometheus
 
     return prometheus([journal for _, journal in journals]).encode()
 
@@ -53,11 +55,11 @@ def _one_by_one(format: str) -> Write:
                 "csv or parquet, which hold several"
             )
         for name, journal in journals:
-            possible = formats_of(kind_of(journal))
+            possible = formats_of(journal.kind)
             if format not in possible:
                 others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
                 raise UsageError(
-                    f"{name} holds {kind_of(journal)}: {format} has no place for them; "
+                    f"{name} holds {report_kind(journal.kind).noun}, which {format} cannot hold: "
                     f"choose from {others}, prometheus"
                 )
         return "\n".join(

@@ -6,37 +6,14 @@ from collections.abc import Sequence
 
 from cclmark.analysis.pair_results import PairSweep
 from cclmark.plan.sizes import format_size
-from cclmark.report.formats.csv_format import COLUMNS, case_cells, csv_line
 from cclmark.report.formats.markdown import escape
-from cclmark.report.kinds.matrix import figure, labels
+from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.kinds.pair_summary import GatheredPairs
 from cclmark.report.wording.head import binding_lines, method_of
 from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import BYTES_PER_GB
-from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Footer, Header
-
-
-class PairCsv:
-    """The columns of every CSV, with the two devices before and the pairs at work beside after."""
-
-    def begin(self, header: Header) -> str:
-        """The line with the names of the columns."""
-        self._names = labels(header.devices)
-        self._settings = header.settings
-        return csv_line(["first", "second", *COLUMNS, "beside", "at_once_ratio"])
-
-    def add(self, result: CaseResult) -> str:
-        """The line of one case."""
-        assert result.case.pair is not None
-        devices = [self._names[number] for number in result.case.pair]
-        cells = case_cells(result, self._settings)
-        return csv_line([*devices, *cells, result.beside, result.at_once_ratio])
-
-    def end(self, footer: Footer | None) -> str:
-        """Nothing."""
-        return ""
+from cclmark.results.schema import Footer
 
 
 class PairMarkdown(GatheredPairs):

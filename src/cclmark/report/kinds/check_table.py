@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.plan.checks import CHECKS
-from cclmark.report.formats.csv_format import Cell, csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
@@ -19,12 +18,13 @@ _STYLES = {"ok": "green", "unsupported": "yellow", "failed": "red"}
 _NAME = max(map(len, CHECKS))
 
 
-def _verdict(result: CheckResult) -> str:
+def verdict_of_check(result: CheckResult) -> str:
+    """The verdict in the words of the table."""
     return _WORDS.get(result.status, plain(result.status))
 
 
 def _counts(results: list[CheckResult], header: Header) -> str:
-    numbers = Counter(_verdict(result) for result in results)
+    numbers = Counter(verdict_of_check(result) for result in results)
     text = ", ".join(f"{numbers[word]} {word}" for word in ("pass", "FAIL", "unsupported"))
     planned = planned_results(header)
     return f"{len(results)} of {planned} checks: {text}" if planned > len(results) else text
@@ -46,7 +46,7 @@ class CheckTable:
     def add(self, result: CheckResult) -> str:
         """The verdict, the check in words and the reason."""
         self._results.append(result)
-        verdict = self._paint(f"{_verdict(result):<11}", _STYLES.get(result.status, "red"))
+        verdict = self._paint(f"{verdict_of_check(result):<11}", _STYLES.get(result.status, "red"))
         words = CHECKS.get(result.check.name, "")
         line = f"  {verdict}  {plain(result.check.name):<{_NAME}}  {words}"
         if result.reason:
@@ -62,32 +62,6 @@ class CheckTable:
             ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
-
-
-CHECK_COLUMNS = ("check", "backend", "verdict", "duration_ms", "reason")
-
-
-def check_cells(result: CheckResult) -> list[Cell]:
-    """A cell for each of CHECK_COLUMNS."""
-    check = result.check
-    duration_ms = result.duration_s * 1e3
-    return [check.name, check.backend, _verdict(result), duration_ms, result.reason]
-
-
-class CheckCsv:
-    """A line for each check. ``duration_ms``: of rank 0, with the making of its inputs."""
-
-    def begin(self, header: Header) -> str:
-        """The line with the names of the columns."""
-        return csv_line(CHECK_COLUMNS)
-
-    def add(self, result: CheckResult) -> str:
-        """The line of one check."""
-        return csv_line(check_cells(result))
-
-    def end(self, footer: Footer | None) -> str:
-        """Nothing."""
-        return ""
 
 
 class CheckMarkdown:
@@ -108,7 +82,11 @@ class CheckMarkdown:
     def add(self, result: CheckResult) -> str:
         """A row."""
         self._results.append(result)
-        cells = [CHECKS.get(result.check.name, result.check.name), _verdict(result), result.reason]
+        cells = [
+            CHECKS.get(result.check.name, result.check.name),
+            verdict_of_check(result),
+            result.reason,
+        ]
         return "| " + " | ".join(map(escape, cells)) + " |\n"
 
     def end(self, footer: Footer | None) -> str:

@@ -1,0 +1,94 @@
+"""The introduction of a run: the surroundings that the listener receives before any result."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+
+from cclmark.launch.crew import Crew
+from cclmark.launch.member import describe_devices
+from cclmark.launch.rank_layout import RankLayout
+from cclmark.launch.rank_messages import RankMessages
+from cclmark.launch.request import Request
+from cclmark.launch.result_delivery import ResultDelivery
+from cclmark.launch.run_surroundings import check_no_device_twice, devices_of, surroundings_of
+from cclmark.rendezvous.messages import Describe
+from cclmark.results.schema import DeviceDescription
+
+_POLL_S = 0.02
+_DESCRIPTION_S = 5.0
+
+
+class Introduction:
+    """Collects the descriptions of devices and reports the surroundings once."""
+
+    def __init__(
+        self,
+        request: Request,
+        crew: Crew,
+        layout: RankLayout,
+        messages: RankMessages,
+        delivery: ResultDelivery,
+    ) -> None:
+        self._request = request
+        self._crew = crew
+        self._layout = layout
+        self._messages = messages
+        self._delivery = delivery
+        self._requested_s: float | None = None
+
+    def check_devices(self) -> None:
+        """Raises MissingError if two ranks use one accelerator, until the run is introduced."""
+        if not self._delivery.has_begun and self._messages.all_up:
+            check_no_device_twice(devices_of(self._messages.hellos_by_rank()))
+
+    def advance(self) -> None:
+        """Reports the surroundings once all ranks have sent Hello, while they continue to start."""
+        if self._delivery.has_begun or not self._messages.all_up:
+            return
+        if self._requested_s is None:
+            self._requested_s = time.monotonic()
+            self._request_descriptions()
+        descriptions = self._messages.descriptions
+        if len(descriptions) == len(self._crew.hosts) or self._has_timed_out():
+            surroundings = surroundings_of(
+                self._crew,
+                self._messages.hellos_by_rank(),
+                dict(descriptions),
+                between_devices=self._request.traits.between_devices,
+            )
+            self._delivery.begin(surroundings)
+
+    def wait(self) -> None:
+        """Waits for the descriptions if they are requested, and reports the surroundings."""
+        self.advance()  # the last rank may have arrived just now
+        while self._requested_s is not None and not self._delivery.has_begun:
+            self._messages.receive(_POLL_S)
+            self.advance()
+
+    def _has_timed_out(self) -> bool:
+        since_s = self._requested_s
+        return since_s is not None and time.monotonic() > since_s + _DESCRIPTION_S
+
+    def _request_descriptions(self) -> None:
+        """Has one process per host query the vendor's interface, on this host in a thread."""
+        of_host: dict[int, list[DeviceDescription]] = {}
+        for rank, hello in self._messages.hellos.items():
+            of_host.setdefault(self._layout.host_of[rank], []).extend(hello.devices)
+        first_processes: dict[int, int] = {}
+        for process, host in enumerate(self._crew.host_of):
+            first_processes.setdefault(host, process)
+        for host, process in first_processes.items():
+            devices = of_host.get(host, [])
+            if process > 0:
+                self._crew.meeting.server.tell(process, Describe(devices))
+                continue
+            # On copies, so that a partial result of the thread is never used.
+            copies = [msgspec.structs.replace(device) for device in devices]
+            threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
+
+    def _describe_own(self, devices: list[DeviceDescription]) -> None:
+        machine = self._crew.joins[0].host.machine
+        self._messages.add_description(0, describe_devices(devices, machine, 0, b""))

@@ -1,0 +1,142 @@
+"""The messages of ranks and processes: their receipt, their checks and their contents."""
+
+from __future__ import annotations
+
+from cclmark.launch.crew import Crew
+from cclmark.launch.mpi_watch import MpiWatch
+from cclmark.launch.request import Listener, Request
+from cclmark.launch.result_delivery import ResultDelivery
+from cclmark.launch.supervisor_stall import StallWatch
+from cclmark.rendezvous.messages import (
+    Described,
+    Failed,
+    Finished,
+    FromAny,
+    Hello,
+    Measured,
+    Notice,
+    Observed,
+)
+
+
+class RankMessages:
+    """Receives messages, passes results and notices on and holds the other contents.
+
+    ``hellos``, ``failures`` and ``finished``: the messages by rank, in the order of their arrival.
+    ``descriptions``: the descriptions of devices by host.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        listener: Listener,
+        crew: Crew,
+        delivery: ResultDelivery,
+        stalls: StallWatch,
+        mpi: MpiWatch,
+    ) -> None:
+        self._request = request
+        self._listener = listener
+        self._crew = crew
+        self._server = crew.meeting.server
+        self._delivery = delivery
+        self._stalls = stalls
+        self._mpi = mpi
+        self._size = len(request.processes)
+        self.hellos: dict[int, Hello] = {}
+        self.failures: dict[int, Failed] = {}
+        self.finished: dict[int, Finished] = {}
+        self.descriptions: dict[int, Described] = {}
+
+    @property
+    def all_up(self) -> bool:
+        """Whether every rank has sent Hello."""
+        return len(self.hellos) == self._size
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether every rank has sent Finished."""
+        return len(self.finished) == self._size
+
+    def hellos_by_rank(self) -> list[Hello]:
+        """The Hello of every rank, once all have sent it."""
+        return [self.hellos[rank] for rank in range(self._size)]
+
+    def libraries(self) -> set[str]:
+        """The names of the libraries that ranks have loaded."""
+        return {library.name for hello in self.hellos.values() for library in hello.libraries}
+
+    def has_reported_end(self, rank: int) -> bool:
+        """Whether the last message of a rank has arrived: Finished or Failed."""
+        return rank in self.finished or rank in self.failures
+
+    def add_description(self, host: int, description: Described) -> None:
+        """Adds a description that this process has created; callable from any thread."""
+        self.descriptions[host] = description
+
+    def receive(self, timeout_s: float) -> None:
+        """Receives the messages that arrive within ``timeout_s`` and passes results on.
+
+        Raises UnreadError if the output has no reader any more, and RankError for ranks that cannot
+        be ended.
+        """
+        self._stalls.note()
+        # Processed in order: the first and the last message of a fast rank may arrive together.
+        messages = self._server.receive(timeout_s)
+        self._stalls.note()
+        for message in messages:
+            if self._is_consistent(message):
+                self._record(message)
+            else:
+                self._server.refused += 1
+        self._delivery.pass_on()
+
+    def _record(self, message: FromAny) -> None:
+        if isinstance(message, Hello):
+            self.hellos[message.rank] = message
+            self._mpi.found(message)
+            if self.all_up:
+                self._mpi.watch()
+        elif isinstance(message, Measured):
+            self._delivery.add(message.result)
+        elif isinstance(message, Observed):
+            self._delivery.add(message.condition)
+        elif isinstance(message, Notice):
+            self._listener.notice(message.text)
+        elif isinstance(message, Failed):
+            self.failures[message.rank] = message
+        elif isinstance(message, Finished):
+            self.finished[message.rank] = message
+        elif isinstance(message, Described):
+            self.add_description(self._crew.host_of[message.rank], message)
+            self._crew.hear(message)
+        else:
+            self._crew.hear(message)
+
+    def _is_consistent(self, message: FromAny) -> bool:
+        """Whether a message is consistent with the run.
+
+        Its indices, which are used for look-ups, must exist, and a rank must send Hello before
+        Finished.
+        """
+        every = range(len(self._request.devices.indices))
+        items = self._request.items
+        consistent = True
+        if isinstance(message, Hello):
+            number = len(self._request.processes[message.rank])
+            own = [*range(message.rank * number, (message.rank + 1) * number)]
+            known = all(one in every and other in every for one, other in message.reach)
+            consistent = known and [device.rank for device in message.devices] == own
+        elif isinstance(message, Measured):
+            result = message.result
+            consistent = result.index in range(len(items)) and result.item == items[result.index]
+        elif isinstance(message, Observed):
+            consistent = message.condition.rank == message.rank
+        elif isinstance(message, Described):
+            named = [one.rank for one in message.devices] + [one.device for one in message.links]
+            consistent = all(rank in every for rank in named)
+        elif isinstance(message, Failed):
+            consistent = -1 <= message.case_index < len(items)
+        elif isinstance(message, Finished):
+            consistent = message.rank in self.hellos
+        return consistent

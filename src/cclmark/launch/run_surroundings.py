@@ -1,0 +1,116 @@
+"""The surroundings of a run, from the Hello of every rank and the descriptions of the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cclmark.analysis.hosts import unlike_devices
+from cclmark.errors import MissingError
+from cclmark.launch.crew import Crew
+from cclmark.launch.request import Surroundings
+from cclmark.plan.ranges import in_ranges
+from cclmark.rendezvous.messages import Described, Hello
+from cclmark.results.schema import DeviceDescription, LibraryDescription, Link, Relation
+from cclmark.results.topology import relations_between
+
+
+def surroundings_of(
+    crew: Crew,
+    hellos: Sequence[Hello],
+    descriptions: Mapping[int, Described],
+    *,
+    between_devices: bool,
+) -> Surroundings:
+    """The surroundings of a run.
+
+    ``hellos`` by rank. ``descriptions`` by host; hosts that have not answered in time are missing.
+    ``between_devices``: whether the relations between devices are part of the surroundings.
+    """
+    described = {one.rank: one for answer in descriptions.values() for one in answer.devices}
+    devices = [described.get(device.rank, device) for device in devices_of(hellos)]
+    links = [link for host in sorted(descriptions) for link in descriptions[host].links]
+    notices = [text for host in sorted(descriptions) for text in descriptions[host].notices]
+    machine = crew.joins[0].host.machine
+    if 0 in descriptions:
+        machine.vendor_driver = descriptions[0].vendor_driver or machine.vendor_driver
+    if len(descriptions) < len(crew.hosts):
+        notices.append("links unknown: NVML does not answer")
+    return Surroundings(
+        machine,
+        devices,
+        links,
+        _libraries(hellos),
+        _relations(devices, links, hellos) if between_devices else [],
+        [
+            *dict.fromkeys(notices),
+            *unbound_ranks(hellos),
+            *unlike_devices(devices),
+            *_unlike_libraries(hellos),
+        ],
+        crew.placement.launcher if crew.placement is not None else "",
+        crew.hosts if len(crew.hosts) > 1 else [],
+    )
+
+
+def devices_of(hellos: Sequence[Hello]) -> list[DeviceDescription]:
+    """The devices of all ranks, as the ranks describe them."""
+    return [device for hello in hellos for device in hello.devices]
+
+
+def check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
+    """Raises MissingError if two ranks use one accelerator: libraries would hang or fail."""
+    drivers: dict[tuple[str, str, str], int] = {}
+    for device in devices:
+        if not device.pci_bus_id:
+            continue
+        key = (device.host, device.runtime, device.pci_bus_id)
+        other = drivers.setdefault(key, device.rank)
+        if other != device.rank:
+            raise MissingError(
+                f"ranks {other} and {device.rank} on {device.host} have the same device "
+                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
+                "each its own to see"
+            )
+
+
+def unbound_ranks(hellos: Sequence[Hello]) -> list[str]:
+    """The ranks that ``--bind numa`` could not bind, one sentence per reason."""
+    ranks: dict[str, list[int]] = {}
+    for hello in hellos:
+        if hello.unbound:
+            ranks.setdefault(hello.unbound, []).append(hello.rank)
+    return [
+        f"--bind numa: rank{'s' * (len(unbound) > 1)} {in_ranges(unbound)} not bound: {reason}"
+        for reason, unbound in ranks.items()
+    ]
+
+
+def _relations(
+    devices: list[DeviceDescription], links: list[Link], hellos: Sequence[Hello]
+) -> list[Relation]:
+    reach = {pair for hello in hellos for pair in hello.reach}
+    return relations_between(devices, links, reach)
+
+
+def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
+    """The libraries of all ranks, each with the description of the first rank that has it."""
+    found: dict[str, LibraryDescription] = {}
+    for hello in hellos:
+        for library in hello.libraries:
+            found.setdefault(library.name, library)
+    return list(found.values())
+
+
+def _unlike_libraries(hellos: Sequence[Hello]) -> list[str]:
+    """The ranks that loaded another library file than the first rank, a common cause of hangs."""
+    first: dict[str, tuple[int, LibraryDescription]] = {}
+    differences = []
+    for hello in hellos:
+        for library in hello.libraries:
+            rank, expected = first.setdefault(library.name, (hello.rank, library))
+            if (library.version, library.path) != (expected.version, expected.path):
+                differences.append(
+                    f"rank {hello.rank} loaded {library.name} {library.version} from "
+                    f"{library.path}, rank {rank} did not: mixed versions hang or crash"
+                )
+    return differences

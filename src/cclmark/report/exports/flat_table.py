@@ -1,0 +1,79 @@
+"""A flat table, and the columns that say which run a row is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+from cclmark.report.columns import Cell, Column, Layout, Row, columns
+from cclmark.report.kinds import report_kind
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Header
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, which are made while they are read: raw samples may be many.
+
+    ``exact``: numbers are to be written with all of their digits.
+    """
+
+    columns: Sequence[Column]
+    rows: Iterator[Row]
+    exact: bool = False
+
+
+_OF_RUN = "run_id started_at host device source"
+RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
+
+
+def run_cells(header: Header) -> list[Cell]:
+    """A cell for each of RUN_COLUMNS."""
+    source = f"cclmark {header.cclmark_version}"
+    if header.imported is not None:
+        source = header.imported.source
+    return [header.run_id, header.started_at, hosts_of(header), devices_of(header), source]
+
+
+def hosts_of(header: Header) -> str:
+    """The host's name; of several their names with commas between."""
+    names = [host.machine.hostname for host in header.hosts] or [header.machine.hostname]
+    return ",".join(dict.fromkeys(names))
+
+
+def devices_of(header: Header) -> str:
+    """The devices' name; of several kinds their names with plus signs between."""
+    return " + ".join(dict.fromkeys(device.name for device in header.devices))
+
+
+def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> Table:
+    """The table ``cases`` or ``samples`` of journals, each with its name.
+
+    Raises UsageError for journals of different kinds, and for samples where there are none.
+    """
+    kinds = {title: report_kind(journal.kind) for title, journal in journals}
+    layouts = {id(kind.exported): kind for kind in kinds.values()}
+    if len(layouts) > 1:
+        told = ", ".join(f"{title} holds {kind.noun}" for title, kind in kinds.items())
+        raise UsageError(f"one table holds one kind of results, and {told}: export them apart")
+    kind = next(iter(kinds.values()))
+    layout = kind.samples if name == "samples" else kind.exported
+    runs = [journal for _, journal in journals]
+    if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
+        raise UsageError(
+            f"{', '.join(kinds)}: no raw samples in there; --table cases has what there is"
+        )
+    return Table([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
+
+
+def _has_samples(run: Journal) -> bool:
+    return any(getattr(result, "samples", None) is not None for result in run.results)
+
+
+def _rows(journals: Sequence[Journal], layout: Layout) -> Iterator[Row]:
+    for journal in journals:
+        run, rows_of = run_cells(journal.header), layout.rows_in(journal.header)
+        for result in journal.results:
+            for cells in rows_of(result):
+                yield [*run, *cells]

@@ -1,0 +1,82 @@
+"""Journals for Prometheus: a series has the values of the newest result with its labels.
+
+Journals are read in the order of their dates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from cclmark.report.exports.flat_table import devices_of, hosts_of
+from cclmark.report.formats.openmetrics import Metric, Series, labels_of, lines_of
+from cclmark.report.kinds import report_kind
+from cclmark.report.kinds.kind import RunLabels
+from cclmark.report.wording.device_labels import device_labels
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import KINDS
+from cclmark.results.schema import Header, Settings
+
+# In the order in which they are written. docs/reference/prometheus.md lists them.
+_OF_RUNS = (
+    Metric("cclmark_run_timestamp_seconds", "seconds", "When the run began, since 1970."),
+    Metric("cclmark_run_duration_seconds", "seconds", "How long the run took."),
+    Metric("cclmark_run_exit_code", "", "Exit code of the run."),
+)
+METRICS: dict[str, Metric] = {
+    one.name: one
+    for one in (*(one for kind in KINDS for one in report_kind(kind).metrics), *_OF_RUNS)
+}
+
+
+def _timing(settings: Settings) -> str:
+    """The timing that the figures of a series are of: auto adds another series to throughput's."""
+    return "throughput" if settings.timing == "auto" else settings.timing
+
+
+def prometheus(journals: Sequence[Journal]) -> str:
+    """The text, of which a scrape takes all."""
+    series = Series([*METRICS.values()])
+    for journal in sorted(journals, key=lambda one: _began_s(one.header) or 0.0):
+        _add(series, journal)
+    return "".join(lines_of(series))
+
+
+def _add(series: Series, journal: Journal) -> None:
+    """Adds the results of a run, and the run itself."""
+    header, settings = journal.header, journal.header.settings
+    series.begin_run()
+    ranks = settings.across_ranks
+    # The slowest rank is the default; imported runs need not contain it.
+    method = [
+        ("timing", _timing(settings)),
+        ("across_ranks", "" if ranks == "max" else ranks),
+        ("cache", "" if settings.cache == "cold" else settings.cache),
+        ("barrier", "" if settings.barrier == "own" else settings.barrier),
+        ("clock", "" if settings.clock == "auto" else settings.clock),
+    ]
+    where = [("host", hosts_of(header)), ("device", devices_of(header))]
+    of_run = RunLabels(where, method, device_labels(header))
+    measure = report_kind(journal.kind).measure
+    for result in journal.results:
+        measure(series, result, of_run)
+    if not journal.results:
+        return
+    labels = labels_of([*where, ("kind", KINDS[journal.kind].listed_as)])
+    series.begin(labels)
+    series.set("cclmark_run_timestamp_seconds", labels, _began_s(header))
+    if journal.footer is not None:
+        series.set("cclmark_run_exit_code", labels, journal.footer.exit_code)
+        if header.imported is None:
+            series.set("cclmark_run_duration_seconds", labels, journal.footer.duration_s)
+
+
+def _began_s(header: Header) -> float | None:
+    """Seconds since 1970; None where the journal does not say. Without a zone it is UTC."""
+    try:
+        began = datetime.fromisoformat(header.started_at.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=timezone.utc)
+    return began.timestamp()

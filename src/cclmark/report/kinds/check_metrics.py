@@ -1,0 +1,21 @@
+"""The gauge of checks for Prometheus."""
+
+from __future__ import annotations
+
+from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.kind import RunLabels
+from cclmark.results.kinds import CheckResult
+
+CHECK_METRICS = (
+    Metric("cclmark_check_ok", "", "1 for a check that passed, 0 for one that failed."),
+)
+
+
+def measure_check(series: Series, result: CheckResult, run: RunLabels) -> None:
+    """Sets the gauge of one check."""
+    if result.status == "unsupported":
+        return
+    check = result.check
+    labels = labels_of([("check", check.name), ("backend", check.backend), *run.where])
+    series.begin(labels)
+    series.set("cclmark_check_ok", labels, float(result.status == "ok"))

@@ -1,0 +1,102 @@
+"""The columns of transfers: a row for each flow.
+
+Times are in microseconds, bandwidths in GB/s: 10^9 bytes per second. ``total_gbps`` is that of all
+flows of the transfer together, ``share`` its part of the limit of the links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cclmark.analysis.transfer_results import utilisation
+from cclmark.report.columns import Cell, Layout, Row, columns
+from cclmark.report.wording.device_labels import device_labels, labels
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.kinds import TransferResult
+from cclmark.results.schema import Header
+
+TRANSFER_COLUMNS = (
+    *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
+    *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
+    *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
+    *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
+)
+
+
+def transfer_cells(
+    result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
+) -> list[list[Cell]]:
+    """For each flow a cell for each of TRANSFER_COLUMNS.
+
+    ``names`` are the devices' labels, ``limits`` what connections carry in bytes per second.
+    """
+    transfer, summary = result.transfer, result.summary
+    share = utilisation(result, limits)
+    checked = result.verification
+    rows: list[list[Cell]] = []
+    for number, (start, end) in enumerate(transfer.flows):
+        cells: list[Cell] = [
+            transfer.measure,
+            transfer.scope,
+            transfer.direction,
+            transfer.engine,
+            transfer.kernel,
+            names[start],
+            names[end],
+            transfer.host_memory,
+            int(transfer.to_host),
+            transfer.numa,
+            transfer.size_bytes,
+            transfer.offset_bytes,
+            transfer.blocks or None,
+            transfer.threads or None,
+            int(transfer.peer_access),
+            transfer.method,
+            result.status,
+            result.reason,
+        ]
+        if summary is None:
+            cells += [None] * 9
+        else:
+            rates = summary.flow_bytes_per_s
+            cells += [
+                summary.time_s * US_PER_S,
+                summary.min_s * US_PER_S,
+                summary.max_s * US_PER_S,
+                None if summary.call_s is None else summary.call_s * US_PER_S,
+                summary.samples,
+                summary.half_width,
+                rates[number] / BYTES_PER_GB if rates else None,
+                summary.bytes_per_s / BYTES_PER_GB if rates else None,
+                share,
+            ]
+        cells.append(None if checked is None else checked.wrong)
+        rows.append(cells)
+    return rows
+
+
+def limits_of(header: Header) -> dict[tuple[int, int], float]:
+    """What each connection between two devices carries, in bytes per second."""
+    return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+
+
+_COLUMNS = columns(
+    TRANSFER_COLUMNS,
+    texts="measure scope direction engine kernel from to host_memory numa method status reason",
+    whole="size_bytes offset_bytes blocks threads samples wrong",
+    flags="to_host peer_access",
+)
+
+
+def _rows_in(
+    names_of: Callable[[Header], Sequence[str]],
+) -> Callable[[Header], Callable[[TransferResult], Iterable[Row]]]:
+    def rows_in(header: Header) -> Callable[[TransferResult], Iterable[Row]]:
+        names, limits = names_of(header), limits_of(header)
+        return lambda result: transfer_cells(result, names, limits)
+
+    return rows_in
+
+
+TRANSFERS = Layout(_COLUMNS, _rows_in(lambda header: labels(header.devices)))
+EXPORTED_TRANSFERS = Layout(_COLUMNS, _rows_in(device_labels))

@@ -1,0 +1,56 @@
+"""Copies of the package to which a page of docs/extend is applied."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cclmark
+from patience import scaled
+
+_SECTION = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# An editable install of the package would be found before the copy.
+_SITE = """
+import sys
+sys.meta_path = [one for one in sys.meta_path if "Redirecting" not in type(one).__name__]
+"""
+
+
+def blocks_of(page: Path) -> list[tuple[str, list[str]]]:
+    """The file of each numbered section of the page, and the blocks of code in it."""
+    parts = _SECTION.split(re.split(r"^## [^\d]", page.read_text(), flags=re.MULTILINE)[0])[1:]
+    return [
+        (path, [match[1] for match in _BLOCK.finditer(text)])
+        for path, text in zip(parts[::2], parts[1::2], strict=True)
+    ]
+
+
+def copy_of_package(root: Path) -> Path:
+    """Copies the package below ``root``, which is returned."""
+    from cclmark import _engine
+
+    source, copy = Path(cclmark.__file__).parent, root / "cclmark"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "_engine*.so"))
+    (copy / Path(_engine.__file__).name).symlink_to(_engine.__file__)
+    (root / "sitecustomize.py").write_text(_SITE)
+    return root
+
+
+def run_copy(root: Path, directory: Path, *arguments: str, code: int = 0) -> str:
+    """Runs the copied program in ``directory``; returns what it printed on both streams."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cclmark", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        timeout=scaled(60),
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr

@@ -1,0 +1,41 @@
+"""docs/extend/add-a-format.md, applied to a copy of the package."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from extending import blocks_of, copy_of_package, run_copy
+
+PAGE = Path(__file__).parents[2] / "docs" / "extend" / "add-a-format.md"
+SAMPLE = Path(__file__).parents[1] / "golden" / "sample.jsonl"
+MOST_FILES = 2
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    root = copy_of_package(tmp_path_factory.mktemp("extended"))
+    for path, (block,) in blocks_of(PAGE):
+        file = root / path.removeprefix("src/")
+        if not file.exists():
+            file.write_text(block)
+            continue
+        text = file.read_text()
+        assert text.count("\n}\n") == 1
+        file.write_text(text.replace("\n}\n", f"\n{block}}}\n"))
+    return root
+
+
+def test_the_page_names_few_files():
+    assert len(blocks_of(PAGE)) <= MOST_FILES
+
+
+def test_the_new_format_is_exported_and_offered(package, tmp_path):
+    shutil.copy(SAMPLE, tmp_path / "a.jsonl")
+    text = run_copy(package, tmp_path, "export", "a.jsonl", "--format", "sizes")
+    assert text.startswith("# ")
+    assert "all_reduce " in text
+    flags = ("--devices", "host:2", "-b", "8", "-e", "8", "--journal", "b.jsonl")
+    shown = run_copy(package, tmp_path, "all_reduce", *flags, "--format", "sizes")
+    assert "all_reduce 8 0.0" in shown
