@@ -86,3 +86,25 @@ def test_an_error_in_the_options_imports_no_more_than_they_do():
     code = "from contextlib import suppress\nimport click\nwith suppress(click.UsageError):"
     code += called("all_reduce", "--nonsense").replace("\n", "\n    ")
     assert loaded_by(code, _HEAVY) == "[]"
+
+
+def test_a_rank_starts_without_what_only_commands_need():
+    unwanted = (
+        *("click", "tempfile", "hashlib", "importlib.resources", "ctypes"),
+        *("rich", "jinja2", "sqlalchemy", "plotly", "pynvml"),
+        *("cclmark.cli", "cclmark.launch", "cclmark.recording", "cclmark.report"),
+        *("cclmark.history", "cclmark.references"),
+    )
+    code = "import cclmark.run.worker, cclmark.run.kinds.collective"
+    assert loaded_by(code, unwanted) == "[]"
+
+
+def test_a_measuring_command_starts_without_what_only_other_commands_need():
+    unwanted = (
+        *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
+        *("cclmark._engine", "cclmark.history", "cclmark.analysis.compare", "cclmark.report.page"),
+        *("cclmark.report.kinds.case_markdown", "cclmark.report.kinds.soak_table"),
+        *("cclmark.recording.rerunning", "cclmark.references.reference_store"),
+    )
+    code = "import cclmark.cli.main, cclmark.cli.collective.measuring"
+    assert loaded_by(code, unwanted) == "[]"
