@@ -1,4 +1,4 @@
-"""The signals that end a run, and the signal that requests the stack of a rank.
+"""The signals and exits that end a run, and the signal that requests the stack of a rank.
 
 A handler that raises is not sufficient while messages are received: pyzmq runs pending handlers in
 ``Frame.__dealloc__``, where Python reports an exception as ignored and continues. The handler
@@ -19,6 +19,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a scheduler, 
 # glibc reserves the first two, profilers use timers from SIGRTMIN upwards, Valgrind uses the last.
 STACK_SIGNAL = signal.SIGRTMAX - 9
 
+_PARENT_PID = os.getppid()  # read as early as possible: the parent may exit during start-up
 _noted: list[int] = []
 _deferrals: list[None] = []
 
@@ -59,6 +60,21 @@ def raise_if_noted() -> None:
     """Raises KeyboardInterrupt if an ending signal has arrived, even if it was raised before."""
     if _noted:
         raise _interruption(_noted[0])
+
+
+def launcher_is_gone() -> bool:
+    """Whether the parent of this process has exited, so that no process waits for this one."""
+    return os.getppid() != _PARENT_PID
+
+
+def raise_if_ended(*, launched: bool = True) -> None:
+    """Raises KeyboardInterrupt after a signal to end this process.
+
+    With ``launched``, also raises it if the program that started this process has exited.
+    """
+    raise_if_noted()
+    if launched and launcher_is_gone():
+        raise KeyboardInterrupt("what launched this process is gone")
 
 
 @contextmanager

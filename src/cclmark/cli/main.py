@@ -11,21 +11,8 @@ import time
 import click
 
 from cclmark import __version__
-from cclmark.cli.collective.collective_command import commands
-from cclmark.cli.compare.compare_command import compare_command
-from cclmark.cli.export.export_command import export_command
-from cclmark.cli.history.history_command import history_commands
-from cclmark.cli.imports.import_command import import_command
-from cclmark.cli.info.info_command import info_command
-from cclmark.cli.options import SaysHelp
-from cclmark.cli.p2p.p2p_command import transfer_commands
-from cclmark.cli.pairs.pairs_command import pairs_command
-from cclmark.cli.references.references_command import references_command
-from cclmark.cli.report.report_command import report_command
-from cclmark.cli.rerun.rerun_command import rerun_command
-from cclmark.cli.serve.serve_command import serve_command
-from cclmark.cli.suite.suite_command import suite_command
-from cclmark.cli.torch.torch_check_command import torch_commands
+from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.printed_help import SaysHelp
 from cclmark.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -36,37 +23,40 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
-from cclmark.launch.placement import speaks
-from cclmark.recording.output import say
+from cclmark.recording.standard_output import say
 from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 
 # The kernel's errors when a limit on files, processes, threads or memory is reached.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FIRST_WORD_S = 1.0
-_WHOLE = 300  # characters of a help text
 
 
-class _InOrder(SaysHelp, click.Group):
-    """Lists the commands in the order in which they were added, not alphabetically."""
+class _TableOfContents(SaysHelp, click.Group):
+    """Lists the commands in the order of their table, and loads only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command, None for an unknown name."""
+        if cmd_name not in self.commands and cmd_name in COMMANDS:
+            self.add_command(load_command(cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists each command with its complete first sentence, which click would truncate."""
-        rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Finds the command; for an unknown one, suggests the most similar name."""
         name = args[0]
-        if name in self.commands or name.startswith("-"):
+        if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        meant = _meant(name, list(self.commands))
+        meant = _meant(name, list(COMMANDS))
         question = f": did you mean {meant}?" if meant else "."
         raise click.UsageError(f"No such command {name!r}{question}", ctx)
 
@@ -100,7 +90,7 @@ def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -
 
 
 @click.group(
-    cls=_InOrder,
+    cls=_TableOfContents,
     help="Measure, verify and explain the communication between accelerators.\n\n"
     "Start with: cclmark all_reduce",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -115,25 +105,6 @@ def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -
 )
 def app() -> None:
     """Holds the commands."""
-
-
-for _command in (
-    *commands(),
-    *transfer_commands(),
-    pairs_command(),
-    torch_commands(),
-    suite_command(),
-    rerun_command(),
-    report_command(),
-    compare_command(),
-    references_command(),
-    import_command(),
-    export_command(),
-    history_commands(),
-    serve_command(),
-    info_command(),
-):
-    app.add_command(_command)
 
 
 def main() -> None:
@@ -152,6 +123,13 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(EXIT_MISSING)
+
+
+def _speaks() -> bool:
+    """Whether this process is the one that reports an error that all processes detect."""
+    from cclmark.launch.placement import speaks
+
+    return speaks(os.environ)
 
 
 def _let_the_first_speak(exit_code: int) -> None:
@@ -184,7 +162,7 @@ def _run() -> None:
     except Followed as followed:
         sys.exit(followed.exit_code)
     except click.ClickException as error:
-        if speaks(os.environ):
+        if _speaks():
             error.show()
         else:
             _let_the_first_speak(error.exit_code)
@@ -193,7 +171,7 @@ def _run() -> None:
         from cclmark.report.wording.text import plain_lines
 
         # All processes detect an error of the command line, and one reports it.
-        if isinstance(error, RankError) or speaks(os.environ):
+        if isinstance(error, RankError) or _speaks():
             print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
         else:
             _let_the_first_speak(error.exit_code)
@@ -201,7 +179,7 @@ def _run() -> None:
     except UnreadError:
         os._exit(EXIT_UNREAD)  # the remaining output has no reader either
     except (KeyboardInterrupt, click.Abort):
-        if speaks(os.environ):
+        if _speaks():
             print("cclmark: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     finally:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
-from cclmark.plan.libraries import add_library_files
-from cclmark.recording.output import say
+from cclmark.cli.printed_help import SaysHelp
 from cclmark.report.case_formats import CASE_FORMATS
 
 if TYPE_CHECKING:
@@ -121,6 +120,8 @@ class LibraryFlags:
 
     def add_ccl_files(self) -> None:
         """Registers the libraries of ``--ccl-file`` in this process. Raises UsageError."""
+        from cclmark.plan.libraries import add_library_files
+
         add_library_files([Path(file) for file in self.ccl_files])
 
 
@@ -480,23 +481,6 @@ class CollectivesFlags(Flags):
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
     )
-
-
-class SaysHelp(click.Command):
-    """Prints its help like any other output, so that a full disk is reported in one line."""
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Returns click's own option with this class's output function."""
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.callback = _say_help
-        return option
-
-
-def _say_help(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        say(ctx.get_help())
-        ctx.exit()
 
 
 class GroupedCommand(SaysHelp):

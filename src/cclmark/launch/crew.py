@@ -24,7 +24,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
 from cclmark.launch.member import LocalMember, Member
-from cclmark.launch.placement import Placement, raise_if_ended
+from cclmark.launch.placement import Placement
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
@@ -44,7 +44,7 @@ from cclmark.rendezvous.server import Server
 from cclmark.results.host_processors import spread_over_cores
 from cclmark.results.machine import describe_host
 from cclmark.results.schema import HostDescription
-from cclmark.signals import deferred
+from cclmark.signals import deferred, raise_if_ended
 
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")

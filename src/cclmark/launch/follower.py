@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
 from cclmark.launch.member import LocalMember, describe_devices
-from cclmark.launch.placement import Placement, raise_if_ended
+from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Follower
 from cclmark.rendezvous.messages import (
     Abort,
@@ -28,7 +28,7 @@ from cclmark.rendezvous.messages import (
     ToProcess,
 )
 from cclmark.results.schema import Machine
-from cclmark.signals import deferred
+from cclmark.signals import deferred, raise_if_ended
 
 _POLL_S = 0.02
 _BEAT_S = 0.5

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import ipaddress
 import os
-import secrets
 import socket
 import stat
 import tempfile
@@ -25,10 +24,11 @@ import msgspec
 import zmq
 
 from cclmark.errors import MissingError, RankError, UsageError
-from cclmark.launch.placement import HYDRA, Placement, launching_program, raise_if_ended
+from cclmark.launch.placement import HYDRA, Placement, launching_program
 from cclmark.rendezvous.interfaces import address_of, is_own
 from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
 from cclmark.rendezvous.server import Server
+from cclmark.signals import raise_if_ended
 
 SECRET_VARIABLE = "CCLMARK_SECRET"
 ADDRESS_VARIABLE = "CCLMARK_ADDRESS"
@@ -85,7 +85,7 @@ def open_meeting(
         host, port = _given_address(placement, env)
         address = _local_address(host, time.monotonic() + timeout_s, far=not placement.on_one_host)
         return Meeting(_listen(Keys.of(secret), address, port))
-    secret = secrets.token_bytes(SECRET_BYTES)
+    secret = os.urandom(SECRET_BYTES)
     address = _LOOPBACK if placement.on_one_host else _own_address(placement, env)
     server = _listen(Keys.of(secret), address, 0)
     try:

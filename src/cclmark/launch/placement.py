@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.errors import UsageError
-from cclmark.signals import raise_if_noted
 
 LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"
@@ -71,22 +68,6 @@ class Placement:
 
 
 _Environment = Mapping[str, str]
-_PARENT_PID = os.getppid()  # read as early as possible: the parent may exit during start-up
-
-
-def launcher_is_gone() -> bool:
-    """Whether the parent of this process has exited, so that no process waits for this one."""
-    return os.getppid() != _PARENT_PID
-
-
-def raise_if_ended(*, launched: bool = True) -> None:
-    """Raises KeyboardInterrupt after a signal to end this process.
-
-    With ``launched``, also raises it if the program that started this process has exited.
-    """
-    raise_if_noted()
-    if launched and launcher_is_gone():
-        raise KeyboardInterrupt("what launched this process is gone")
 
 
 def _torchrun(env: _Environment) -> Placement | None:
@@ -370,6 +351,8 @@ def _tasks_on_node(text: str, node: str | None) -> str:
 
 
 def _fingerprint(words: list[str]) -> str:
+    import hashlib  # which loads OpenSSL: only a process that a launcher started requires it
+
     return hashlib.sha256("\0".join(words).encode(errors="replace")).hexdigest()[:24]
 
 

@@ -6,11 +6,10 @@ import time
 
 from cclmark.launch.crew import Crew, RemoteMember
 from cclmark.launch.follower import CUT_S, SILENCE_S
-from cclmark.launch.placement import raise_if_ended
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.ranks import is_stopped
-from cclmark.signals import noted
+from cclmark.signals import noted, raise_if_ended
 
 _POLL_S = 0.02
 # After a launcher's signal: the wait for other interrupted processes to report the signal, and the

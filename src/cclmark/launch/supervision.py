@@ -7,13 +7,13 @@ from cclmark.launch.crew import Crew
 from cclmark.launch.host_mark import HostMark
 from cclmark.launch.introduction import Introduction
 from cclmark.launch.mpi_watch import MpiWatch
-from cclmark.launch.placement import raise_if_ended
 from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_start import processors_of_ranks, start_ranks
 from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.ras_query import RasQuery
 from cclmark.launch.request import Listener, Request
+from cclmark.signals import raise_if_ended
 
 _POLL_S = 0.02
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from cclmark.errors import UsageError
 from cclmark.plan.library_files import Library, parse_library, read_library
 from cclmark.plan.runtimes import RUNTIMES
+from cclmark.shipped_files import shipped_toml_files
 
 BRIDGE = "bridge"
 _TORCH = "torch"
@@ -25,11 +25,8 @@ _added: dict[str, Library] = {}
 @cache
 def shipped() -> dict[str, Library]:
     """The libraries shipped with cclmark by name, in the order of listings."""
-    directory = resources.files("cclmark") / "libraries"
     found = [
-        parse_library(entry.read_bytes(), entry.name)
-        for entry in directory.iterdir()
-        if entry.name.endswith(".toml")
+        parse_library(path.read_bytes(), path.name) for path in shipped_toml_files("libraries")
     ]
     return {library.name: library for library in sorted(found, key=lambda one: one.place)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -60,6 +59,8 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         )
         if found:
             values[name] = list(found)
+    import hashlib  # which loads OpenSSL: ranks create no outline
+
     digest = hashlib.sha256(f"{devices} {processes} ".encode())
     for one in listed:
         digest.update(msgspec.json.encode(one) + b"\n")

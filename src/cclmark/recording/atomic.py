@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -49,6 +48,8 @@ def write_whole(path: Path, content: bytes) -> None:
         _write_through(path, content)
         return
     try:
+        import tempfile  # which imports much: a command that only prints goes without
+
         target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.errors import OutputError, UnreadError, UsageError
+from cclmark.errors import OutputError, UsageError
 from cclmark.recording.atomic import (
     STANDARD_OUTPUT,
     fault_of,
@@ -19,10 +18,11 @@ from cclmark.recording.atomic import (
     tell_written,
     write_whole,
 )
+from cclmark.recording.standard_output import StandardOutput
 from cclmark.streams import patient_text
 
 
-class Output:
+class Output(StandardOutput):
     """Standard output or a file; a file is not modified before the first write."""
 
     def __init__(self, path: Path | None) -> None:
@@ -31,17 +31,15 @@ class Output:
         A file that is not regular, for example a pipe, is opened here and stays open. None and
         ``-`` are standard output.
         """
-        if path == STANDARD_OUTPUT:
-            path = None
-        self._path = path
-        self._file: TextIO | None = None
-        self.failure = ""
-        if path is None:
-            self._file = sys.stdout
-        elif is_special(path):
-            self._file = patient_text(open_special(path))
+        super().__init__()
+        self._path = None if path == STANDARD_OUTPUT else path
+        if self._path is None:
+            return
+        if is_special(self._path):
+            self._file = patient_text(open_special(self._path))
         else:
-            _check(path)
+            _check(self._path)
+            self._file = None
 
     @property
     def is_terminal(self) -> bool:
@@ -65,30 +63,6 @@ class Output:
             return None
         return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
-    def write(self, text: str) -> None:
-        """Writes and flushes. Raises UnreadError if the reader of a pipe has exited.
-
-        Any other failure is stored in ``failure``, and results are still written to the journal.
-        """
-        if self.failure or not text:
-            return
-        try:
-            if self._file is None:
-                assert self._path is not None
-                self._file = self._path.open("w", encoding="utf-8", errors="replace")
-            self._file.write(text)
-            self._file.flush()
-        except BrokenPipeError:
-            gone = UnreadError()
-            self._give_up(str(gone))
-            raise gone from None
-        except OSError as error:
-            self._give_up(f"cannot write {self._path or 'standard output'}: {error.strerror}")
-        except KeyboardInterrupt:
-            if self._is_stuck():  # the remaining output would block for ever
-                self._give_up("the reader of the output does not read")
-            raise
-
     def write_whole(self, text: str) -> None:
         """Writes the complete output: a file then holds all of it, or its old content.
 
@@ -103,20 +77,13 @@ class Output:
         except (OutputError, UsageError) as error:
             self.failure = str(error)
 
-    def _is_stuck(self) -> bool:
-        if self._file is None:
-            return False
-        poll = select.poll()
-        poll.register(self._file.fileno(), select.POLLOUT)
-        return not poll.poll(0)
+    @property
+    def _name(self) -> str:
+        return str(self._path or super()._name)
 
-    def _give_up(self, failure: str) -> None:
-        self.failure = failure
-        if self._file is not None:
-            # The remaining buffer is flushed again, at exit at the latest; this lets that succeed.
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, self._file.fileno())
-            os.close(nothing)
+    def _opened(self) -> TextIO:
+        assert self._path is not None
+        return self._path.open("w", encoding="utf-8", errors="replace")
 
     def close(self) -> None:
         """Closes a file."""
@@ -158,11 +125,3 @@ def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) ->
     if output.failure:
         raise OutputError(output.failure)
     tell_written(path)
-
-
-def say(text: str) -> None:
-    """Prints text of no run. Raises OutputError if standard output cannot be written."""
-    output = Output(None)
-    output.write(f"{text}\n")
-    if output.failure:
-        raise OutputError(output.failure)

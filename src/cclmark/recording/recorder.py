@@ -28,7 +28,7 @@ from cclmark.plan.outline import outline_of
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
-from cclmark.recording.rerunning import Repetition
+from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import Look
 from cclmark.report.formats.exporter import Exporter, Observer

@@ -11,7 +11,6 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,13 @@ from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
+from cclmark.recording.repetition import Repetition
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.repeat import repeat_lines
 from cclmark.report.wording.text import counted, plain
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.machine import kept_environment
-from cclmark.results.schema import Header, Predecessor
+from cclmark.results.schema import Header
 from cclmark.results.secrets import HIDDEN
 
 _PLACES = ("journal", "output", "resume")  # files to write, and the journal to resume
@@ -44,28 +44,6 @@ _NAMING = {
     *("PREFIX", "DEST", "DUMP", "OUTPUT"),
     *("MPIRUN", "AGENT", "EXEC", "LAUNCHER", "COMMAND", "SCRIPT", "SHELL", "COMPONENT"),
 }
-
-
-@dataclass
-class Repetition:
-    """The run that the current one repeats. ``journal`` is the current run's, once it exists."""
-
-    header: Header
-    path: Path
-    command: list[str]
-    notices: list[str] = field(default_factory=list)
-    journal: Path | None = None
-
-    @classmethod
-    def at_hand(cls) -> Repetition | None:
-        """Returns the repetition of the current command, None if it repeats nothing."""
-        context = click.get_current_context(silent=True)
-        return None if context is None else context.find_object(cls)
-
-    @property
-    def predecessor(self) -> Predecessor:
-        """The predecessor for the header."""
-        return Predecessor(self.header.run_id, str(self.path.absolute()))
 
 
 def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhere: bool) -> int:
@@ -158,11 +136,12 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
     """Returns the names of the journal's command, the command, and the words after them."""
     words = header.command[1:]
     names: list[str] = []
-    command: click.Command | None = click.get_current_context().find_root().command
+    context = click.get_current_context().find_root()
+    command: click.Command | None = context.command
     while isinstance(command, click.Group) and words:
         name, *words = words
         names.append(name)
-        command = command.commands.get(name)
+        command = command.get_command(context, name)
     known = {parameter.name for parameter in command.params} if command is not None else set()
     if command is None or "journal" not in known or "options" in known:
         raise UsageError(f"the command of {path} is none that measures: {' '.join(names)[:60]!r}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 
 from cclmark.errors import UsageError
 from cclmark.references.reference import Reference
 from cclmark.references.reference_files import parse_references
+from cclmark.shipped_files import shipped_toml_files
 
 REFERENCES_VARIABLE = "CCLMARK_REFERENCES"
 
@@ -32,13 +32,11 @@ def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
     ``kinds`` of devices (see plan.device_names): a file that names none of them is not read, so
     that a run does not parse thousands of figures of other devices.
     """
-    directory = resources.files("cclmark") / "references" / "data"
     found: list[Reference] = []
-    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            content = entry.read_bytes()
-            if kinds is None or any(kind.encode() in content for kind in kinds):
-                found += parse_references(content, entry.name, own=False)
+    for path in shipped_toml_files("references/data"):
+        content = path.read_bytes()
+        if kinds is None or any(kind.encode() in content for kind in kinds):
+            found += parse_references(content, path.name, own=False)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ class Connection:
         self.socket.setsockopt(zmq.IPV6, 1)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         # The server recognises a restored connection, and no other one, by this random ID.
-        self.socket.setsockopt(zmq.ROUTING_ID, b"c" + secrets.token_bytes(16))
+        self.socket.setsockopt(zmq.ROUTING_ID, b"c" + os.urandom(16))
         self.socket.curve_serverkey = access.server_key
         self.socket.curve_publickey = access.public_key
         self.socket.curve_secretkey = access.secret_key

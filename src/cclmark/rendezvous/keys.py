@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
+import os
 from dataclasses import dataclass
 
 import msgspec
@@ -41,6 +39,8 @@ class Keys:
     @classmethod
     def of(cls, secret: bytes) -> Keys:
         """The keys derived from ``secret``."""
+        import hashlib  # which loads OpenSSL: a rank receives its keys and derives none
+        import hmac
 
         def derived(label: bytes) -> bytes:
             return hmac.new(secret, b"cclmark " + label, hashlib.sha256).digest()
@@ -57,7 +57,7 @@ class Keys:
     @classmethod
     def new(cls) -> Keys:
         """The keys derived from a new random secret."""
-        return cls.of(secrets.token_bytes(SECRET_BYTES))
+        return cls.of(os.urandom(SECRET_BYTES))
 
     def access(self, endpoint: str) -> Access:
         """The keys for clients of the server at ``endpoint``, without the server's secret key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import secrets
+import os
 import struct
 import time
 from collections.abc import Collection, Iterator
@@ -158,7 +158,7 @@ class Server:
         Processes remain connected.
         """
         self._earlier_tokens.add(self.token)
-        self.token = secrets.token_bytes(len(self.keys.token))
+        self.token = os.urandom(len(self.keys.token))
         self._rank_speakers.clear()
         self._values.clear()
         self._waiting.clear()

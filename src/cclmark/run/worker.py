@@ -6,7 +6,6 @@ mpirun with the file that contains the jobs of all ranks.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import signal
@@ -73,6 +72,8 @@ class Worker:
             # examine them.
             time.sleep(_LINGERING_S)
         elif self._under_mpirun:
+            import ctypes
+
             # MPICH signs off from its mpirun in an exit handler; otherwise all ranks are killed.
             ctypes.CDLL(None).exit(status)
         os._exit(status)

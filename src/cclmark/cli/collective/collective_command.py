@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import click
 
@@ -12,21 +11,18 @@ from cclmark.errors import UsageError
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 
-def commands() -> Iterator[click.Command]:
-    """Yields one command per operation, and the one that measures all."""
-    for operation in COLLECTIVES:
-        yield _command_for(operation)
-    yield command(
-        "collectives",
+def collective_command(name: str) -> click.Command:
+    """Returns the command of the operation ``name``."""
+    return command(name, OPERATIONS[name].summary, Flags, lambda flags: _measure([name], flags))
+
+
+def collectives_command(name: str) -> click.Command:
+    """Returns the command that measures several operations, by default all."""
+    return command(
+        name,
         "All of them in one launch.",
         CollectivesFlags,
         lambda flags: _measure(_chosen(flags.only), flags),
-    )
-
-
-def _command_for(operation: str) -> click.Command:
-    return command(
-        operation, OPERATIONS[operation].summary, Flags, lambda flags: _measure([operation], flags)
     )
 
 

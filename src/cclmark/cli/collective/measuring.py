@@ -47,9 +47,7 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.kinds.soak_table import SoakTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
@@ -595,6 +593,8 @@ def _exporter(
     flags: Flags, plan: Sweep, output: Output, every_s: float, references: ReferenceNotes
 ) -> Exporter[CaseResult]:
     if flags.format == "markdown":
+        from cclmark.report.kinds.case_markdown import CaseMarkdown
+
         return CaseMarkdown(references, shares=flags.references)
     if flags.format != "table":
         return exporter_of(COLLECTIVE, flags.format)
@@ -612,4 +612,6 @@ def _exporter(
 
     if not flags.duration:
         return table()
+    from cclmark.report.kinds.soak_table import SoakTable
+
     return SoakTable(table, paint, every_s)

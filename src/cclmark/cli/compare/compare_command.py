@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 
-def compare_command() -> click.Command:
-    """The command."""
+def compare_command(name: str) -> click.Command:
+    """Returns the command."""
     return SaysHelp(
-        "compare",
+        name,
         params=[
             click.Argument(["before"], metavar="BEFORE"),
             click.Argument(["after"], nargs=-1, required=True, metavar="AFTER..."),

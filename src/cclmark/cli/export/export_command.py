@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 from cclmark.report.case_formats import CASE_FORMATS
 
 _FORMATS = (
@@ -16,10 +16,10 @@ _FORMATS = (
 )
 
 
-def export_command() -> click.Command:
-    """The command."""
+def export_command(name: str) -> click.Command:
+    """Returns the command."""
     return SaysHelp(
-        "export",
+        name,
         params=[
             click.Argument(
                 ["journals"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -23,10 +23,10 @@ class _History(SaysHelp, click.Group):
         return list(self.commands)
 
 
-def history_commands() -> click.Group:
-    """The group with its commands."""
+def history_commands(name: str) -> click.Group:
+    """Returns the group with its commands."""
     group = _History(
-        "history",
+        name,
         help="Keep runs in a database: list them, print them again, see what changed.\n\n"
         "The database is an SQLite file, or a PostgreSQL server by its URL: --db, else "
         "CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
@@ -50,7 +50,7 @@ def _command(
             # tenth of the time.
             gc.disable()
         function: Callable[..., int] = getattr(
-            import_module(f"cclmark.cli.{module}"), f"{name}_runs"
+            import_module(f"cclmark.cli.history.{module}"), f"{name}_runs"
         )
         sys.exit(function(**options))
 

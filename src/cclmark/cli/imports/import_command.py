@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
@@ -16,10 +16,10 @@ _FORMATS = (
 )
 
 
-def import_command() -> click.Command:
-    """The command."""
+def import_command(name: str) -> click.Command:
+    """Returns the command."""
     return SaysHelp(
-        "import",
+        name,
         params=[
             click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
             click.Option(
@@ -37,7 +37,7 @@ def import_command() -> click.Command:
             ),
             click.Option(
                 ["--operation"],
-                type=click.Choice([name for name in COLLECTIVES if moves_data(name)]),
+                type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
                 help="What was measured, where the text does not say.",
             ),
             click.Option(

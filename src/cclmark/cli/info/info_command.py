@@ -2,99 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import click
 
-from cclmark.cli.options import OUTPUT, LibraryFlags, changed, command, option
-from cclmark.errors import EXIT_OK, Followed, MissingError, UsageError
-from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
-from cclmark.recording.output import say
-from cclmark.recording.quiet import libraries_on_standard_error
+from cclmark.cli.info.info_options import InfoFlags
+from cclmark.cli.options import command
 
 
-@dataclass
-class InfoFlags(LibraryFlags):
-    """The options of ``cclmark info``."""
-
-    ccl_path: str = changed(
-        LibraryFlags.__dataclass_fields__["ccl_path"],
-        help="NCCL's file; others' are named by CCLMARK_RCCL_LIBRARY and the like.",
-    )
-    ccls: bool = option(
-        OUTPUT,
-        "--ccls",
-        default=False,
-        is_flag=True,
-        help="Only the libraries, each with its operations, types and on what it was tried.",
-    )
-    json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
-
-
-def info_command() -> click.Command:
-    """The command."""
-    return command("info", "What this machine has, and why not more.", InfoFlags, _info)
-
-
-def _leave_it_to_the_first() -> None:
-    """Raises Followed in all processes of a host but the first, which reports for the host."""
-    try:
-        placement = find_placement(os.environ)
-    except UsageError as error:
-        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
-        return
-    if placement is None:
-        return
-    if placement.process > 0:
-        raise Followed(EXIT_OK)
-    print(
-        f"cclmark: {placement.launcher} started {placement.processes} processes; this is what the "
-        f"first one's host has. {LAUNCHER_VARIABLE}=none has each tell of its own",
-        file=sys.stderr,
-    )
+def info_command(name: str) -> click.Command:
+    """Returns the command."""
+    return command(name, "What this machine has, and why not more.", InfoFlags, _info)
 
 
 def _info(flags: InfoFlags) -> None:
-    _leave_it_to_the_first()
-    flags.add_ccl_files()
-    if flags.ccls:
-        from cclmark.report.lists.ccl_lines import ccls_text
-        from cclmark.report.lists.inventory import json_of
-        from cclmark.run.ccl_capabilities import report_ccls
+    from cclmark.cli.info.machine_info import print_info
 
-        with libraries_on_standard_error():
-            reports = report_ccls(flags.ccl_path)
-        say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
-        reasons = {report.name: report.reason for report in reports}
-        _require_given_file(flags.ccl_path, reasons)
-        return
-    from cclmark.report.lists.inventory import inventory_json, inventory_text
-    from cclmark.results.machine import complete_from_nvml, describe_machine
-    from cclmark.run.probe import take_inventory
-
-    machine = describe_machine()
-    with libraries_on_standard_error():
-        found = take_inventory(flags.ccl_path)
-        links, notices = complete_from_nvml(found.devices, machine)
-    render = inventory_json if flags.json else inventory_text
-    say(
-        render(
-            machine,
-            found.devices,
-            links,
-            found.libraries,
-            found.unavailable,
-            found.nvrtc_path,
-            notices,
-        )
-    )
-    _require_given_file(flags.ccl_path, found.unavailable)
-
-
-def _require_given_file(ccl_path: str, reasons: Mapping[str, str]) -> None:
-    """Raises MissingError if ``--ccl-path`` names a file that cannot be used."""
-    if ccl_path and reasons.get("nccl"):
-        raise MissingError(f"--ccl-path: {reasons['nccl']}")
+    print_info(flags)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import click
 
@@ -11,22 +10,22 @@ from cclmark.cli.options import command
 from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
 
 
-def transfer_commands() -> Iterator[click.Command]:
-    """Yields the two commands."""
-    yield command(
-        "p2p",
-        "Bandwidth and latency between every pair of devices.",
-        TransferFlags,
-        _measure,
-    )
+def p2p_command(name: str) -> click.Command:
+    """Returns the command."""
+    summary = "Bandwidth and latency between every pair of devices."
+    return command(name, summary, TransferFlags, _measure)
+
+
+def pccl_command(name: str) -> click.Command:
+    """Returns the command with PCCL's options."""
     pccl = command(
-        "p2pBandwidthLatencyTest",
+        name,
         "The same with the letters, defaults and output of PCCL's tool of this name.",
         PcclFlags,
         _measure,
     )
     pccl.hidden = True
-    yield pccl
+    return pccl
 
 
 def _measure(flags: TransferFlags) -> None:

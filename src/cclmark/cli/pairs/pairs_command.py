@@ -10,9 +10,9 @@ from cclmark.cli.options import command
 from cclmark.cli.pairs.pair_options import PairFlags
 
 
-def pairs_command() -> click.Command:
-    """The command."""
-    return command("pairs", "Collectives of every two devices, as heat maps.", PairFlags, _measure)
+def pairs_command(name: str) -> click.Command:
+    """Returns the command."""
+    return command(name, "Collectives of every two devices, as heat maps.", PairFlags, _measure)
 
 
 def _measure(flags: PairFlags) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FORMATS = ("table", "json", "csv", "markdown")
@@ -17,10 +17,10 @@ class _References(SaysHelp, click.Group):
     """Lists references without a command; its commands check a journal, or add one."""
 
 
-def references_command() -> click.Group:
-    """The group with its commands."""
+def references_command(name: str) -> click.Group:
+    """Returns the group with its commands."""
     group = _References(
-        "references",
+        name,
         params=[
             click.Option(["--device"], metavar="NAME", help="Only of this device: H200."),
             click.Option(["--operation"], metavar="NAME", help="Only of this operation, or p2p."),

@@ -13,7 +13,8 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.thresholds import meant
-from cclmark.recording.output import print_out, say
+from cclmark.recording.output import print_out
+from cclmark.recording.standard_output import say
 from cclmark.references.matching import multicast_of
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.reference_files import parse_references

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 
-def report_command() -> click.Command:
-    """The command."""
+def report_command(name: str) -> click.Command:
+    """Returns the command."""
     return SaysHelp(
-        "report",
+        name,
         params=[
             click.Argument(["journals"], nargs=-1, required=True, metavar="JOURNAL..."),
             click.Option(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 
-def rerun_command() -> click.Command:
-    """The command."""
+def rerun_command(name: str) -> click.Command:
+    """Returns the command."""
     return _Rerun(
-        "rerun",
+        name,
         params=[
             click.Argument(["journal"], type=click.Path(path_type=Path)),
             click.Argument(["options"], nargs=-1, metavar="[-- OPTIONS]"),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import SaysHelp
+from cclmark.cli.printed_help import SaysHelp
 
 
-def serve_command() -> click.Command:
-    """The command."""
+def serve_command(name: str) -> click.Command:
+    """Returns the command."""
     return SaysHelp(
-        "serve",
+        name,
         params=[
             click.Option(
                 ["--db"],

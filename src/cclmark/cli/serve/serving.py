@@ -21,7 +21,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
-from cclmark.recording.output import say
+from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
 from cclmark.report.wording.text import plain
 from cclmark.signals import on_ending_signals

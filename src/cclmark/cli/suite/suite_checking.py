@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from cclmark.cli.collective.measuring import size_of
+from cclmark.cli.commands import load_command
 from cclmark.cli.pairs import pairing
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices
@@ -45,14 +46,14 @@ def require_devices(suite: Suite) -> None:
     )
 
 
-def check_sizes(suite: Suite, group: click.Group) -> None:
-    """Raises UsageError for a threshold of sizes that its command in ``group`` does not measure.
+def check_sizes(suite: Suite) -> None:
+    """Raises UsageError for a threshold of sizes that its command does not measure.
 
     If the command's options do not determine the sizes, the check is left to the verdict.
     """
     for command in suite.commands:
         wanted = [one for one in command.thresholds if one.sizes is not None]
-        sizes = _sizes_of(command, group) if wanted else []
+        sizes = _sizes_of(command) if wanted else []
         for threshold in wanted if sizes else []:
             assert threshold.sizes is not None
             if not any(_may_be_in(size, threshold.sizes) for size in sizes):
@@ -62,13 +63,13 @@ def check_sizes(suite: Suite, group: click.Group) -> None:
                 )
 
 
-def _sizes_of(command: SuiteCommand, group: click.Group) -> Sequence[int]:
+def _sizes_of(command: SuiteCommand) -> Sequence[int]:
     """Returns the sizes that the command's options request; none if they leave that open."""
     name, *words = command.arguments
     if command.kind not in _USUAL_FACTORS or {"-h", "--help"} & set(words):
         return []
     try:
-        values = group.commands[name].make_context(name, words).params
+        values = load_command(name).make_context(name, words).params
         if not values["end"]:
             return []
         step = size_of("-i", values["step"]) if values["step"] else 0

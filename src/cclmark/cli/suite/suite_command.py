@@ -10,10 +10,10 @@ from cclmark.cli.options import command
 from cclmark.cli.suite.suite_options import SuiteFlags
 
 
-def suite_command() -> click.Command:
-    """The command."""
+def suite_command(name: str) -> click.Command:
+    """Returns the command."""
     return command(
-        "run",
+        name,
         "Run an acceptance suite: commands, each with what its figures must reach. SUITE is a TOML "
         "file or the name of one that comes with cclmark.",
         SuiteFlags,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from datetime import datetime, timezone
-from importlib import resources
 from pathlib import Path
 
 from cclmark.errors import UsageError
 from cclmark.plan.suites import Suite, SuiteCommand, parse_suite
 from cclmark.plan.thresholds import meant
+from cclmark.shipped_files import shipped_toml_files
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_STEM = 60
@@ -18,12 +18,10 @@ _LONGEST_STEM = 60
 
 def shipped_suites() -> dict[str, Suite]:
     """Returns the suites shipped with cclmark, by name."""
-    directory = resources.files("cclmark") / "suites"
     found = {}
-    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            suite = parse_suite(entry.read_bytes(), entry.name, Path())
-            found[suite.name] = suite
+    for path in shipped_toml_files("suites"):
+        suite = parse_suite(path.read_bytes(), path.name, Path())
+        found[suite.name] = suite
     return found
 
 

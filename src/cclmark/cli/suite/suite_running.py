@@ -11,8 +11,6 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-import click
-
 from cclmark.analysis.threshold_checks import (
     Attempt,
     CommandVerdict,
@@ -37,7 +35,8 @@ from cclmark.errors import (
 from cclmark.launch.placement import speaks
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
 from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output, say
+from cclmark.recording.output import Output
+from cclmark.recording.standard_output import say
 from cclmark.report.formats.json_format import encode
 from cclmark.report.formats.junit import junit_xml
 from cclmark.report.lists.suite_lines import describe_suite, describe_suites
@@ -65,7 +64,7 @@ def run_suite(flags: SuiteFlags) -> int:
     if flags.listed:
         say(describe_suite(suite))
         return EXIT_OK
-    check_sizes(suite, _commands())
+    check_sizes(suite)
     require_devices(suite)
     if not speaks(os.environ):
         return _follow_suite(suite)
@@ -96,13 +95,6 @@ def run_suite(flags: SuiteFlags) -> int:
             print(f"cclmark: {output.failure}", file=sys.stderr)
             code = code or EXIT_MISSING
     return code
-
-
-def _commands() -> click.Group:
-    """Returns the commands of cclmark."""
-    root = click.get_current_context().find_root().command
-    assert isinstance(root, click.Group)
-    return root
 
 
 def _follow_suite(suite: Suite) -> int:

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from cclmark.cli.options import SaysHelp, command
+from cclmark.cli.options import command
+from cclmark.cli.printed_help import SaysHelp
 from cclmark.cli.torch.torch_options import TorchFlags
 
 
@@ -14,10 +15,10 @@ class _Torch(SaysHelp, click.Group):
     """The commands about torch."""
 
 
-def torch_commands() -> click.Group:
-    """The group with its commands."""
+def torch_commands(name: str) -> click.Group:
+    """Returns the group with its commands."""
     group = _Torch(
-        "torch",
+        name,
         help="What a training program sees of a backend of torch.distributed.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )

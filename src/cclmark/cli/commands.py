@@ -1,0 +1,110 @@
+"""The table of all commands: a new command needs its own file and one line here.
+
+A command's module is imported only when the command is called or its help is printed: the imports
+and the options of all commands would take most of the time of ``cclmark --help``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from cclmark.plan.operations import COLLECTIVES, OPERATIONS
+
+
+class Entry(NamedTuple):
+    """One command.
+
+    ``module``: its module below cclmark.cli. ``function``: the module's function that returns the
+    click command of a name. ``summary``: the first sentence of its help, for the list of commands.
+    """
+
+    module: str
+    function: str
+    summary: str
+
+
+# In the order of the list of commands.
+COMMANDS = {
+    **{
+        name: Entry("collective.collective_command", "collective_command", OPERATIONS[name].summary)
+        for name in COLLECTIVES
+    },
+    "collectives": Entry(
+        "collective.collective_command", "collectives_command", "All of them in one launch."
+    ),
+    "p2p": Entry(
+        "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
+    ),
+    "p2pBandwidthLatencyTest": Entry(
+        "p2p.p2p_command",
+        "pccl_command",
+        "The same with the letters, defaults and output of PCCL's tool of this name.",
+    ),
+    "pairs": Entry(
+        "pairs.pairs_command", "pairs_command", "Collectives of every two devices, as heat maps."
+    ),
+    "torch": Entry(
+        "torch.torch_check_command",
+        "torch_commands",
+        "What a training program sees of a backend of torch.distributed.",
+    ),
+    "run": Entry(
+        "suite.suite_command",
+        "suite_command",
+        "Run an acceptance suite: commands, each with what its figures must reach.",
+    ),
+    "rerun": Entry(
+        "rerun.rerun_command",
+        "rerun_command",
+        "Run a journal's command again, say what differs here, and compare.",
+    ),
+    "report": Entry(
+        "report.report_command",
+        "report_command",
+        "Make one HTML file of journals: what stands out, charts, matrices, all cases.",
+    ),
+    "compare": Entry(
+        "compare.compare_command",
+        "compare_command",
+        "Compare journals case by case: what is slower, faster, no different, or inconclusive.",
+    ),
+    "references": Entry(
+        "references.references_command",
+        "references_command",
+        "What others measured, and your own machines when you accepted them: the sources, or with "
+        "one of the first three options their figures.",
+    ),
+    "import": Entry(
+        "imports.import_command",
+        "import_command",
+        "Read what other tools printed into journals, which are then compared, exported and kept "
+        "like any.",
+    ),
+    "export": Entry(
+        "export.export_command",
+        "export_command",
+        "Write journals in a format that other programs read.",
+    ),
+    "history": Entry(
+        "history.history_command",
+        "history_commands",
+        "Keep runs in a database: list them, print them again, see what changed.",
+    ),
+    "serve": Entry(
+        "serve.serve_command",
+        "serve_command",
+        "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
+    ),
+    "info": Entry("info.info_command", "info_command", "What this machine has, and why not more."),
+}
+
+
+def load_command(name: str) -> click.Command:
+    """Returns the command ``name``. Raises KeyError for an unknown name."""
+    entry = COMMANDS[name]
+    module = import_module(f"cclmark.cli.{entry.module}")
+    command: click.Command = getattr(module, entry.function)(name)
+    return command

@@ -1,0 +1,110 @@
+"""The table of commands, and what the program imports before it does something."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.main import app
+
+_WHOLE = 300  # characters of a help text
+# None of these is needed to print a help text.
+_HEAVY = (
+    *("cclmark._engine", "cclmark.results", "cclmark.launch", "cclmark.rendezvous", "cclmark.run"),
+    *("cclmark.report.formats", "cclmark.report.kinds", "cclmark.report.page"),
+    *("cclmark.report.wording", "cclmark.analysis", "cclmark.history", "cclmark.references"),
+    *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
+)
+_OF_OPTIONS = ("cclmark.cli.options", "cclmark.cli.collective")
+
+
+def loaded_by(code, unwanted):
+    """The modules below one of ``unwanted`` that Python has imported after ``code``."""
+    code += f"""
+import sys
+unwanted = {unwanted!r}
+below = tuple(name + "." for name in unwanted)
+print([name for name in sys.modules if name in unwanted or name.startswith(below)], end="")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.rpartition("\n")[2]
+
+
+def called(*arguments):
+    """Code that runs the program with ``arguments`` and goes on behind it."""
+    return f"""
+import cclmark.cli.main
+try:
+    cclmark.cli.main.app({[*arguments]!r}, prog_name="cclmark", standalone_mode=False)
+finally:
+    print()
+"""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_is_the_first_sentence_of_the_help(name):
+    command = load_command(name)
+    assert command.name == name
+    assert command.get_short_help_str(_WHOLE) == COMMANDS[name].summary
+
+
+def test_every_command_is_found_by_its_name():
+    context = click.Context(app)
+    assert app.list_commands(context) == list(COMMANDS)
+    for name in COMMANDS:
+        command = app.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command is app.get_command(context, name)
+    assert app.get_command(context, "nonsense") is None
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
+def test_the_list_of_commands_imports_no_command(arguments):
+    packages = {f"cclmark.cli.{entry.module.partition('.')[0]}" for entry in COMMANDS.values()}
+    unwanted = (*_HEAVY, *_OF_OPTIONS, *sorted(packages), "pathlib")
+    assert loaded_by(called(*arguments), unwanted) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [
+        *((name, ()) for name in COMMANDS),
+        *[("torch", ("check",)), ("history", ("add",)), ("references", ("check",))],
+    ],
+)
+def test_the_help_of_a_command_imports_no_more_than_its_options(name, inner):
+    others = {f"cclmark.cli.{entry.module.partition('.')[0]}" for entry in COMMANDS.values()}
+    own = f"cclmark.cli.{COMMANDS[name].module.partition('.')[0]}"
+    unwanted = (*_HEAVY, *sorted(others - {own}))
+    assert loaded_by(called(name, *inner, "--help"), unwanted) == "[]"
+
+
+def test_an_error_in_the_options_imports_no_more_than_they_do():
+    code = "from contextlib import suppress\nimport click\nwith suppress(click.UsageError):"
+    code += called("all_reduce", "--nonsense").replace("\n", "\n    ")
+    assert loaded_by(code, _HEAVY) == "[]"
+
+
+def test_a_rank_starts_without_what_only_commands_need():
+    unwanted = (
+        *("click", "tempfile", "hashlib", "importlib.resources", "ctypes"),
+        *("rich", "jinja2", "sqlalchemy", "plotly", "pynvml"),
+        *("cclmark.cli", "cclmark.launch", "cclmark.recording", "cclmark.report"),
+        *("cclmark.history", "cclmark.references"),
+    )
+    code = "import cclmark.run.worker, cclmark.run.kinds.collective"
+    assert loaded_by(code, unwanted) == "[]"
+
+
+def test_a_measuring_command_starts_without_what_only_other_commands_need():
+    unwanted = (
+        *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
+        *("cclmark._engine", "cclmark.history", "cclmark.analysis.compare", "cclmark.report.page"),
+        *("cclmark.report.kinds.case_markdown", "cclmark.report.kinds.soak_table"),
+        *("cclmark.recording.rerunning", "cclmark.references.reference_store"),
+    )
+    code = "import cclmark.cli.main, cclmark.cli.collective.measuring"
+    assert loaded_by(code, unwanted) == "[]"
