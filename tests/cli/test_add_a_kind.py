@@ -85,8 +85,8 @@ def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
     assert 'cclmark_meeting_seconds{rounds="50"' in gauges
     extended("report", "a.jsonl", "-O", "a.html")
     assert "1 meetings" in (tmp_path / "a.html").read_text()
-    extended("history", "add", "a.jsonl", "--history", "h.sqlite")
-    assert "meeting" in extended("history", "list", "--history", "h.sqlite", "--format", "json")
+    extended("history", "add", "a.jsonl", "--db", "h.sqlite")
+    assert "meeting" in extended("history", "list", "--db", "h.sqlite", "--format", "json")
     assert "meetings" in extended("compare", "a.jsonl", "a.jsonl", code=2)
 
 

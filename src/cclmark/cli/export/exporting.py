@@ -10,7 +10,6 @@ from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
-from cclmark.report.kinds import report_kind
 from cclmark.report.wording.remarks import lacking
 from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
@@ -44,7 +43,6 @@ def _read(path: Path) -> Journal:
         print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
     if not journal.results:
         raise UsageError(f"{path} holds no results")
-    has_times = report_kind(journal.kind).has_times
-    if not has_times and not (journal.header.devices and journal.header.libraries):
+    if journal.checks and not (journal.header.devices and journal.header.libraries):
         raise UsageError(f"{path} is damaged: its header names no device or no library")
     return journal

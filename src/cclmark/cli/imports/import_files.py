@@ -95,7 +95,7 @@ def _tell(read: _Read) -> None:
     """Reports the detected format of a file, and its notices."""
     run = read.journal
     if run.header.imported is None:
-        _say(f"{read.name}: a journal of cclmark as JSON, {_results(run)} results")
+        _say(f"{read.name}: a journal of cclmark as JSON, {len(run.results)} results")
         return
     operations = dict.fromkeys(result.case.operation for result in run.cases)
     ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
@@ -113,10 +113,6 @@ def _tell(read: _Read) -> None:
         _say(f"  and {more} more notices, in the journal")
     if run.footer is None:
         _say("  the text ends before its table does")
-
-
-def _results(run: Journal) -> int:
-    return len(run.cases) + len(run.transfers) + len(run.checks)
 
 
 def _free_name(read: _Read) -> Path:
@@ -138,11 +134,10 @@ def _free_name(read: _Read) -> Path:
 def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
-    lines: list[Line | None] = [run.header, *run.cases, *run.transfers, *run.checks]
+    lines: list[Line] = [run.header, *run.results, *run.conditions]
     try:
-        for line in (*lines, *run.conditions, run.footer):
-            if line is not None:
-                writer.write(line)
+        for line in [*lines, *([run.footer] if run.footer is not None else [])]:
+            writer.write(line)
         whole = True
     except OutputError as error:
         raise OutputError(f"{error}".partition(". It holds")[0]) from None
