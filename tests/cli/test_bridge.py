@@ -191,13 +191,13 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--islands", "0-1,1-3"), "rank 1 is in an island before it already"),
-        (("--islands", "0-1,3"), "the islands leave out rank 2"),
-        (("--islands", "0,1-2"), "the islands leave out the ranks from 3 on"),
+        (("--islands", "0-1,1-3"), "rank 1 is already in an earlier island"),
+        (("--islands", "0-1,3"), "the islands omit rank 2"),
+        (("--islands", "0,1-2"), "the islands omit the ranks from 3 on"),
         (("--islands", "0-1,2-4"), "the ranks are 0 to 3"),
-        (("--islands", "2-3,0-1"), "the islands leave out rank 0"),
-        (("--islands", "0-3"), "bridge takes two islands or more"),
-        ((), "bridge takes two islands or more"),
+        (("--islands", "2-3,0-1"), "the islands omit rank 0"),
+        (("--islands", "0-3"), "bridge requires at least two islands"),
+        ((), "bridge requires at least two islands"),
         (("--islands", "0-1,x"), "cannot read the island 'x'"),
         (("--islands", "0-1=,2-3"), "cannot read the island '0-1='"),
         (("--islands", "0-1,2-3=nccl"), "on host devices choose from shm"),
@@ -221,14 +221,14 @@ def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
     ("arguments", "message"),
     [
         (("all_reduce", "--devices", "cuda:0+host:1"), "measured together with --ccl bridge"),
-        (("all_reduce", "--devices", "cuda:0+host:1", "-g", "2"), "leave out -g and -p"),
+        (("all_reduce", "--devices", "cuda:0+host:1", "-g", "2"), "remove -g and -p"),
         (("all_reduce", "--devices", "cuda:0+"), "cannot read the devices"),
-        (("all_reduce", "--devices", "cuda:0+cuda:1"), "name a runtime twice"),
+        (("all_reduce", "--devices", "cuda:0+cuda:1"), "list a runtime twice"),
         (("p2p", "--devices", "cuda:0+host:1"), "devices of several runtimes"),
         (("pairs", "--ccl", "bridge", "-g", "2"), "pairs are measured with"),
         (
             ("all_reduce", "--ccl", "bridge", "--devices", "cuda:0+host:2", "--islands", "0-1,2"),
-            "one library takes one kind",
+            "a library supports only one kind",
         ),
         (
             ("all_reduce", "--ccl", "bridge,nccl", "--devices", "cuda:0+host:1"),

@@ -186,7 +186,7 @@ class TestHost:
     ("arguments", "code", "says"),
     [
         (("--devices", "host:1"), 2, "a pair takes two devices"),
-        (("--devices", "host:0,0"), 2, "name one twice"),
+        (("--devices", "host:0,0"), 2, "list a device twice"),
         (("--devices", "host:2", "-p", "speed"), 2, "--perf: unknown 'speed'"),
         (("--devices", "host:2", "-k", "fast"), 2, "--kernel: unknown"),
         (("--devices", "host:2", "-t", "DMA"), 2, "--engine: unknown"),
@@ -310,7 +310,7 @@ class TestCuda:
         assert found.pop((0, 1)) == "timeout"
         assert set(found.values()) == {"ok"}
         assert "hung" in run.out
-        assert "nothing arrived from DEV0 at DEV1" in run.err
+        assert "no data arrived from DEV0 at DEV1" in run.err
 
     def test_both_ways_may_hang(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")

@@ -89,7 +89,7 @@ def test_one_that_vanishes_is_named_and_the_others_go_on(crew, fleet):
         for message in crew.meeting.server.receive(0.02):
             crew.hear(message)
     assert crew.lost().startswith("process 17 (pid ")
-    assert crew.lost().endswith("is gone: its connection broke")
+    assert crew.lost().endswith("is lost: its connection broke")
     serve(crew, fleet, "beat")
     assert crew.lost().startswith("process 17 (pid ")
 

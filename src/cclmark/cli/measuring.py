@@ -384,8 +384,8 @@ def _require_allowed(name: str, flags: Flags) -> None:
     assumed = assumption_of(name)
     if assumed and not flags.allow_unverified:
         raise MissingError(
-            f"{name}: what is known of its interface is not enough to rely on. Assumed would be "
-            f"{assumed}. --allow-unverified tries it; it may crash or return wrong data"
+            f"{name}: its public interface is incomplete, and cclmark would assume {assumed}. "
+            "--allow-unverified measures it nevertheless; it may crash or return wrong data"
         )
     for text in warnings_of([name]):
         print(f"cclmark: {text}", file=sys.stderr)
@@ -395,7 +395,7 @@ def warnings_of(ccls: Sequence[str]) -> list[str]:
     """Returns the warnings about these libraries."""
     added = {library.name for library in added_libraries()}
     said = [
-        f"{name} is unverified: assumed is {assumption_of(name)}"
+        f"{name} is unverified: cclmark assumes {assumption_of(name)}"
         for name in ccls
         if assumption_of(name)
     ]

@@ -169,12 +169,12 @@ class Attempt:
         for member in crew.members:
             member.end()
         if crew.own.mpi is not None and crew.own.mpi.said():
-            self._listener.notice(f"mpirun said: {crew.own.mpi.said()}")
+            self._listener.notice(f"mpirun printed: {crew.own.mpi.said()}")
         if turned_away := self._server.turned_away():
             self._listener.notice(turned_away)
         phases_s = self._finished[0].phases_s
         if lost:
-            return Outcome(EXIT_DIED, f"all is measured, but {lost}", phases_s)
+            return Outcome(EXIT_DIED, f"all cases are measured, but {lost}", phases_s)
         return Outcome(EXIT_OK, phases_s=phases_s)
 
     def _wait_for_others(self) -> str:
@@ -254,7 +254,7 @@ class Attempt:
         ras = self._ras
         if ras is None:
             return "\n  NCCL RAS: no answer in time"
-        lines = ras.sentences() or [ras.reason or "nobody is behind"]
+        lines = ras.sentences() or [ras.reason or "no rank is behind"]
         return "".join(f"\n  NCCL RAS: {line}" for line in lines)
 
     def _note_segments(self) -> None:
@@ -278,7 +278,7 @@ class Attempt:
             self._mark.bind(f"\0cclmark-run-{os.getuid()}")
         except OSError:
             self._listener.notice(
-                "another cclmark is measuring on this host: the figures of both are disturbed"
+                "another cclmark run is active on this host: the results of both runs are disturbed"
             )
 
     def _jobs(self) -> list[Job]:
@@ -685,8 +685,8 @@ def _check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
         if other != device.rank:
             raise MissingError(
                 f"ranks {other} and {device.rank} on {device.host} have the same device "
-                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
-                "each its own to see"
+                f"({device.runtime} {device.pci_bus_id}): start one process per device, or make a "
+                "different device visible to each process"
             )
 
 
@@ -730,6 +730,6 @@ def _differences(hellos: Sequence[Hello]) -> list[str]:
             if (library.version, library.path) != (expected.version, expected.path):
                 differences.append(
                     f"rank {hello.rank} loaded {library.name} {library.version} from "
-                    f"{library.path}, rank {rank} did not: mixed versions hang or crash"
+                    f"{library.path}, but rank {rank} did not: mixed versions can hang or crash"
                 )
     return differences

@@ -472,7 +472,7 @@ def _batch(w: World) -> None:
 
 
 def _any_source(w: World) -> None:
-    _needs_matching(w, "a receiver has to name the sender")
+    _needs_matching(w, "a receiver must specify the sender")
     if w.rank:
         w.dist.send(w.values(w.rank), 0)
         return
