@@ -416,7 +416,9 @@ class TestFiles:
         assert "Traceback" not in ended.err
         assert "Exception" not in ended.err
         assert ended.code == 130
-        said = f"cclmark: nobody reads the output any more\ncclmark: journal {run.journal_path}\n"
+        said = (
+            f"cclmark: no process reads the output any more\ncclmark: journal {run.journal_path}\n"
+        )
         assert ended.err == said
         assert ended.journal.footer.exit_code == 130
 
@@ -428,7 +430,7 @@ class TestFiles:
         run = cclmark(*arguments, "--format", "flagcx", stdout=writing, code=130)
         request.node.kept_files = set(run.written())
         os.close(writing)
-        assert run.message == "cclmark: nobody reads the output any more"
+        assert run.message == "cclmark: no process reads the output any more"
         assert run.journal.footer.exit_code == 0
 
 

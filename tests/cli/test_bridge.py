@@ -207,8 +207,8 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
         (("--islands", "host,0-1"), "cannot read the island 'host'"),
         (("--islands", "host=shm,shm"), "one library for all"),
         (("--islands", "host="), "cannot read 'host='"),
-        (("--islands", "0-1,2-3", "--ccl", "shm"), "--islands is for --ccl bridge"),
-        (("--through-host", "--ccl", "shm"), "--through-host is for --ccl bridge"),
+        (("--islands", "0-1,2-3", "--ccl", "shm"), "--islands requires --ccl bridge"),
+        (("--through-host", "--ccl", "shm"), "--through-host requires --ccl bridge"),
     ],
 )
 def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
@@ -220,19 +220,19 @@ def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("all_reduce", "--devices", "cuda:0+host:1"), "measured together with --ccl bridge"),
+        (("all_reduce", "--devices", "cuda:0+host:1"), "together require --ccl bridge"),
         (("all_reduce", "--devices", "cuda:0+host:1", "-g", "2"), "remove -g and -p"),
         (("all_reduce", "--devices", "cuda:0+"), "cannot read the devices"),
         (("all_reduce", "--devices", "cuda:0+cuda:1"), "list a runtime twice"),
         (("p2p", "--devices", "cuda:0+host:1"), "devices of several runtimes"),
-        (("pairs", "--ccl", "bridge", "-g", "2"), "pairs are measured with"),
+        (("pairs", "--ccl", "bridge", "-g", "2"), "pairs support only"),
         (
             ("all_reduce", "--ccl", "bridge", "--devices", "cuda:0+host:2", "--islands", "0-1,2"),
             "a library supports only one kind",
         ),
         (
             ("all_reduce", "--ccl", "bridge,nccl", "--devices", "cuda:0+host:1"),
-            "with --ccl bridge alone",
+            "support only --ccl bridge",
         ),
     ],
 )

@@ -367,12 +367,12 @@ class TestChoice:
 
     def test_devices_with_several_libraries_want_a_name(self, cclmark, env_of) -> None:
         run = cclmark("all_reduce", "--devices", "cudart", "-e", "64", env=env_of(SHIM), code=2)
-        assert "say --ccl (ixccl, duccl, pccl, flagcx, bkcl)" in run.err
+        assert "use --ccl (ixccl, duccl, pccl, flagcx, bkcl)" in run.err
 
     def test_a_library_of_other_devices_is_refused(self, cclmark, env_of) -> None:
         arguments = ("--devices", "hip", "--ccl", "nccl", "-e", "64")
         run = cclmark("all_reduce", *arguments, env=env_of(RCCL), code=2)
-        assert "nccl works on cuda devices, not on hip" in run.err
+        assert "nccl supports cuda devices, not hip" in run.err
 
     def test_a_runtime_without_devices(self, cclmark, env_of) -> None:
         env = env_of(RCCL, CCLMARK_FAKE_DEVICES="0")

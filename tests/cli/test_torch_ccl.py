@@ -26,7 +26,7 @@ class TestWithoutTorch:
             (("--ccl", "shm,,mpi"), "--ccl 'shm,,mpi': a name is empty"),
             (("--ccl", ","), "--ccl ',': a name is empty"),
             (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
-            (("--ccl", "torch:nccl"), "torch:nccl works on cuda devices"),
+            (("--ccl", "torch:nccl"), "torch:nccl supports cuda devices"),
             (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),
         ],
     )
@@ -37,7 +37,7 @@ class TestWithoutTorch:
 
     def test_pairs_refuse_it(self, cclmark):
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
-        assert "not with mpi, bridge or torch" in run.err
+        assert "not mpi, bridge or torch" in run.err
 
     def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
         run = cclmark(

@@ -41,8 +41,8 @@ class TestWithoutTorch:
         ("arguments", "message"),
         [
             (("--only", "nothing"), "unknown check 'nothing'"),
-            (("--devices", "host:1"), "take two ranks"),
-            (("--backend", "nccl", "--devices", "host:2"), "nccl works on cuda devices"),
+            (("--devices", "host:1"), "require two ranks"),
+            (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
             (("-T", "0"), "--timeout"),
             (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
         ],
@@ -210,7 +210,7 @@ def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
     run = cclmark(*one, "--inject", "corrupt:rank=1,index=99999999")
     assert "no output of rank 1 was corrupted" in run.err
     run = cclmark(*one, "--inject", "hang:rank=1,case=0", code=2)
-    assert "checks take the faults corrupt and delay" in run.err
+    assert "checks support only the faults corrupt and delay" in run.err
 
 
 @pytest.mark.usefixtures("torch")

@@ -108,7 +108,7 @@ def test_only_the_first_tells_of_its_host(pods):
     first, second = (pods.end(pods.start(rank, 2, "info")) for rank in (0, 1))
     assert first[0] == 0
     assert first[1].startswith("Machine")
-    assert "started 2 processes; this is what the first one's host has" in first[2]
+    assert "started 2 processes; this output describes the host of the first one" in first[2]
     assert second == (0, "", "")
 
 

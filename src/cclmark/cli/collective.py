@@ -18,7 +18,7 @@ def commands() -> Iterator[click.Command]:
         yield _command_for(operation)
     yield command(
         "collectives",
-        "All of them in one launch.",
+        "All collectives in one launch.",
         CollectivesFlags,
         lambda flags: _measure(_chosen(flags.only), flags),
     )

@@ -22,21 +22,29 @@ class InfoFlags(LibraryFlags):
 
     ccl_path: str = changed(
         LibraryFlags.__dataclass_fields__["ccl_path"],
-        help="NCCL's file; others' are named by CCLMARK_RCCL_LIBRARY and the like.",
+        help="NCCL's file; for other libraries set CCLMARK_RCCL_LIBRARY and so on.",
     )
     ccls: bool = option(
         OUTPUT,
         "--ccls",
         default=False,
         is_flag=True,
-        help="Only the libraries, each with its operations, types and on what it was tried.",
+        help=(
+            "Only the libraries, with their operations, types and the systems on which they were "
+            "tried."
+        ),
     )
     json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
 
 
 def info_command() -> click.Command:
     """The command."""
-    return command("info", "What this machine has, and why not more.", InfoFlags, _info)
+    return command(
+        "info",
+        "The devices and libraries of this machine, and the reasons why others are missing.",
+        InfoFlags,
+        _info,
+    )
 
 
 def _leave_it_to_the_first() -> None:
@@ -51,8 +59,9 @@ def _leave_it_to_the_first() -> None:
     if placement.process > 0:
         raise Followed(EXIT_OK)
     print(
-        f"cclmark: {placement.launcher} started {placement.processes} processes; this is what the "
-        f"first one's host has. {LAUNCHER_VARIABLE}=none has each tell of its own",
+        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
+        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
+        "describes its own host",
         file=sys.stderr,
     )
 

@@ -21,7 +21,7 @@ def transfer_commands() -> Iterator[click.Command]:
     )
     pccl = command(
         "p2pBandwidthLatencyTest",
-        "The same with the letters, defaults and output of PCCL's tool of this name.",
+        "The same with the options, defaults and output of PCCL's tool of this name.",
         PcclFlags,
         _measure,
     )

@@ -12,7 +12,9 @@ from cclmark.cli.pair_options import PairFlags
 
 def pairs_command() -> click.Command:
     """The command."""
-    return command("pairs", "Collectives of every two devices, as heat maps.", PairFlags, _measure)
+    return command(
+        "pairs", "Collectives of every pair of devices, as heat maps.", PairFlags, _measure
+    )
 
 
 def _measure(flags: PairFlags) -> None:
