@@ -152,7 +152,7 @@ class TestAUsersFile:
         (
             '["libmine.so"]',
             '["a"]\noldest_version = "new"',
-            ("oldest_version: 'new' is not a version"),
+            "oldest_version: 'new' is not a version",
         ),
         ("float32 = 7", "float31 = 7", "types: unknown 'float31': choose from int8, uint8"),
         ("float32 = 7", "float32 = -1", "types.float32: -1 is not a valid code: write"),

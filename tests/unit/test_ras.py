@@ -303,7 +303,7 @@ WHOLE = document(communicator({0: 1, 1: 2}))
     [
         (
             {"hello": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
-            ("the process at this address is not NCCL RAS"),
+            "the process at this address is not NCCL RAS",
         ),
         ({"hello": b"x" * 100_000}, "the process at this address is not NCCL RAS"),
         ({"hello": b"\xff\xfe\n"}, "the process at this address is not NCCL RAS"),

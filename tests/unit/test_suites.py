@@ -127,7 +127,7 @@ def test_a_suite_is_read():
         (
             'run = ["cclmark", "p2p", "-p", "uniBw"]',
             'run = "torch check"',
-            ("does not support thresholds"),
+            "does not support thresholds",
         ),
     ],
 )

@@ -88,7 +88,7 @@ def compared_page(runs: Sequence[Stored]) -> Page:
     links = [("All runs", "/"), *_links(runs, names)]
     if len(runs) == 2:
         around = address("/compare", *(("run", run.run_id) for run, _ in reversed(runs)))
-        links.append(("The other way round", around))
+        links.append(("Swap the sides", around))
     return replace(page, links=links)
 
 
