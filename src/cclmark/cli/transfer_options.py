@@ -232,7 +232,7 @@ class TransferFlags:
         "--repeat",
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="Number of consecutive copies in a sample [as many as take 5 ms].",
+        help="Number of consecutive copies in a sample [as many as last 5 ms].",
     )
     warmup: int = option(
         METHOD,

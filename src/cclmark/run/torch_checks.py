@@ -283,7 +283,7 @@ def _needs_numpy(w: World) -> None:
     try:
         w.torch.zeros(1).numpy()
     except RuntimeError as error:
-        raise NotThereError(f"torch needs numpy for Python objects: {error}") from None
+        raise NotThereError(f"torch requires numpy for Python objects: {error}") from None
 
 
 def _broadcast_objects(w: World) -> None:
