@@ -200,7 +200,7 @@ def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
         ((), "bridge requires at least two islands"),
         (("--islands", "0-1,x"), "cannot read the island 'x'"),
         (("--islands", "0-1=,2-3"), "cannot read the island '0-1='"),
-        (("--islands", "0-1,2-3=nccl"), "on host devices choose from shm"),
+        (("--islands", "0-1,2-3=nccl"), "for host devices choose from shm"),
         (("--islands", "host"), "all ranks are on one"),
         (("--islands", "0-1,,2-3"), "cannot read the island ''"),
         (("--islands", "0-1,2-3,"), "cannot read the island ''"),

@@ -171,7 +171,7 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
         ),
         (
             'needs = "cudas"\n' + suite_of((f'run = "all_reduce {TINY}"',)),
-            "there are no 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
+            "unknown devices 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
         ),
     ],
 )

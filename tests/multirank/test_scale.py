@@ -110,5 +110,7 @@ def test_more_connections_than_files_may_be_open(fleet, few_files, crew):
 
 def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    with pytest.raises(MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"):
+    with pytest.raises(
+        MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"
+    ):
         gather_crew(peers.placement(0, 300, "x"), HOST, 1)

@@ -229,7 +229,7 @@ class TestSeveral:
         answer = client.get(f"/compare?run={FIRST}&run={TUNED}")
         assert "<title>ctas8 against default-1</title>" in answer.text
         assert "NCCL_MAX_CTAS was not set, is 8" in answer.text
-        around = re.search(r'href="(/compare\?[^"]+)">The other way', answer.text)[1]
+        around = re.search(r'href="(/compare\?[^"]+)">Swap the sides', answer.text)[1]
         answer = client.get(html.unescape(around))
         assert "<title>default-1 against ctas8</title>" in answer.text
 
