@@ -46,7 +46,7 @@ class UnreadError(BaseException):
     """
 
     def __init__(self) -> None:
-        super().__init__("nobody reads the output any more")
+        super().__init__("no process reads the output any more")
 
 
 class Followed(Exception):  # noqa: N818 - not an error: the work of this process is complete

@@ -74,7 +74,7 @@ def raise_if_ended(*, launched: bool = True) -> None:
     """
     raise_if_noted()
     if launched and launcher_is_gone():
-        raise KeyboardInterrupt("what launched this process is gone")
+        raise KeyboardInterrupt("the launcher of this process has exited")
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def test_from_the_list_to_a_comparison_and_back_to_front(seen, address):
     page.wait_for_selector("html[data-ready=yes]")
     assert page.title() == "ctas8 against default-2"
     assert seen.draw_all() > 1
-    page.get_by_role("link", name="The other way round").click()
+    page.get_by_role("link", name="Swap the sides").click()
     page.wait_for_selector("html[data-ready=yes]")
     assert page.title() == "default-2 against ctas8"
     assert seen.said == []
@@ -80,11 +80,11 @@ def test_filters_work_without_a_script(browser, address):
     page.get_by_label("Machine").fill("H200")
     page.get_by_label("Until (UTC)").fill("2026-11-20")
     page.get_by_role("button", name="Filter").click()
-    assert page.get_by_text("No runs here.").is_visible()
+    assert page.get_by_text("No runs found.").is_visible()
     page.get_by_label("Until (UTC)").fill("")
     page.get_by_role("button", name="Filter").click()
     assert page.get_by_role("checkbox").count() == 4
-    page.get_by_role("link", name="Trend of these").click()
+    page.get_by_role("link", name="Trend of these runs").click()
     assert page.get_by_role("heading", name="Trend").is_visible()
     assert page.get_by_label("Machine").input_value() == "H200"
     context.close()

@@ -99,7 +99,7 @@ class TestAnInheritedBinding:
         run = background("all_reduce", *SMALL, "--bind", bind, prefix=["taskset", "-c", str(FIRST)])
         journal = run.finish(60).journal
         assert bound(journal) == [str(FIRST)] * 2
-        assert any("rank 1 may not use all listed" in text for text in journal.header.notices)
+        assert any("rank 1 cannot use all listed" in text for text in journal.header.notices)
         assert any(text.startswith("2 ranks share 1 proc") for text in journal.header.notices)
 
     def test_that_excludes_a_list_starts_nothing(self, background, swapped):
@@ -138,7 +138,7 @@ class TestKinds:
     def test_one_process_of_all_devices_is_one_rank(self, cclmark, fake_cuda, swapped, tmp_path):
         arguments = ("p2p", "-g", "2", "-b", "64K", "-p", "uniBw", "-t", "CE", "--bind")
         run = cclmark(*arguments, swapped, env=fake_cuda.env(), code=2)
-        assert "b.txt, line 2: rank 1 is not in this run, which has rank 0 alone" in run.err
+        assert "b.txt, line 2: rank 1 is not in this run, which has only rank 0" in run.err
         (tmp_path / "one.txt").write_text(f"0: {SECOND}")
         run = cclmark(*arguments, "one.txt", env=fake_cuda.env())
         assert bound(run.journal) == [str(SECOND)] * 2

@@ -84,7 +84,7 @@ def test_an_invalid_file_ends_with_the_code_of_usage(cclmark, env, tmp_path) -> 
 
 def test_a_library_that_is_not_measured_is_refused(cclmark, env) -> None:
     run = cclmark("all_reduce", *NAMED[:2], "--devices", "host:2", *SMALL, env=env, code=2)
-    assert "--ccl-file describes example, which is not measured: say --ccl example" in run.err
+    assert "--ccl-file describes example, which is not measured: add --ccl example" in run.err
 
 
 def test_rerun_takes_it_from_the_user_only(cclmark, env) -> None:

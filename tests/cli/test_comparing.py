@@ -82,10 +82,13 @@ class TestGate:
         assert (
             "18 of 26 cases are inconclusive at 5 %: they vary too much from run to run (519 runs "
             "of each side would decide them). Measure with --timing auto, whose device times vary "
-            "less, raise the margin, or pass with --allow-inconclusive" in told.message
+            "less, raise the margin, or use --allow-inconclusive" in told.message
         )
         assert cclmark(*gate, "--allow-inconclusive").err == ""
-        assert "give both" in cclmark(*gate[:3], "--allow-inconclusive", code=2).message
+        assert (
+            "--allow-inconclusive requires --fail-if-slower"
+            in cclmark(*gate[:3], "--allow-inconclusive", code=2).message
+        )
 
     def test_device_times_decide_it(self, cclmark, tmp_path):
         def timed_auto(name, ratio):
@@ -128,7 +131,7 @@ class TestGate:
         sides = [changed(tmp_path, name, timed_auto) for name in ("default-1", "default-2")]
         told = cclmark("compare", *sides, "--fail-if-slower", "5%", code=2)
         assert "18 of 26 cases are inconclusive at 5 %: they vary too much" in told.message
-        assert "would decide them). Raise the margin, or pass" in told.message
+        assert "would decide them). Raise the margin, or use" in told.message
 
     def test_timing_auto_is_no_advice_for_pairs(self, cclmark, tmp_path):
         def paired(entry):
@@ -150,7 +153,9 @@ class TestGate:
         after = changed(tmp_path, "default-2", by_host)
         gate = ("compare", run("default-1"), after, "--fail-if-slower", "200%")
         told = cclmark(*gate, code=2)
-        assert "2 of 26 cases cannot be compared, as all_reduce 128 MiB float32 sum" in told.message
+        assert (
+            "2 of 26 cases cannot be compared, for example all_reduce 128 MiB float32 sum"
+        ) in told.message
         assert "the device's clock before, the host's clock after" in told.message
         assert "inconclusive at" not in told.message
         assert "runs of each side" not in told.message
@@ -187,7 +192,7 @@ class TestGate:
             after = changed(tmp_path, "default-2", change)
             gate = ("compare", run("default-1"), after, "--fail-if-slower", "5%")
             told = cclmark(*gate, code=1)
-            assert f"{count} measured before and not after, as all_reduce" in told.err
+            assert f"{count} measured before but not after, for example all_reduce" in told.err
             assert reason in told.err
             cclmark("compare", run("default-1"), after)
             # What only the second has is no loss.
@@ -210,9 +215,9 @@ class TestGate:
     @pytest.mark.parametrize(
         ("text", "hint"),
         [
-            ("0.05", "is that 5% or 0.05%? Write it with %"),
-            ("0.5", "is that 50% or 0.5%?"),
-            ("1001%", "is never reached"),
+            ("0.05", "is ambiguous, 5% or 0.05%: write it with %"),
+            ("0.5", "is ambiguous, 50% or 0.5%"),
+            ("1001%", "must not exceed"),
         ],
     )
     def test_shares_that_may_be_a_slip(self, cclmark, text, hint):
@@ -339,17 +344,19 @@ class TestWrongInput:
         other.write_text(text)
         both = f"{run('default-1')},{other}"
         message = self.refused(cclmark, both, run("ctas8"))
-        assert "are not runs of one configuration" in message
+        assert "are not runs of the same configuration" in message
         assert "--timing" in message
 
     def test_a_run_that_is_counted_twice(self, cclmark):
         message = self.refused(cclmark, several("default-1", "default-1"), run("ctas8"))
-        assert "names a journal twice" in message
+        assert "lists a journal twice" in message
 
     def test_a_copy_is_no_other_run(self, cclmark, tmp_path):
         shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
         message = self.refused(cclmark, f"{run('default-1')},copy.jsonl", run("ctas8"))
-        assert "copy.jsonl are of one run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
+        assert (
+            "copy.jsonl are journals of the same run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
+        )
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -364,7 +371,7 @@ class TestWrongInput:
         gate = (several(*before), several(*after), "--fail-if-slower", "5%")
         message = self.refused(cclmark, *gate)
         assert "BEFORE and AFTER share a run" in message
-        assert "Give each side journals of its own runs" in message
+        assert "Use different runs on the two sides" in message
 
     def test_a_copy_against_its_original(self, cclmark, tmp_path):
         shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
@@ -421,7 +428,7 @@ class TestWrongInput:
         (tmp_path / "hard").hardlink_to(tmp_path / "b.jsonl")
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
         message = self.refused(cclmark, "a.jsonl,b.jsonl", "c.jsonl", "-O", name)
-        assert f"{name} is read by this command: it would be lost" in message
+        assert f"{name} is an input of this command and would be overwritten" in message
         assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 

@@ -169,7 +169,7 @@ class TestWrongInput:
         assert done.stderr == "cclmark: cannot write standard output: No space left on device\n"
 
     def test_what_cannot_be(self, cclmark, tmp_path):
-        assert "named twice" in self.refused(cclmark, RUN, RUN, "--format", "csv")
+        assert "listed twice" in self.refused(cclmark, RUN, RUN, "--format", "csv")
         message = self.refused(cclmark, RUN, "--format", "json", "--table", "samples")
         assert "only csv and parquet are tables" in message
         early = tmp_path / "early.jsonl"
@@ -182,7 +182,7 @@ class TestWrongInput:
         link.symlink_to(run)
         for name in ("run.jsonl", str(run), "link"):
             message = self.refused(cclmark, "run.jsonl", "--format", "csv", "-O", name)
-            assert "it would be lost" in message
+            assert "would be overwritten" in message
         assert run.read_bytes() == Path(RUN).read_bytes()
 
     def test_a_dash_is_standard_output(self, cclmark, tmp_path):

@@ -240,12 +240,12 @@ class TestChoice:
 
     def test_libraries_of_other_devices_are_refused(self, cclmark, ascend):
         run = cclmark("all_reduce", *TWO, "--ccl", "nccl", code=2, env=ascend.env())
-        assert "nccl works on cuda devices, not on acl" in run.err
+        assert "nccl supports cuda devices, not acl" in run.err
 
     def test_torch_is_not_handed_memory_that_it_cannot_use(self, cclmark, ascend):
         for command in (("all_reduce", *TWO, "--ccl", "torch:hccl"), ("torch", "check")):
             run = cclmark(*command, code=2, env=ascend.env())
-            assert "torch.distributed is used on devices of cuda or host only" in run.err
+            assert "torch.distributed is supported on cuda or host devices only" in run.err
 
     def test_a_path_goes_before_the_variable(self, cclmark, ascend):
         env = ascend.env(CCLMARK_HCCL_LIBRARY="/nonexistent")

@@ -180,7 +180,7 @@ class TestFaults:
         found = [(result.case.operation, result.status) for result in journal.results]
         assert found == [("broadcast", "ok")] * 2 + [("all_reduce", "timeout")] * 2
         assert "rank 1 (cuda:1, pid " in journal.results[-1].report
-        assert "fresh ranks go on" in run.message
+        assert "new ranks continue" in run.message
         assert journal.footer.exit_code == 4
 
     def test_what_does_not_hang_is_measured_after_what_does(self, cclmark, fake_cuda, no_leaks):

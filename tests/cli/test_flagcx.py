@@ -150,4 +150,4 @@ def test_one_file_for_two_libraries_is_refused(cclmark, env):
         env=env,
         code=2,
     )
-    assert "--ccl-path names one file" in run.message
+    assert "--ccl-path sets one file" in run.message

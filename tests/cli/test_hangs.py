@@ -25,7 +25,7 @@ def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_l
     assert re.search(r"rank 2 has not entered call \d+; the others wait in it", report)
     assert "python: _hang" in report
     assert report.splitlines()[0] in run.err
-    assert "fresh ranks go on with the next case" in run.err
+    assert "new ranks continue with the next case" in run.err
     assert journal.footer.exit_code == 4
     assert "timeout" in run.out
 
@@ -34,7 +34,9 @@ def test_ranks_that_hang_again_and_again_are_given_up(cclmark, no_leaks):
     faults = [f"--inject=hang:rank=1,case={case}" for case in range(6)]
     run = cclmark(*SWEEP, *waits(1), *faults, code=4)
     assert statuses(run.journal) == dict.fromkeys(range(3), "timeout")
-    assert "3 cases in a row hung: the others are not tried" in run.journal.footer.message
+    assert (
+        "3 consecutive cases hung: the remaining cases are not measured"
+    ) in run.journal.footer.message
 
 
 def test_what_hung_is_measured_by_the_resumed_run(cclmark, no_leaks):

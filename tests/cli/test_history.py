@@ -113,7 +113,7 @@ class TestEveryday:
         history("export", FIRST, "--output", other)
         assert other.read_bytes() == cut.read_bytes()
         told = history("export", FIRST, "-o", out, code=2)
-        assert "out.jsonl is there already: name a new file" in told.err
+        assert "out.jsonl already exists: use another file" in told.err
         assert out.read_bytes() == whole
         history("export", FIRST, "-o", "/dev/null")
         assert history("export", FIRST).out.encode() == cut.read_bytes()
@@ -132,10 +132,10 @@ class TestEveryday:
     def test_the_same_run_twice(self, history):
         assert history("add", DEFAULTS[0]).out.startswith(f"added {FIRST}, 26 cases")
         told = history("add", DEFAULTS[0], DEFAULTS[1])
-        assert f"known {FIRST}: was added before, nothing is changed" in told.out
-        assert told.out.count("added ") == 2
+        assert f"known {FIRST}: already in the history, nothing changed" in told.out
+        assert told.out.count("added ") == 1
         told = history("add", DEFAULTS[0], "--label", "late")
-        assert f"known {FIRST}: was added before, labelled late" in told.out
+        assert f"known {FIRST}: already in the history, labelled late" in told.out
         assert history("list", "--label", "late").out.count(FIRST[:12]) == 1
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
@@ -154,7 +154,7 @@ class TestEveryday:
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(Path(DEFAULTS[0]).read_bytes()[:50_000])
         in_file("add", cut)
-        assert "--replace takes this one" in in_file("add", DEFAULTS[0], code=2).err
+        assert "use --replace to store this one" in in_file("add", DEFAULTS[0], code=2).err
         assert f"replaced {FIRST}, 26 cases" in in_file("add", DEFAULTS[0], "--replace").out
 
 
@@ -203,7 +203,7 @@ class TestLists:
     def test_a_run_that_is_not_there(self, in_file):
         in_file("add", *DEFAULTS)
         assert "no run 'xyz'" in in_file("show", "xyz", code=2).err
-        assert "could be any of" in in_file("export", "8", "-o", "x", code=2).err
+        assert " matches " in in_file("export", "8", "-o", "x", code=2).err
 
 
 def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
@@ -254,7 +254,7 @@ class TestTrends:
     def test_a_machine_that_is_not_there(self, history):
         history("add", *DEFAULTS)
         told = history("trend", "--machine", "no such", code=2)
-        assert "--machine 'no such': no host of the history has that in its name" in told.err
+        assert "--machine 'no such': no host of the history has this in its name" in told.err
         assert "it has " in told.err
         (run,) = json.loads(history("list", "-n", "1", "--format", "json").out)["runs"]
         assert run["hostname"] in told.err
@@ -306,7 +306,7 @@ class TestPruning:
         told = history("prune", "--keep", "5", code=2)
         assert "This removes 3 runs" in told.err
         assert FIRST[:12] in told.err
-        assert "--yes removes 3 runs without asking" in told.err
+        assert "use --yes to remove 3 runs without confirmation" in told.err
         assert len(self.left(history)) == 8
 
     @pytest.mark.parametrize(("answer", "left", "code"), [("n", 2, 130), ("y", 1, 0)])
@@ -359,7 +359,7 @@ def test_a_gate_that_can_judge_nothing_does_not_pass(in_file):
     in_file("add", *DEFAULTS[1:5], "--label", "night")
     gate = ("trend", "--fail-if-slower", "5%")
     told = in_file(*gate, "--label", "nihgt", code=2)
-    assert "--label 'nihgt': no run of the history has that label: it has night" in told.err
+    assert "--label 'nihgt': no run of the history has this label: it has night" in told.err
     assert "every case has fewer than 6 runs, the most 5" in in_file(*gate, code=2).err
     in_file("add", DEFAULTS[5])
     assert in_file(*gate).err == ""
@@ -370,7 +370,7 @@ class TestBadPlaces:
     def test_the_history_itself_is_not_written_over(self, in_file, tmp_path, command):
         in_file("add", DEFAULTS[0])
         before = (tmp_path / "history.sqlite").read_bytes()
-        assert "it would be lost" in in_file(*command, "-o", "history.sqlite", code=2).err
+        assert "would be overwritten" in in_file(*command, "-o", "history.sqlite", code=2).err
         assert (tmp_path / "history.sqlite").read_bytes() == before
 
     READING = (("list",), ("show", "x"), ("trend",), ("export", "x"), ("prune", "--keep", "1"))
@@ -386,17 +386,17 @@ class TestBadPlaces:
         was = (tmp_path / "text").read_bytes()
         for command in (*self.READING, ("add", DEFAULTS[0])):
             told = cclmark("history", *command, "--db", "text", code=2)
-            assert "text is no history of cclmark" in told.err
+            assert "text is not a history of cclmark" in told.err
         assert (tmp_path / "text").read_bytes() == was
 
     @pytest.mark.parametrize(
         ("place", "code", "says"),
         [
-            ("missing/history.sqlite", 3, "there is no directory"),
+            ("missing/history.sqlite", 3, "does not exist"),
             ("/proc/history.sqlite", 3, "may not write there"),
             (".", 2, "is a directory"),
             ("x" * 300, 3, "cannot open the history"),
-            ("mysql://user:s3cr3t@host/db", 2, "not by mysql"),
+            ("mysql://user:s3cr3t@host/db", 2, "not mysql"),
             ("postgresql://user:s3cr3t@host:port/db", 2, "cannot read the address"),
         ],
     )
@@ -617,11 +617,11 @@ class TestFiltersThatChooseNothing:
             (
                 "--device",
                 "nope",
-                "no device of the history has that in its name: it has 4 × NVIDIA",
+                "no device of the history has this in its name: it has 4 × NVIDIA",
             ),
-            ("--operation", "allreduce", "no run of the history has that operation: it has all_re"),
-            ("--ccl", "nope", "no run of the history has that library: it has nccl"),
-            ("--label", "nope", "no run of the history has that label: it has night"),
+            ("--operation", "allreduce", "no run of the history has this operation: it has all_re"),
+            ("--ccl", "nope", "no run of the history has this library: it has nccl"),
+            ("--label", "nope", "no run of the history has this label: it has night"),
         ],
     )
     def test_a_name_that_no_run_has_is_an_error_that_lists_those_there_are(
@@ -633,7 +633,7 @@ class TestFiltersThatChooseNothing:
     def test_names_that_no_run_has_together(self, in_file):
         in_file("add", DEFAULTS[0], "--label", "night")
         told = in_file("trend", "--label", "night", "--since", "2030-01-01", code=2)
-        assert "no case of the history meets --label 'night' and --since '2030-01-01'" in told.err
+        assert "no case of the history matches --label 'night' and --since '2030-01-01'" in told.err
 
     def test_labels_without_any_label(self, in_file):
         in_file("add", DEFAULTS[0])
@@ -659,7 +659,7 @@ class TestDamagedLines:
 
     def test_are_reported_when_a_journal_is_added(self, in_file, damaged):
         told = in_file("add", damaged(20))
-        assert "damaged-20.jsonl: damaged lines are left out: 6" in told.err
+        assert "damaged-20.jsonl: damaged lines are omitted: 6" in told.err
         assert ", 20 cases (" in told.out
 
     def test_a_journal_without_any_other_line_is_refused(self, in_file, damaged, cclmark):
@@ -669,4 +669,4 @@ class TestDamagedLines:
         lacks = "0 of 26 results are there; damaged lines are left out: 26"
         for command in (("report", nothing), ("compare", nothing, DEFAULTS[1])):
             assert lacks in cclmark(*command, code=2).message
-        assert "damaged lines are left out: 6" in cclmark("report", damaged(20)).err
+        assert "damaged lines are omitted: 6" in cclmark("report", damaged(20)).err

@@ -103,7 +103,7 @@ def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
     assert both.header.imported.file == "reduce.txt, gather.txt"
     assert both.header.planned_cases == 56
     refused = cclmark("import", "reduce.txt", str(TEXTS / "nccl-tests.json"), "-o", "x", code=2)
-    assert "are not of one run: tool" in refused.message
+    assert "are not of the same run: tool" in refused.message
     assert not (tmp_path / "x").exists()
 
 
@@ -113,7 +113,7 @@ def test_a_loop_over_nodes_into_one_file_is_split(cclmark, tmp_path):
     (tmp_path / "all.txt").write_text(both)
     refused = cclmark("import", "all.txt", "-o", "x.jsonl", code=2)
     line = one.count("\n") + 1
-    assert f"all.txt:{line}: not as what was measured above this (from line " in refused.message
+    assert f"all.txt:{line}: different from the results above (from line " in refused.message
     assert "4 × NVIDIA H200 on h200-host there, 4 × NVIDIA H200 on other here" in refused.message
     assert not (tmp_path / "x.jsonl").exists()
     lines = both.splitlines(keepends=True)
@@ -152,7 +152,7 @@ def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
     ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
     both = ("import", *ours, "--operation", "all_reduce", "-o", "both.jsonl")
     refused = cclmark(*both, code=2)
-    assert "both hold all_reduce 128 KiB" in refused.message
+    assert "both contain all_reduce 128 KiB" in refused.message
     assert "import them one by one" in refused.message
     assert not (tmp_path / "both.jsonl").exists()
     cclmark(*both, "--device", "C550")
@@ -166,7 +166,7 @@ def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
 def test_the_same_text_twice_is_no_repetition(cclmark, tmp_path):
     (tmp_path / "copy.txt").write_bytes(Path(NEWEST).read_bytes())
     refused = cclmark("import", NEWEST, "copy.txt", "-o", "x.jsonl", code=2)
-    assert "hold the same: import one of them" in refused.message
+    assert "have the same content: import one of them" in refused.message
 
 
 def test_from_a_pipe(tmp_path):
@@ -183,7 +183,7 @@ def test_from_a_pipe(tmp_path):
 
 def test_an_imported_run_cannot_be_run_again(cclmark):
     cclmark("import", NEWEST, "-o", "old.jsonl")
-    assert "none that measures" in cclmark("rerun", "old.jsonl", code=2).message
+    assert "is not a measuring command" in cclmark("rerun", "old.jsonl", code=2).message
 
 
 class TestWrongInput:
@@ -192,7 +192,7 @@ class TestWrongInput:
         [
             (b"", "in.txt is empty"),
             (b"\x00\x01\x02", "in.txt is binary"),
-            (b"hello\n", "holds no table of a tool that is known here"),
+            (b"hello\n", "contains no table of a supported tool"),
             (b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n", "in.txt:2"),
         ],
     )
@@ -214,7 +214,7 @@ class TestWrongInput:
 
     def test_what_is_not_said_is_asked_for(self, cclmark):
         text = str(TEXTS / "flagcx-a800.txt")
-        assert "give it with --operation" in cclmark("import", text, code=2).message
+        assert "set it with --operation" in cclmark("import", text, code=2).message
         told = cclmark("import", text, "--operation", "all_reduce", "--device", "NVIDIA A800")
         assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
 

@@ -149,7 +149,7 @@ class TestHost:
     def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(self, cclmark):
         flags = ("-p", "uniBw,latency", "-t", "CE", "--latency-method", "chase")
         run = cclmark("p2p", "--devices", "host:2", *SHORT, *flags)
-        assert "no latency is left to measure" in run.err
+        assert "no latency to measure" in run.err
         assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
 
     def test_contention_shows(self, cclmark):
@@ -185,8 +185,8 @@ class TestHost:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--devices", "host:1"), 2, "a pair takes two devices"),
-        (("--devices", "host:0,0"), 2, "name one twice"),
+        (("--devices", "host:1"), 2, "a pair requires two devices"),
+        (("--devices", "host:0,0"), 2, "list a device twice"),
         (("--devices", "host:2", "-p", "speed"), 2, "--perf: unknown 'speed'"),
         (("--devices", "host:2", "-k", "fast"), 2, "--kernel: unknown"),
         (("--devices", "host:2", "-t", "DMA"), 2, "--engine: unknown"),
@@ -195,23 +195,23 @@ class TestHost:
         (("--devices", "host:2", "--buffer-offset", "3"), 2, "multiple of 4 bytes"),
         (("--devices", "host:2", "-b", "64K", "-n", "5"), 2, "both give a size"),
         (("--devices", "host:2", "-b", "2M", "-e", "1M"), 2, "must not be above"),
-        (("--devices", "host:2", "-y", "9", "-x", "8"), 2, "-y must not be above"),
+        (("--devices", "host:2", "-y", "9", "-x", "8"), 2, "-y must not exceed -x"),
         (("--devices", "host:2", "--num-thread-blocks", "0"), 2, "thread blocks"),
         (("--devices", "host:2", "--num-thread-blocks", "4-2"), 2, "thread blocks"),
         (("--devices", "host:2", "-n", "9" * 20), 2, "-n"),
-        (("--devices", "host:2", "-i", "5"), 2, "-i goes with -y and -x"),
+        (("--devices", "host:2", "-i", "5"), 2, "-i requires -y and -x"),
         (("--devices", "host:2", "-b", "4K", "-y", "8"), 2, "random sizes"),
         (
             ("--devices", "host:2", "-p", "latency", "-t", "CE", "--latency-method", "chase"),
             2,
-            "nothing is left",
+            "nothing to measure",
         ),
         (("--devices", "host:2", "--format", "pccl", "--scope", "local"), 2, "pccl"),
         (("--devices", "host:2", "--block-size", "2000"), 2, "--block-size"),
-        (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "nothing is left to measure"),
+        (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "nothing to measure"),
         (("--devices", "host:2", "--inject", "delay:pair=0-5,ms=1"), 2, "numbered 0 to 1"),
-        (("--devices", "host:2", "-l", "0,1"), 2, "name devices twice"),
-        (("-l", "0,1", "-g", "3"), 2, "--dev_list names 2 devices, -g 3"),
+        (("--devices", "host:2", "-l", "0,1"), 2, "--dev_list exclude each other"),
+        (("-l", "0,1", "-g", "3"), 2, "--dev_list lists 2 devices, but -g requests 3"),
         (("--devices", "host:2", "-b", "900G", "-p", "uniBw"), 3, "are free"),
         (("--devices", "host:2", "-T", "0"), 2, "--timeout must be above 0"),
         (("--devices", "host:2", "--format", "nccl-tests"), 2, "nccl-tests"),
@@ -310,7 +310,7 @@ class TestCuda:
         assert found.pop((0, 1)) == "timeout"
         assert set(found.values()) == {"ok"}
         assert "hung" in run.out
-        assert "nothing arrived from DEV0 at DEV1" in run.err
+        assert "no data arrived from DEV0 at DEV1" in run.err
 
     def test_both_ways_may_hang(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")
@@ -380,9 +380,9 @@ def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
     assert statuses(run) == {"ok"}
     assert "P2P Connectivity & minPath Matrix" in run.out
     assert "Matrix (" in run.out.partition("minPath")[2]
-    assert "no latency is left" not in run.err
+    assert "no latency to measure" not in run.err
     ignored = [word for word in line.split() if word.startswith(("--disable_vm", "--is_single"))]
-    assert all(f"{word} means nothing here" in run.err for word in ignored)
+    assert all(f"{word} has no effect" in run.err for word in ignored)
 
 
 def test_the_program_is_there_under_pccls_name():
@@ -440,7 +440,7 @@ class TestUnderMpirun:
             "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
         }
         run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
-        assert "not all known to be on this host" in run.err
+        assert "not known to be all on this host" in run.err
 
 
 class TestOneBadFlowAmongOthers:

@@ -206,7 +206,7 @@ def test_operations_by_other_spellings(cclmark, operations):
 
 def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
     run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2", code=3)
-    assert "ping_pong is left out" in run.err
+    assert "ping_pong is omitted" in run.err
     assert "ping_pong" not in measured(run)
 
 
@@ -229,14 +229,14 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--devices", "host:1"), "a pair takes two devices, and there is 1"),
+            (("--devices", "host:1"), "a pair requires two devices, but there is only 1"),
             (("--devices", "host:2", "--only", "all_reduces"), "unknown operation 'all_reduces'"),
             (("--devices", "host:2", "--only", "gather"), "unknown operation 'gather'"),
             (("--devices", "host:2", "-r", "0"), "No such option"),
             (("--devices", "host:2", "-b", "1K", "-e", "8"), "above"),
             (("--devices", "host:2", "--inject", "corrupt:rank=1,index=5"), "pair=0-1"),
             (("--devices", "host:2", "--inject", "delay:pair=0-2,ms=5"), "numbered 0 to 1"),
-            (("--devices", "host:2", "--inject", "delay:pair=1-1,ms=5"), "takes two devices"),
+            (("--devices", "host:2", "--inject", "delay:pair=1-1,ms=5"), "requires two devices"),
             (("--devices", "host:2", "--only", "ping-pong", "-m", "2"), "-m groups operations"),
             (("--devices", "host:2", "--max-display", "1"), "--max-display"),
             (

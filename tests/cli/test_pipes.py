@@ -68,7 +68,7 @@ def test_a_signal_ends_the_wait_for_a_reader(background, pipe):
 
 def test_a_pipe_that_nobody_reads(monkeypatch, pipe):
     monkeypatch.setattr(atomic, "_READER_S", 0.1)
-    with pytest.raises(UsageError, match="nobody reads that pipe"):
+    with pytest.raises(UsageError, match="no process reads this pipe"):
         atomic.write_whole(pipe, b"x")
 
 

@@ -110,7 +110,7 @@ def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_p
     ("content", "words"),
     [
         (b"", "empty: not a journal of cclmark"),
-        (b"# nThread 1 nGpus 4\n", "journal of it with cclmark import FILE"),
+        (b"# nThread 1 nGpus 4\n", "use cclmark import FILE"),
         (b"\xff\xfe\x00", "is not a journal of cclmark"),
         (b'{"type":"header","schema_version":99}\n', "schema 99, newer than"),
         (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
     assert told.err == "cclmark: cannot write nowhere/report.html: No such file or directory\n"
     (tmp_path / "file").write_text("x")
     told = cclmark("report", COPIES, "--svg", "file", code=2)
-    assert "cannot make file: File exists" in told.err
+    assert "cannot create file: File exists" in told.err
     told = cclmark("report", COPIES, "-o", ".", code=2)
     assert "cannot write .: Is a directory" in told.err
     told = cclmark("report", COPIES, "-o", "/dev/full", code=3)
@@ -154,9 +154,9 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
 
 def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
     told = cclmark("report", COPIES, COPIES, code=2)
-    assert "a journal is named twice" in told.err
+    assert "a journal is listed twice" in told.err
     told = cclmark("report", f"a={COPIES}", f"a={COLLECTIVES}", code=2)
-    assert "two journals are called a: say NAME=JOURNAL" in told.err
+    assert "two journals have the name a: use NAME=JOURNAL" in told.err
     shutil.copy(COPIES, tmp_path / "collectives.jsonl")
     cclmark("report", "collectives.jsonl", COLLECTIVES)
     assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
@@ -183,7 +183,7 @@ def test_a_journal_is_never_written_over(cclmark, tmp_path):
         (COLLECTIVES, "usual.jsonl", "-o", "usual.jsonl"),
     ):
         told = cclmark("report", *arguments, code=2)
-        assert "it would be lost" in told.err
+        assert "would be overwritten" in told.err
     assert (tmp_path / "usual.jsonl").read_bytes() == content
     assert (tmp_path / "page.html").read_bytes() == content
 

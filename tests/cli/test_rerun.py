@@ -76,7 +76,7 @@ def test_a_matrix_file_that_only_the_journal_names_is_not_read(cclmark, altered,
     command = ["cclmark", "alltoallv", *COMMAND, "--pattern", "matrix:secret"]
     path = altered(command=command)
     refused = cclmark("rerun", path, code=2)
-    assert "does not hold its weights" in refused.err
+    assert "does not contain its weights" in refused.err
     assert "hunter2" not in refused.err
     (tmp_path / "mine.txt").write_text("0 1\n1 0\n")
     again = cclmark("rerun", path, "--", "--pattern", "matrix:mine.txt")
@@ -99,12 +99,12 @@ def test_variables_come_from_the_journal_where_none_are_set(cclmark):
         "NCCL_DEBUG": "WARN",
     }
     for said in (
-        "NCCL_ALGO=Ring is set, as it was",
+        "NCCL_ALGO=Ring is set, as in the journal",
         "NCCL_NVLS_ENABLE was 1, is 0",
         "NCCL_DEBUG was not set, is WARN",
-        "NCCL_TOPO_FILE is not set: what to load is not taken from a journal",
-        "NCCL_TUNER_PLUGIN is not set: what to load",
-        "NCCL_X is not set: the journal does not hold",
+        "NCCL_TOPO_FILE is not set: names of files and modules are not taken from a journal",
+        "NCCL_TUNER_PLUGIN is not set: names of files",
+        "NCCL_X is not set: the journal does not contain",
     ):
         assert said in again.out
     assert "hunter2" not in again.out + again.err
@@ -126,7 +126,7 @@ def test_what_a_launcher_said_of_its_job_is_not_said_again(cclmark, altered):
     path = altered(environment={**told, "OMPI_MCA_pml": "ob1"})
     again = cclmark("rerun", path)
     assert again.journal.header.environment == {"OMPI_MCA_pml": "ob1"}
-    assert "OMPI_MCA_pml=ob1 is set, as it was" in again.out
+    assert "OMPI_MCA_pml=ob1 is set, as in the journal" in again.out
     assert again.out.count("OMPI_MCA_") == 1
 
 
@@ -137,12 +137,12 @@ def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
     assert said in cclmark("rerun", path).err
     task = {"LOCAL_RANK": "0", "RANK": "0", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
     assert said not in cclmark("rerun", path, "--", "-T", "1", env=task, code=4).err
-    assert "as many processes as then" in cclmark("rerun", altered(launcher="srun")).err
+    assert "the same number of processes" in cclmark("rerun", altered(launcher="srun")).err
 
 
 def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
     refused = cclmark("rerun", altered(), "--ccl", "shm", code=2)
-    assert "No such option '--ccl': put -- in front of options of the journal's" in refused.err
+    assert "No such option '--ccl': put -- before options of the journal's" in refused.err
     assert "cclmark rerun JOURNAL -- --ccl shm" in refused.err
     refused = cclmark("rerun", "a.jsonl", "--keep-environments", code=2)
     assert "Did you mean '--keep-environment'?" in refused.err
@@ -205,7 +205,7 @@ def test_a_file_that_the_journal_names_for_binding_is_not_read(cclmark, altered,
     command = [*whole["command"], "--bind", "private.txt"]
     path = altered(command=command, settings=whole["settings"] | {"bind": bind})
     refused = cclmark("rerun", path, code=2)
-    assert "does not hold its processors" in refused.message
+    assert "does not contain its processors" in refused.message
     assert "secret" not in refused.out + refused.err
 
 

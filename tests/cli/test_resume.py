@@ -120,9 +120,9 @@ def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
     path = cclmark("all_reduce", *size).journal_path
     before = path.read_bytes()
     told = cclmark("all_reduce", *size, "--resume", str(path), "-O", str(path), code=2)
-    assert "it would be lost" in told.message
+    assert "would be overwritten" in told.message
     told = cclmark("rerun", str(path), "--", "-O", str(path), code=2)
-    assert "it would be lost" in told.message
+    assert "would be overwritten" in told.message
     assert path.read_bytes() == before
 
 

@@ -147,7 +147,7 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
 @pytest.mark.parametrize(
     ("suite", "words"),
     [
-        ("[[command]\n", "mine.toml is no TOML"),
+        ("[[command]\n", "mine.toml is not TOML"),
         ("", "mine.toml"),
         ('[[command]]\nrunn = "all_reduce"\n', "unknown key 'runn': did you mean 'run'?"),
         (
@@ -160,7 +160,10 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
         ),
         (
             suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"')),
-            "time at most 1 s: from 8 MiB: the command measures 1 KiB, so this could never fail",
+            (
+                "time at most 1 s: from 8 MiB: the command measures 1 KiB, so this threshold can "
+                "never fail"
+            ),
         ),
         (
             suite_of((f'run = "all_reduce {TINY} -b 8"', 'size = "-2"\ntime_at_most = "1 s"')),
@@ -168,7 +171,7 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
         ),
         (
             'needs = "cudas"\n' + suite_of((f'run = "all_reduce {TINY}"',)),
-            "there are no 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
+            "unknown devices 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
         ),
     ],
 )
@@ -283,7 +286,7 @@ def test_suites_are_listed_and_what_they_would_run(cclmark):
     assert "\ncollectives" not in quick
     assert listed.written() == []
     for arguments, words in (
-        ((), "which suite?"),
+        ((), "SUITE is missing"),
         (("hots",), "did you mean 'host'"),
         (("host", "--only", "p2"), "did you mean 'p2p'"),
         (("host", "--tag", "slow"), "no 'slow'"),
@@ -310,7 +313,7 @@ def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
 def test_journals_are_never_written_over(run):
     suite = suite_of((f'run = "all_reduce {TINY}"',))
     run(suite)
-    assert "is there already" in run(suite, code=2).message
+    assert "already exists" in run(suite, code=2).message
 
 
 def test_the_shipped_suite_of_the_host_passes(cclmark):

@@ -105,7 +105,7 @@ class TestRefusals:
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             told = cclmark("serve", "--db", place, "--port", port, code=2)
-        assert f"port {port} of 127.0.0.1 is taken: choose another with --port" in told.err
+        assert f"port {port} of 127.0.0.1 is in use: choose another with --port" in told.err
 
     def test_a_history_that_is_not_there(self, cclmark, tmp_path):
         told = cclmark("serve", "--db", tmp_path / "none.sqlite", code=3)
@@ -115,7 +115,7 @@ class TestRefusals:
     def test_a_history_that_is_none_or_newer(self, cclmark, place, tmp_path):
         text = tmp_path / "notes.txt"
         text.write_text("no database, but a text that is long enough to be read as one. " * 20)
-        assert "is no history of cclmark" in cclmark("serve", "--db", text, code=2).err
+        assert "is not a history of cclmark" in cclmark("serve", "--db", text, code=2).err
         with closing(sqlite3.connect(place)) as connection:
             connection.execute("UPDATE cclmark_schema SET version = 999")
             connection.commit()
@@ -138,21 +138,21 @@ class TestRefusals:
             room.mkdir()
             (room / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})")
             told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(room)}, code=3)
-            assert f"needs the Python package {name}" in told.err
+            assert f"requires the Python package {name}" in told.err
             assert "pip install 'cclmark[serve]'" in told.err
 
     def test_tokens_that_are_none(self, cclmark, place, tmp_path):
         told = cclmark("serve", "--db", place, env={"CCLMARK_SERVE_TOKEN": "short"}, code=2)
-        assert "CCLMARK_SERVE_TOKEN: a token has 16 characters or more" in told.err
+        assert "CCLMARK_SERVE_TOKEN: a token requires at least 16 characters" in told.err
         file = tmp_path / "token"
         assert "cannot read" in cclmark("serve", "--db", place, "--token", file, code=2).err
         file.write_text("0123456789abcdef")
         file.chmod(0o640)
         told = cclmark("serve", "--db", place, "--token", file, code=2)
-        assert f"can be read by others: chmod 600 {file}" in told.err
+        assert f"can be read by other users: chmod 600 {file}" in told.err
         file.chmod(0o600)
         file.write_bytes(b"\xff" * 20)
-        assert "is no text" in cclmark("serve", "--db", place, "--token", file, code=2).err
+        assert "is not text" in cclmark("serve", "--db", place, "--token", file, code=2).err
 
 
 class TestAccess:

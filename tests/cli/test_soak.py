@@ -115,7 +115,7 @@ def test_an_interruption_keeps_everything(background, no_leaks):
         (("--duration", "1x"), "--duration: cannot read the duration '1x'"),
         (("--duration", "0s"), "above 0"),
         (("--duration", "1s", "-N", "3"), "exclude each other"),
-        (("--summary-every", "1s"), "goes with --duration"),
+        (("--summary-every", "1s"), "requires --duration"),
         (("--duration", "1s", "--summary-every", "soon"), "--summary-every: cannot read"),
     ],
 )

@@ -168,7 +168,7 @@ class TestOnThisMachine:
             return  # Hydra sends SIGKILL to all others at once
         assert footer.exit_code == 4, footer.message
         assert footer.message.startswith(f"process 2 (pid {member} on ")
-        assert "is gone: its connection broke, and rank 2 with it" in footer.message
+        assert "is lost with rank 2: its connection broke" in footer.message
 
     def test_an_interruption_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)

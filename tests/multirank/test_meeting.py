@@ -64,8 +64,8 @@ def test_who_does_not_come_is_named(pods):
     second = pods.start(2, 4, *SWEEP, "-T", "3")
     code, _, err = pods.end(first)
     assert code == 4
-    assert "2 of 4 processes came within 3 s; missing: 1,3. See" in err
-    assert "RANK and WORLD_SIZE tell of these processes" in err
+    assert "2 of 4 processes connected within 3 s; missing: 1,3. See" in err
+    assert "RANK and WORLD_SIZE define these processes" in err
     assert "CCLMARK_LAUNCHER=none" in err
     assert pods.end(second)[0] == 4
     assert list(pods.directory.rglob("*.jsonl")) == []
@@ -75,8 +75,8 @@ def test_the_first_says_for_whom_it_waits(pods):
     first = pods.start(0, 3, *SWEEP, "-T", "5")
     second = pods.start(1, 3, *SWEEP, "-T", "5")
     _, _, err = pods.end(first)
-    (said,) = [line for line in err.splitlines() if "have come to" in line]
-    assert "cclmark: 2 of 3 processes have come to tcp://" in said
+    (said,) = [line for line in err.splitlines() if "have connected to" in line]
+    assert "cclmark: 2 of 3 processes have connected to tcp://" in said
     assert "of 5 s (-T); missing: 2" in said
     pods.end(second)
 
@@ -90,7 +90,7 @@ def test_launchers_that_say_different_things_of_any_process_are_told_of(pods):
     (code, out, _), second = (pods.end(process) for process in started)
     assert code == 0
     assert out.splitlines()[0].endswith(", started by Open MPI's mpirun")
-    assert "says process 1 of 2, PyTorchJob or the like 0 of 2: the first counts" in out
+    assert "reports process 1 of 2, PyTorchJob or the like 0 of 2: the first is used" in out
     assert second == (0, "", "")
 
 
@@ -99,7 +99,7 @@ def test_a_single_process_says_that_it_measures_alone(pods):
     env |= {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
     code, out, err = pods.end(pods.start(0, 1, **env))
     assert code == 0
-    said = "torchrun says process 0 of 1, Open MPI's mpirun 1 of 2: the first counts"
+    said = "torchrun reports process 0 of 1, Open MPI's mpirun 1 of 2: the first is used"
     assert said in out
     assert said in err
 
@@ -108,14 +108,14 @@ def test_only_the_first_tells_of_its_host(pods):
     first, second = (pods.end(pods.start(rank, 2, "info")) for rank in (0, 1))
     assert first[0] == 0
     assert first[1].startswith("Machine")
-    assert "started 2 processes; this is what the first one's host has" in first[2]
+    assert "started 2 processes; this output describes the host of the first one" in first[2]
     assert second == (0, "", "")
 
 
 def test_a_first_process_that_never_comes(pods):
     code, _, err = pods.end(pods.start(1, 2, *SWEEP, "-T", "1"))
     assert code == 4
-    assert "process 1 of 2 does not find the first one" in err
+    assert "process 1 of 2 did not find the note of the first process" in err
     assert "CCLMARK_SHARED_DIR" in err
 
 
@@ -135,7 +135,7 @@ def test_two_that_say_they_are_the_same(pods):
     started = [pods.start(rank, 3, *SWEEP, "-T", "20") for rank in (0, 1, 1)]
     code, _, err = pods.end(started[0])
     assert code == 4
-    assert "two processes say that they are number 1" in err
+    assert "two processes have the number 1" in err
     assert all(pods.end(process)[0] == 4 for process in started[1:])
 
 
@@ -187,8 +187,8 @@ def test_by_a_secret_of_the_environment(pods):
     stranger = pods.start(1, 2, *SWEEP, "-T", "2", **{**env, "CCLMARK_SECRET": "x" * 32})
     code, _, err = pods.end(stranger)
     assert code == 4
-    assert "waited 2 s for an answer of the first one" in err
-    assert "is CCLMARK_SECRET the same there" in err
+    assert "received no answer from the first process at " in err
+    assert "is CCLMARK_SECRET the same for that process" in err
     second = pods.start(1, 2, **env)
     assert pods.end(second)[0] == 0
     code, out, err = pods.end(first)
@@ -212,9 +212,9 @@ def test_another_secret_is_said_by_both(pods):
     assert code == code_of_second == 4
     said, why = (line for line in err.splitlines() if "missing: 1" in line)
     for line in (said, why):
-        assert "(is CCLMARK_SECRET the same for all of them? " in line
+        assert "(is CCLMARK_SECRET the same for all processes? " in line
         assert "that did not authenticate " in line
-    assert "is CCLMARK_SECRET the same there" in err_of_second
+    assert "is CCLMARK_SECRET the same for that process" in err_of_second
 
 
 def test_a_process_without_an_answer_leaves_when_its_time_is_over(pods):
@@ -238,7 +238,11 @@ def test_a_process_killed_before_all_have_come(pods, rank):
     code, _, err = pods.end(started[1 - rank], 20)
     assert time.monotonic() < begin_s + 10
     assert code == 4
-    assert ("has gone before all had come" if rank else "the first process is gone") in err
+    assert (
+        "exited before all processes were connected"
+        if rank
+        else "the connection to the first process is lost"
+    ) in err
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
@@ -265,7 +269,7 @@ def two(on_one_host=False, address=""):
 
 def test_others_do_not_get_to_write_the_note(tmp_path):
     tmp_path.chmod(0o777)
-    with pytest.raises(UsageError, match="writable for others"):
+    with pytest.raises(UsageError, match="writable for other users"):
         open_meeting(two(), {"CCLMARK_SHARED_DIR": str(tmp_path)})
 
 
@@ -276,7 +280,7 @@ def test_a_note_of_somebody_else_is_not_read(tmp_path):
     try:
         assert find_meeting(two(), env, time.monotonic())[0] == meeting.server.endpoint
         meeting.note.chmod(0o644)
-        with pytest.raises(UsageError, match="not this user's own"):
+        with pytest.raises(UsageError, match="not private to this user"):
             find_meeting(two(), env, time.monotonic())
     finally:
         meeting.close()
@@ -309,7 +313,7 @@ SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
 
 @pytest.mark.parametrize("address", ["host:port", "host:0", "host:70000"])
 def test_an_address_that_is_none(address):
-    with pytest.raises(UsageError, match="is no port"):
+    with pytest.raises(UsageError, match="is not a port"):
         open_meeting(two(), {**SECRET, "CCLMARK_ADDRESS": address})
 
 
@@ -339,7 +343,7 @@ def test_a_name_that_is_known_later(monkeypatch):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{probe.getsockname()[1]}"}
-    with pytest.raises(MissingError, match="there is no host 'cclmark-master-0'"):
+    with pytest.raises(MissingError, match="unknown host 'cclmark-master-0'"):
         open_meeting(two(), named)
     meeting = open_meeting(two(), named, 20.0)
     meeting.close()

@@ -95,7 +95,7 @@ def test_the_parent_of_a_launched_process_is_killed(pods, rank):
     journal = read_journal(path)
     assert journal.damaged_lines == 0
     if rank == 0:
-        assert "what launched this process is gone" in journal.footer.message
+        assert "the launcher of this process has exited" in journal.footer.message
         assert journal.footer.exit_code == ended[1][0] == 130
     else:
         assert "process 1 (pid " in ended[0][2]

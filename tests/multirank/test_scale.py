@@ -89,7 +89,7 @@ def test_one_that_vanishes_is_named_and_the_others_go_on(crew, fleet):
         for message in crew.meeting.server.receive(0.02):
             crew.hear(message)
     assert crew.lost().startswith("process 17 (pid ")
-    assert crew.lost().endswith("is gone: its connection broke")
+    assert crew.lost().endswith("is lost: its connection broke")
     serve(crew, fleet, "beat")
     assert crew.lost().startswith("process 17 (pid ")
 
@@ -110,5 +110,7 @@ def test_more_connections_than_files_may_be_open(fleet, few_files, crew):
 
 def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    with pytest.raises(MissingError, match=r"300 connections .* 256: raise the limit .*ulimit -Hn"):
+    with pytest.raises(
+        MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"
+    ):
         gather_crew(peers.placement(0, 300, "x"), HOST, 1)

@@ -233,7 +233,7 @@ def test_a_process_that_does_not_answer_is_waited_for_no_longer_than_granted(tag
         begin_s = time.monotonic()
         (lines,) = collect_stacks({0: pid}, {0: file}, 0.3).values()
         assert 0.3 <= time.monotonic() - begin_s < scaled(10)
-        assert lines[0] == "no stack: no answer within 0.3 s, it sleeps (state S)"
+        assert lines[0] == "no stack: no answer within 0.3 s, it is sleeping (state S)"
 
 
 def test_what_does_not_listen_is_not_killed_by_the_question():
@@ -242,7 +242,7 @@ def test_what_does_not_listen_is_not_killed_by_the_question():
         try:
             lines = collect_stacks({3: process.pid, 4: process.pid}, {3: file}, 1.0)
             assert process.poll() is None
-            assert "does not listen" in lines[3][0]
+            assert "does not handle the request" in lines[3][0]
             assert "no file" in lines[4][0]
         finally:
             os.close(file)
@@ -255,8 +255,8 @@ def test_a_process_that_is_gone_is_said_to_be(tag):
     file = os.memfd_create("stack")
     try:
         assert collect_stacks({0: process.pid, 1: 0}, {0: file, 1: file}, 1.0) == {
-            0: ["no stack: the process is gone"],
-            1: ["no stack: its process is not known"],
+            0: ["no stack: the process has exited"],
+            1: ["no stack: its process is unknown"],
         }
     finally:
         os.close(file)

@@ -44,7 +44,7 @@ def test_it_is_named_when_all_is_measured(pods):
     code, out, err = pods.end(first, SOON_S)
     assert code == 4
     assert "10 of 10 cases checked, 0 wrong" in out
-    assert f"cclmark: all is measured, but process 1 (pid {second.pid} on " in err
+    assert f"cclmark: all cases are measured, but process 1 (pid {second.pid} on " in err
     assert "is stopped (SIGSTOP or a debugger)" in err
     goes_on(pods, second)
 

@@ -66,12 +66,12 @@ class TestReading:
                 "0: 0\n1: 1\n2: 2\n",
                 "b.txt, line 3: rank 2 is not in this run, which has ranks 0 to 1",
             ),
-            ("# ranks\n0 0-7\n", "b.txt, line 2: not RANK: PROCESSORS, as in 0: 0-7"),
-            ("-1: 0\n", "b.txt, line 1: not RANK: PROCESSORS"),
+            ("# ranks\n0 0-7\n", "b.txt, line 2: expected RANK: PROCESSORS, for example 0: 0-7"),
+            ("-1: 0\n", "b.txt, line 1: expected RANK: PROCESSORS"),
             ("0: 0\n1: 5-2\n", "b.txt, line 2: the range 5-2 ends before it begins"),
             ("0:  # nothing\n", "b.txt, line 1: rank 0 is bound to no processor"),
-            ("x" * 5000, "b.txt, line 1: not RANK: PROCESSORS"),
-            (b"0: \xff\n", "b.txt is not a text in UTF-8"),
+            ("x" * 5000, "b.txt, line 1: expected RANK: PROCESSORS"),
+            (b"0: \xff\n", "b.txt is not UTF-8 text"),
         ],
     )
     def test_bad_files_are_refused_with_the_line(self, written, content, reason):
@@ -121,7 +121,7 @@ class TestPlanning:
         found = plan("ranks:0=0-3;1=2-9", [[0, 2, 1, 3], [1, 2, 3]], runtime=runtime)
         assert found.bound == [[0, 2, 1, 3], [2, 3]]
         assert len(found.notices) == 1
-        assert "rank 1 may not use all listed processors" in found.notices[0]
+        assert "rank 1 cannot use all listed processors" in found.notices[0]
 
     def test_a_rank_without_any_of_its_processors_ends_the_run(self):
         with pytest.raises(MissingError) as refused:

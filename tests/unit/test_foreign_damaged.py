@@ -71,14 +71,16 @@ class TestListsOfRanks:
     def test_a_line_that_is_missing_is_noticed(self, lost):
         lines = [line for rank, line in enumerate(WHOLE) if rank != lost]
         if lost == RANKS - 1:  # the rest looks complete, and the bandwidths contradict it
-            with pytest.raises(UsageError, match=r"a\.txt:4: 15 ranks here, but .* are of 16: "):
+            with pytest.raises(
+                UsageError, match=r"a\.txt:4: 15 ranks in this list, but .* are of 16: "
+            ):
                 read(text_of(lines))
             journal = read(text_of(lines), ranks=RANKS)
             assert "16 ranks as given: the list of ranks on line 4" in notices(journal)
         else:
             journal = read(text_of(lines))
-            assert "16 ranks: the only number that makes" in notices(journal)
-            assert f"lacks rank {lost}" in notices(journal)
+            assert "16 ranks: the only number that fits" in notices(journal)
+            assert f"does not contain rank {lost}" in notices(journal)
         assert {one.case.ranks for one in journal.results} == {RANKS}
         # Neither the host of the missing rank nor the number of hosts is made up.
         assert journal.header.devices[lost].host == ""
@@ -89,20 +91,24 @@ class TestListsOfRanks:
     def test_a_gap_that_the_bandwidths_do_not_fill_is_refused(self, lost):
         lines = [line for rank, line in enumerate(WHOLE) if rank != lost]
         text = text_of(lines, "broadcast", 1.0)
-        with pytest.raises(UsageError, match=rf"a\.txt:4: .* lacks rank {lost}: give --ranks N"):
+        with pytest.raises(
+            UsageError, match=rf"a\.txt:4: .* does not contain rank {lost}: set --ranks N"
+        ):
             read(text)
         assert {one.case.ranks for one in read(text, ranks=RANKS).results} == {RANKS}
-        with pytest.raises(UsageError, match="at least 16 ranks by the text, not --ranks 15"):
+        with pytest.raises(UsageError, match="the text lists at least 16 ranks, not --ranks 15"):
             read(text, ranks=15)
 
     def test_processes_have_all_of_their_ranks(self):
         text = text_of(WHOLE[:-1], "broadcast", 1.0, per_process=8)
-        with pytest.raises(UsageError, match=r"ends with rank 14, and each process has 8 ranks"):
+        with pytest.raises(UsageError, match=r"ends with rank 14, but each process has 8 ranks"):
             read(text)
 
     def test_bandwidths_of_another_number_are_refused(self):
         text = text_of(WHOLE, factor=2 * 31 / 32)
-        with pytest.raises(UsageError, match=r"a\.txt:4: 16 ranks here, .*line 22 on are of 32: "):
+        with pytest.raises(
+            UsageError, match=r"a\.txt:4: 16 ranks in this list, .*line 22 on are of 32: "
+        ):
             read(text)
         assert {one.case.ranks for one in read(text, ranks=32).results} == {32}
         with pytest.raises(UsageError, match=r"are of 32, not of --ranks 64"):
@@ -122,7 +128,7 @@ class TestListsOfRanks:
     @pytest.mark.parametrize("sign", ["# ...\n", "...\n", "#  [...]\n", "# … 13 more\n"])
     def test_an_ellipsis_stands_for_ranks(self, sign):
         first = text_of([*WHOLE[:3], sign], "broadcast", 1.0)
-        with pytest.raises(UsageError, match=r"a\.txt:4: .* is shortened: give --ranks N"):
+        with pytest.raises(UsageError, match=r"a\.txt:4: .* is shortened: set --ranks N"):
             read(first)
         assert {one.case.ranks for one in read(first, ranks=RANKS).results} == {RANKS}
         # Up to the last rank the list is complete again.
@@ -132,7 +138,7 @@ class TestListsOfRanks:
     def test_the_first_ranks_alone_with_ranks_given(self):
         journal = read(text_of(WHOLE[:8]), ranks=RANKS)
         assert {one.case.ranks for one in journal.results} == {RANKS}
-        with pytest.raises(UsageError, match=r"8 ranks by the text, not --ranks 16"):
+        with pytest.raises(UsageError, match=r"the text lists 8 ranks, not --ranks 16"):
             read(text_of(WHOLE[:8], "broadcast", 1.0), ranks=RANKS)
 
     def test_a_shortened_list_without_any_sign(self):
@@ -140,7 +146,7 @@ class TestListsOfRanks:
         assert {one.case.ranks for one in journal.results} == {1024}
         assert len(journal.results) == 4
         assert len(journal.header.devices) == 1024
-        with pytest.raises(UsageError, match=r"is shortened: give --ranks N"):
+        with pytest.raises(UsageError, match=r"is shortened: set --ranks N"):
             stored("nccl-tests-shortened.txt")
 
     @pytest.mark.parametrize(
@@ -227,5 +233,5 @@ class TestLines:
 
     def test_exponents_that_no_tool_prints_are_no_numbers(self):
         text = text_of(WHOLE).replace("50.00", "0e999", 1)
-        with pytest.raises(UsageError, match=r"a\.txt:22: the time '0e999' is no number"):
+        with pytest.raises(UsageError, match=r"a\.txt:22: the time '0e999' is not a number"):
             read(text)

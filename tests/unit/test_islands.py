@@ -25,7 +25,7 @@ def test_each_host_is_an_island_of_the_library_that_is_named():
 
 def test_kinds_of_devices_part_the_ranks_of_a_host():
     assert islands("", ["cuda", "host", "cuda", "host"], [0, 0, 1, 1]) == [*("0", "1", "2", "3")]
-    with pytest.raises(UsageError, match="one library takes one kind"):
+    with pytest.raises(UsageError, match="a library supports only one kind"):
         islands("host", ["cuda", "host", "cuda", "host"], [0, 0, 1, 1])
 
 
@@ -41,7 +41,7 @@ def test_one_host_is_no_two_islands():
 
 
 def test_hosts_whose_ranks_are_not_in_a_row_are_no_islands():
-    with pytest.raises(UsageError, match="not in a row"):
+    with pytest.raises(UsageError, match="not consecutive"):
         islands("host", ["cuda"] * 4, [0, 1, 0, 1])
     with pytest.raises(UsageError, match="one library for all"):
         islands("host=nccl,shm", ["cuda"] * 4, [0, 0, 1, 1])

@@ -112,7 +112,7 @@ class TestAUsersFile:
     @pytest.mark.parametrize("name", ["nccl", "mccl", "cuda", "nvrtc", "torch", "bridge"])
     def test_names_of_others_are_refused(self, file, nothing_added, name):
         file.write_text(GOOD.replace('"mine"', f'"{name}"', 1))
-        with pytest.raises(UsageError, match="is the name of something else"):
+        with pytest.raises(UsageError, match="is already in use"):
             libraries.add_library_files([file])
 
     def test_a_name_twice_is_refused(self, file, nothing_added):
@@ -140,28 +140,32 @@ class TestAUsersFile:
     ("old", "new", "said"),
     [
         ('name = "mine"', "", "name: is missing"),
-        ('"mine"', '"Mine!"', "name: 'Mine!' is no name of a library: write at most 32"),
+        ('"mine"', '"Mine!"', "name: 'Mine!' is not a library name: write at most 32"),
         ('"mine"', "3", "name: expected `str`, got `int`"),
         ('"nccl"', '"ncl"', "shape: unknown 'ncl': choose from nccl, flagcx"),
         ('["cuda"]', '["cude"]', "devices: unknown 'cude': choose from cuda, acl"),
-        ('["cuda"]', "[]", "devices: is empty: name at least one"),
+        ('["cuda"]', "[]", "devices: is empty: list at least one"),
         ('["cuda"]', '["cuda"]\nnative_of = ["hip"]', "native_of: unknown 'hip': choose from cuda"),
-        ('prefix = "mine"', "", "prefix: '' is no part of a C name: write letters"),
+        ('prefix = "mine"', "", "prefix: '' is not part of a C name: write letters"),
         ('["libmine.so"]', "[]", "files: is empty"),
-        ('["libmine.so"]', '["a\\u0000"]', "files: 'a\\x00' is no file name"),
-        ('["libmine.so"]', '["a"]\noldest_version = "new"', "oldest_version: 'new' is no version"),
+        ('["libmine.so"]', '["a\\u0000"]', "files: 'a\\x00' is not a file name"),
+        (
+            '["libmine.so"]',
+            '["a"]\noldest_version = "new"',
+            "oldest_version: 'new' is not a version",
+        ),
         ("float32 = 7", "float31 = 7", "types: unknown 'float31': choose from int8, uint8"),
-        ("float32 = 7", "float32 = -1", "types.float32: -1 is no number of the library's: write"),
-        ("float32 = 7", "float32 = true", "types.float32: True is no number"),
+        ("float32 = 7", "float32 = -1", "types.float32: -1 is not a valid code: write"),
+        ("float32 = 7", "float32 = true", "types.float32: True is not a valid code"),
         ("float32 = 7", "", "types: is empty"),
         ("[types]\nfloat32 = 7", "", "types: is empty"),
-        ('prefix = "mine"', 'prefix = "mine"\ncolour = 1', "'colour': is no field: choose from"),
-        ("sum = 0", "sum = 0\n[exchanges]\nall = 1", "exchanges.'all': is no field: choose from"),
-        ("sum = 0", 'sum = 0\n[exchanges]\nalltoall = ""', "exchanges.alltoall: '' is no part"),
+        ('prefix = "mine"', 'prefix = "mine"\ncolour = 1', "'colour': unknown field: choose from"),
+        ("sum = 0", "sum = 0\n[exchanges]\nall = 1", "exchanges.'all': unknown field: choose from"),
+        ("sum = 0", 'sum = 0\n[exchanges]\nalltoall = ""', "exchanges.alltoall: '' is not part"),
         ('prefix = "mine"', 'prefix = "m"\nin_place_only = ["x"]', "in_place_only: unknown 'x'"),
-        ('["libmine.so"]', '["a"]\nenvironment_prefixes = [""]', "environment_prefixes: '' is no"),
+        ('["libmine.so"]', '["a"]\nenvironment_prefixes = [""]', "environment_prefixes: '' is not"),
         ('["libmine.so"]', '["a"]\nfp8_codes = "E4"', "fp8_codes: unknown 'E4': choose from OCP"),
-        ('["libmine.so"]', '["a"]\ntitle = "a\\nb"', "title: is no text for a line"),
+        ('["libmine.so"]', '["a"]\ntitle = "a\\nb"', "title: is not a single line of text"),
         ("name", "name name", "is not TOML"),
     ],
 )

@@ -83,7 +83,7 @@ def test_every_process_knows_who_is_beside_it(name):
 def test_a_torchrun_below_srun_counts_and_says_so():
     for _, placement in placements("srun-torchrun"):
         (notice,) = placement.notices
-        assert "torchrun says process" in notice
+        assert "torchrun reports process" in notice
         assert "srun" in notice
 
 
@@ -129,8 +129,8 @@ def test_what_a_torchrun_of_one_process_left_behind_does_not_count(name):
         placement = find_placement({**task["environment"], **STALE, "LOCAL_RANK": "0"})
         assert (placement.launcher, placement.processes) == (launcher, 4)
         (notice,) = placement.notices
-        assert notice.startswith(f"{launcher} says process {placement.process} of 4, ")
-        assert "a launcher like torchrun 0 of 1: the first counts" in notice
+        assert notice.startswith(f"{launcher} reports process {placement.process} of 4, ")
+        assert "a launcher like torchrun 0 of 1: the first is used" in notice
 
 
 def test_a_torchrun_of_one_process_below_another_launcher_measures_alone_and_says_so():
@@ -139,7 +139,7 @@ def test_a_torchrun_of_one_process_below_another_launcher_measures_alone_and_say
     assert find_placement(inner) is None
     (notice,) = notices_alone(inner)
     number = env["SLURM_PROCID"]
-    assert f"torchrun says process 0 of 1, srun {number} of 4: the first counts" in notice
+    assert f"torchrun reports process 0 of 1, srun {number} of 4: the first is used" in notice
     assert "measures alone" in notice
 
 
@@ -191,14 +191,14 @@ def test_pods_that_say_otherwise_are_told_of():
 
 def test_what_to_try_names_the_variables_and_the_other_launchers():
     assert find_placement(PODS).doubts == (
-        "RANK and WORLD_SIZE tell of these processes (PyTorchJob or the like): "
+        "RANK and WORLD_SIZE define these processes (PyTorchJob or the like): "
         "CCLMARK_LAUNCHER=none measures this host alone"
     )
     env = {**CAPTURED["openmpi"]["tasks"][0]["environment"], **PODS, "LOCAL_RANK": "1"}
     assert find_placement(env).doubts == (
-        "RANK and WORLD_SIZE tell of these processes (a launcher like torchrun) and count over the "
-        "variables of openmpi: CCLMARK_LAUNCHER=openmpi takes those, CCLMARK_LAUNCHER=none "
-        "measures this host alone"
+        "RANK and WORLD_SIZE define these processes (a launcher like torchrun) and take "
+        "precedence over the variables of openmpi: CCLMARK_LAUNCHER=openmpi uses the latter, "
+        "CCLMARK_LAUNCHER=none measures this host alone"
     )
 
 
@@ -304,7 +304,7 @@ def test_a_process_that_sees_its_share_only_takes_it():
 
 
 def test_more_processes_than_devices():
-    with pytest.raises(MissingError, match="need 9 cuda devices"):
+    with pytest.raises(MissingError, match="require at least 9 cuda devices"):
         choose_own_devices(place(8, 9), "cuda", None, eight)
 
 

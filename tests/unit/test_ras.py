@@ -152,7 +152,7 @@ def test_the_protocol_is_spoken_and_the_laggard_found():
     assert report.reason == ""
     assert report.sentences() == [
         "rank 2 (10.0.0.1, pid 102) launched 16 AllReduce, others 17",
-        "the counts of all ranks stand still",
+        "the counts of all ranks do not change",
     ]
     assert server.queries == 2
     greeting = ["CLIENT PROTOCOL 2", "TIMEOUT 1"]
@@ -166,7 +166,7 @@ def test_counts_that_move_are_no_hang_and_the_later_ones_are_told():
         report = ask_ras((), server.environment)
     assert report.still is False
     assert [(one.count, one.most) for one in report.laggards] == [(39, 40)]
-    assert report.sentences()[-1] == "the counts of all ranks move"
+    assert report.sentences()[-1] == "the counts of all ranks change"
 
 
 def test_ranks_that_are_missing_are_named():
@@ -257,7 +257,7 @@ def test_only_communicators_of_these_processes_are_told_of():
         other = ask_ras([55], server.environment)
         everything = ask_ras((), server.environment)
     assert (other.text, other.laggards) == ("", ())
-    assert "another job's" in other.reason
+    assert "belongs to another job" in other.reason
     assert len(everything.laggards) == 2
 
 
@@ -266,7 +266,7 @@ def test_a_server_that_knows_no_json_gives_its_text():
         report = ask_ras([100], server.environment)
     assert report.text == TEXT
     assert report.still is None
-    assert report.reason.endswith("to tell who is behind takes NCCL 2.28.7 or later")
+    assert report.reason.endswith("the report of lagging ranks requires NCCL 2.28.7 or later")
 
 
 def test_a_process_that_is_stopped_is_passed_over_for_one_that_answers():
@@ -301,17 +301,20 @@ WHOLE = document(communicator({0: 1, 1: 2}))
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"hello": b"HTTP/1.1 400 Bad Request\r\n\r\n"}, "what listens there is not RAS"),
-        ({"hello": b"x" * 100_000}, "what listens there is not RAS"),
-        ({"hello": b"\xff\xfe\n"}, "what listens there is not RAS"),
+        (
+            {"hello": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
+            "the process at this address is not NCCL RAS",
+        ),
+        ({"hello": b"x" * 100_000}, "the process at this address is not NCCL RAS"),
+        ({"hello": b"\xff\xfe\n"}, "the process at this address is not NCCL RAS"),
         ({"greet": lambda number: False}, "no answer in time"),
         ({"send": slowly(0.3)}, "no answer in time"),
-        ({"send": for_ever}, "an answer without end"),
+        ({"send": for_ever}, "the answer is too long"),
         ({"send": lambda connection, answer: time.sleep(20)}, "no answer in time"),
-        ({"answers": ["{}"]}, "something that cannot be read"),
-        ({"answers": ["[" * 100_000]}, "something that cannot be read"),
-        ({"answers": ['{"communicators": [{"ranks": 3}]}']}, "something that cannot be read"),
-        ({"send": cut_off}, "something that cannot be read"),
+        ({"answers": ["{}"]}, "the answer of RAS is not valid"),
+        ({"answers": ["[" * 100_000]}, "the answer of RAS is not valid"),
+        ({"answers": ['{"communicators": [{"ranks": 3}]}']}, "the answer of RAS is not valid"),
+        ({"send": cut_off}, "the answer of RAS is not valid"),
     ],
 )
 def test_whatever_goes_wrong_is_a_short_reason_in_time(monkeypatch, options, reason):

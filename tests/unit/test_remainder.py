@@ -117,7 +117,7 @@ def test_what_is_not_of_its_place_is_measured_again():
         ({"placements": (False,)}, "placements (--placement): only there in-place"),
         ({"reductions": ["max"]}, "reductions (-o): only there sum, only here max"),
         ({"operations": ["broadcast"]}, "roots (-r): only there none, only here 0"),
-        ({"sizes": [128, 64, 256]}, "other combinations"),
+        ({"sizes": [128, 64, 256]}, "different combinations"),
     ],
 )
 def test_another_plan_is_refused_with_what_differs(changes, said):

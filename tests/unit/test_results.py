@@ -151,7 +151,7 @@ def test_what_is_no_journal_is_described(tmp_path, content, said):
 def test_what_other_tools_print_is_to_be_imported(tmp_path, content):
     file = tmp_path / "x"
     file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"it begins with .* with cclmark import FILE"):
+    with pytest.raises(UsageError, match=r"it begins with .* use cclmark import FILE"):
         read_journal(file)
 
 

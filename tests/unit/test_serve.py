@@ -194,20 +194,20 @@ class TestRun:
         assert len(found["cases"]) == 26
         refused = client.get(f"/export?run={FIRST}&format=exe")
         assert refused.status_code == 400
-        assert "there are csv and json" in text_of(refused)
+        assert "choose from csv and json" in text_of(refused)
 
     @pytest.mark.parametrize("path", ["/run", "/journal", "/export"])
     def test_one_that_is_not_there(self, client, path):
         answer = client.get(f"{path}?run=nobody")
         assert answer.status_code == 404
-        assert "no run has that id: choose one in the list" in text_of(answer)
+        assert "no run has this id: choose one in the list" in text_of(answer)
         assert client.get(path).status_code == 400
 
     def test_one_without_results(self, filled):
         client, [run] = filled(content("ctas8").splitlines()[0])
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
-        assert "holds no results" in text_of(answer)
+        assert "contains no results" in text_of(answer)
         assert client.get(f"/journal?run={run}").content == content("ctas8").splitlines()[0]
 
 
@@ -222,14 +222,14 @@ class TestSeveral:
         query = "&".join(f"run={run}" for run in ids)
         answer = client.get(f"/together?{query}")
         assert answer.status_code == 400
-        assert f"9 runs are chosen: a page shows {MOST_TOGETHER} at most" in text_of(answer)
+        assert f"9 runs are chosen, but a page shows at most {MOST_TOGETHER}" in text_of(answer)
         assert client.get("/together").status_code == 400
 
     def test_the_first_is_before(self, client):
         answer = client.get(f"/compare?run={FIRST}&run={TUNED}")
         assert "<title>ctas8 against default-1</title>" in answer.text
         assert "NCCL_MAX_CTAS was not set, is 8" in answer.text
-        around = re.search(r'href="(/compare\?[^"]+)">The other way', answer.text)[1]
+        around = re.search(r'href="(/compare\?[^"]+)">Swap the sides', answer.text)[1]
         answer = client.get(html.unescape(around))
         assert "<title>default-1 against ctas8</title>" in answer.text
 
@@ -312,15 +312,15 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "said"),
         [
-            ("/?page=0", "pages are counted from 1"),
-            ("/?page=-1", "pages are counted from 1"),
-            ("/?page=1e9", "pages are counted from 1"),
-            (f"/?page={'9' * 40}", "pages are counted from 1"),
-            ("/?page=%C2%B2", "pages are counted from 1"),
+            ("/?page=0", "pages are numbered from 1"),
+            ("/?page=-1", "pages are numbered from 1"),
+            ("/?page=1e9", "pages are numbered from 1"),
+            (f"/?page={'9' * 40}", "pages are numbered from 1"),
+            ("/?page=%C2%B2", "pages are numbered from 1"),
             ("/?since=yesterday", "cannot read the time 'yesterday'"),
             ("/trend?until=2026-13-40", "cannot read the time"),
-            ("/?machine=a%00b", "machine: that is no name"),
-            (f"/?label={'x' * 1000}", "label: that is no name"),
+            ("/?machine=a%00b", "machine: neither a name"),
+            (f"/?label={'x' * 1000}", "label: neither a name"),
             (f"/run?run={'x' * 60_000}", "run: an id has at most 400 characters"),
         ],
     )
@@ -369,7 +369,7 @@ class TestRefusals:
         assert client.get("/run?run=ab2").status_code == 200
         answer = client.get("/run?run=ab")
         assert answer.status_code == 404
-        assert "several runs have ids that begin so" in text_of(answer)
+        assert "several runs have ids that begin with these characters" in text_of(answer)
 
     @pytest.mark.parametrize("path", ["/run", "/journal", "/export"])
     def test_errors_do_not_show_the_database(self, client, place, path):
@@ -582,7 +582,7 @@ class TestHostileJournals:
         monkeypatch.setattr("cclmark.serve.journals.page_of", fails)
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
-        assert "does not fit together (ZeroDivisionError" in text_of(answer)
+        assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
 
 
 def test_the_room_knows_nothing_of_how_runs_are_made():

@@ -33,7 +33,7 @@ COMMANDS = {
         for name in COLLECTIVES
     },
     "collectives": Entry(
-        "collective.collective_command", "collectives_command", "All of them in one launch."
+        "collective.collective_command", "collectives_command", "All collectives in one launch."
     ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
@@ -41,64 +41,69 @@ COMMANDS = {
     "p2pBandwidthLatencyTest": Entry(
         "p2p.p2p_command",
         "pccl_command",
-        "The same with the letters, defaults and output of PCCL's tool of this name.",
+        "The same with the options, defaults and output of PCCL's tool of this name.",
     ),
     "pairs": Entry(
-        "pairs.pairs_command", "pairs_command", "Collectives of every two devices, as heat maps."
+        "pairs.pairs_command",
+        "pairs_command",
+        "Collectives of every pair of devices, as heat maps.",
     ),
     "torch": Entry(
         "torch.torch_check_command",
         "torch_commands",
-        "What a training program sees of a backend of torch.distributed.",
+        "Check a backend of torch.distributed as a training program uses it.",
     ),
     "run": Entry(
         "suite.suite_command",
         "suite_command",
-        "Run an acceptance suite: commands, each with what its figures must reach.",
+        "Run an acceptance suite: commands with thresholds for their figures.",
     ),
     "rerun": Entry(
         "rerun.rerun_command",
         "rerun_command",
-        "Run a journal's command again, say what differs here, and compare.",
+        "Run a journal's command again, report the differences, and compare.",
     ),
     "report": Entry(
         "report.report_command",
         "report_command",
-        "Make one HTML file of journals: what stands out, charts, matrices, all cases.",
+        "Create one HTML file from journals: findings, charts, matrices, all cases.",
     ),
     "compare": Entry(
         "compare.compare_command",
         "compare_command",
-        "Compare journals case by case: what is slower, faster, no different, or inconclusive.",
+        "Compare journals case by case: slower, faster, no difference or inconclusive.",
     ),
     "references": Entry(
         "references.references_command",
         "references_command",
-        "What others measured, and your own machines when you accepted them: the sources, or with "
-        "one of the first three options their figures.",
+        "List the sources of references: published figures and your own accepted machines.",
     ),
     "import": Entry(
         "imports.import_command",
         "import_command",
-        "Read what other tools printed into journals, which are then compared, exported and kept "
-        "like any.",
+        "Convert the output of other tools into journals, which can be compared, exported and "
+        "kept like any journal.",
     ),
     "export": Entry(
         "export.export_command",
         "export_command",
-        "Write journals in a format that other programs read.",
+        "Write journals in a format for other programs.",
     ),
     "history": Entry(
         "history.history_command",
         "history_commands",
-        "Keep runs in a database: list them, print them again, see what changed.",
+        "Keep runs in a database: list them, print them again, show changes.",
     ),
     "serve": Entry(
         "serve.serve_command",
         "serve_command",
         "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
     ),
-    "info": Entry("info.info_command", "info_command", "What this machine has, and why not more."),
+    "info": Entry(
+        "info.info_command",
+        "info_command",
+        "The devices and libraries of this machine, and the reasons why others are missing.",
+    ),
 }
 
 

@@ -119,7 +119,7 @@ def main() -> None:
         if getattr(error, "errno", None) not in _SHORTAGES:
             raise
         print(
-            f"cclmark: {error}: there are limits for this user or container; see ulimit -a",
+            f"cclmark: {error}: see the limits of this user or container (ulimit -a)",
             file=sys.stderr,
         )
         sys.exit(EXIT_MISSING)
@@ -148,7 +148,7 @@ def _check_arguments() -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"the argument {text!a} is no UTF-8: use other names") from None
+            raise UsageError(f"the argument {text!a} is not UTF-8: use another name") from None
 
 
 def _run() -> None:

@@ -28,15 +28,16 @@ METHOD = "Method"
 OUTPUT = "Output"
 
 _THREADS = (
-    "nccl-tests' -t counts threads; here each device has a process of its own: say how many "
-    "devices with -g N, or which with --devices."
+    "nccl-tests' -t sets the number of threads; cclmark starts one process for each device: set "
+    "the number of devices with -g N, or select them with --devices."
 )
 _AVERAGE = (
     "nccl-tests' -a 0, 1, 2, 3 is --across-ranks rank0, mean, min, max here; the default is max."
 )
 _CPU_TIME = (
-    "nccl-tests' -C reports how long the host takes to enqueue an operation: the journal holds "
-    "that for every sample (enqueue_s). --clock host reports the host's time until it is complete."
+    "nccl-tests' -C reports how long the host takes to enqueue an operation: the journal contains "
+    "this time for every sample (enqueue_s). --clock host reports the host's time until it is "
+    "complete."
 )
 _TIMESTAMPS = (
     "nccl-tests' -S prints the time of day of each line; the journal holds it for each case "
@@ -50,12 +51,12 @@ _UNALIGN = (
 
 
 _PER_ITERATION = (
-    "nccl-tests' -I reports times of single iterations; --timing per-op measures each operation by "
-    "itself, and CSV, JSON and the journal hold p95 and p99."
+    "nccl-tests' -I reports times of single iterations; --timing per-op measures each operation "
+    "alone, and CSV, JSON and the journal hold p95 and p99."
 )
-_MEMORY = "nccl-tests' -M reports the memory of the library; nothing here does."
+_MEMORY = "nccl-tests' -M reports the memory of the library; cclmark does not."
 _DEVICE_IMPLEMENTATION = (
-    "nccl-tests' -D measures kernels of its own; here the library's operations are measured."
+    "nccl-tests' -D measures its own kernels; cclmark measures the operations of the library."
 )
 
 
@@ -107,15 +108,13 @@ def changed(
 class LibraryFlags:
     """The options that select library files, for every command that loads a library."""
 
-    ccl_path: str = option(
-        WHERE, "--ccl-path", default="", metavar="FILE", help="The library's file."
-    )
+    ccl_path: str = option(WHERE, "--ccl-path", default="", metavar="FILE", help="Library file.")
     ccl_files: list[str] = option(
         WHERE,
         "--ccl-file",
         multiple=True,
         metavar="TOML",
-        help="Describes a library of your own, which --ccl then names. Several times for several.",
+        help="Description of your own library for --ccl; may be repeated.",
     )
 
     def add_ccl_files(self) -> None:
@@ -191,7 +190,7 @@ class Flags(LibraryFlags):
         "--placement",
         default="both",
         type=click.Choice(["both", "out-of-place", "in-place"]),
-        help="Where outputs go [both].",
+        help="Placement of the outputs [both].",
     )
     pattern: str = option(
         OPERATION,
@@ -214,29 +213,31 @@ class Flags(LibraryFlags):
         "--allow-unverified",
         default=False,
         is_flag=True,
-        help="Use a library of whose interface too little is known to rely on it.",
+        help="Allow a library whose interface is not fully known.",
     )
     islands: str = option(
         WHERE,
         "--islands",
         default="",
         metavar="LIST",
-        help="For bridge, which ranks use which library among themselves: 0-1=nccl,2-3=nccl, or "
-        "host for an island of each host [all ranks of a host on devices of one kind].",
+        help="For bridge: the ranks of each island and their library: 0-1=nccl,2-3=nccl, or host "
+        "for one island per host [all ranks of a host on devices of one kind].",
     )
     through_host: bool = option(
         WHERE,
         "--through-host",
         default=False,
         is_flag=True,
-        help="For bridge: through host memory, even where devices reach each other.",
+        help="For bridge: through host memory, even if devices can access each other.",
     )
     modules: list[str] = option(
         WHERE,
         "--import",
         multiple=True,
         metavar="MODULE",
-        help="A module that brings torch a backend [known for flagcx, hccl and others].",
+        help=(
+            "A Python module that provides a backend of torch [known for flagcx, hccl and others]."
+        ),
     )
     devices: str = option(
         WHERE,
@@ -253,24 +254,24 @@ class Flags(LibraryFlags):
         "--npus",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How many devices, one rank each [all].",
+        help="Number of devices, one rank each [all].",
     )
     npus: int | None = option(
         WHERE,
         "-p",
         type=click.IntRange(min=0),
         metavar="N",
-        help="The same for hccl_test's users, from 2 on; 0 and 1 switch something else in other "
-        "tools and are ignored here.",
+        help="Like -g, for users of hccl_test, from 2 on; 0 and 1 have another meaning in other "
+        "tools and are ignored.",
     )
     bind: str = option(
         WHERE,
         "--bind",
         default="",
         metavar="none|numa|FILE",
-        help="Processors of the ranks: those that they inherit; those of the NUMA node of the "
-        "device; or a file with a line RANK: PROCESSORS for each [a processor for each host rank, "
-        "those near the device for others].",
+        help="Processors of the ranks: the inherited ones; the ones of the NUMA node of the "
+        "device; or a file with a line RANK: PROCESSORS for each rank [one processor for each "
+        "host rank, the processors near the device for others].",
     )
     register: str | None = option(
         WHERE,
@@ -284,7 +285,7 @@ class Flags(LibraryFlags):
         "--local-register",
         "--local_register",
         type=click.IntRange(0, 2),
-        help="The same as nccl-tests writes it: 0 none, 1 local, 2 symmetric.",
+        help="The same with the numbers of nccl-tests: 0 none, 1 local, 2 symmetric.",
     )
     timing: str | None = option(
         METHOD,
@@ -309,7 +310,7 @@ class Flags(LibraryFlags):
         "--warmup_iters",
         type=click.IntRange(min=0),
         metavar="N",
-        help="Fixed warm-up iterations instead of until batches agree.",
+        help="Fixed warm-up iterations instead of warm-up until batches agree.",
     )
     group: int = option(
         METHOD,
@@ -352,14 +353,14 @@ class Flags(LibraryFlags):
         "--duration",
         default="",
         metavar="TIME",
-        help="Repeat the sweep for so long: 45s, 30m, 12h, 2d.",
+        help="Repeat the sweep for this time: 45s, 30m, 12h, 2d.",
     )
     summary_every: str = option(
         METHOD,
         "--summary-every",
         default="",
         metavar="TIME",
-        help="How often --duration is summarised [after 10s, then ever less often].",
+        help="Interval of the summaries of --duration [10s, then increasing].",
     )
     check: int = option(
         METHOD,
@@ -375,31 +376,31 @@ class Flags(LibraryFlags):
         "--across-ranks",
         default="max",
         type=click.Choice(["max", "mean", "min", "rank0"]),
-        help="Whose time counts [max].",
+        help="Time to report across ranks [max].",
     )
     cache: str = option(
         METHOD,
         "--cache",
         default="cold",
         type=click.Choice(["cold", "warm"]),
-        help="warm: every operation takes the same place of the buffers, as FlagCX's perf programs "
-        "and torch scripts do; cold: the next one [cold].",
+        help="warm: every operation uses the same part of the buffers, like FlagCX's perf programs "
+        "and torch scripts; cold: the next part [cold].",
     )
     barrier: str = option(
         METHOD,
         "--barrier",
         default="own",
         type=click.Choice(["own", "library"]),
-        help="Where ranks meet before what is timed: own, cclmark's barrier; library, the "
-        "library's, as in programs that call it [own].",
+        help="Barrier of the ranks before timed operations: own, cclmark's barrier; library, the "
+        "library's barrier, as in programs that call it [own].",
     )
     clock: str = option(
         METHOD,
         "--clock",
         default="auto",
         type=click.Choice(["auto", "device", "host"]),
-        help="Whose times are reported; auto: the device's where it has any, the host's with "
-        "--timing blocking [auto].",
+        help="Clock of the reported times; auto: the device's clock if it has one, the host's "
+        "clock with --timing blocking [auto].",
     )
     precision_percent: float = option(
         METHOD,
@@ -407,7 +408,7 @@ class Flags(LibraryFlags):
         default=2.0,
         type=float,
         metavar="PERCENT",
-        help="Sampling stops when the median's 95 % interval is ± this narrow [2].",
+        help="Sampling stops when the 95 % interval of the median is within ± this percentage [2].",
     )
     max_time_s: float = option(
         METHOD,
@@ -415,7 +416,7 @@ class Flags(LibraryFlags):
         default=1.0,
         type=float,
         metavar="SECONDS",
-        help="Most time for sampling one case [1].",
+        help="Maximum time for sampling one case [1].",
     )
     timeout_s: float = option(
         METHOD,
@@ -424,7 +425,7 @@ class Flags(LibraryFlags):
         default=60.0,
         type=float,
         metavar="SECONDS",
-        help="Most time for any single phase before the run is ended [60].",
+        help="Maximum time for one phase before the run is ended [60].",
     )
     seed: int = option(
         METHOD,
@@ -432,14 +433,17 @@ class Flags(LibraryFlags):
         default=1,
         type=click.IntRange(0, 2**32 - 1),
         metavar="N",
-        help="Of the input data [1].",
+        help="Seed of the input data [1].",
     )
     inject: list[str] = option(
         METHOD,
         "--inject",
         multiple=True,
         metavar="FAULT",
-        help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
+        help=(
+            "A fault to inject, to verify its detection: corrupt:rank=1,index=5 or "
+            "delay:rank=2,ms=50."
+        ),
     )
     format: str = option(
         OUTPUT,
@@ -456,21 +460,21 @@ class Flags(LibraryFlags):
         "--references",
         default=False,
         is_flag=True,
-        help="table, markdown: what share of the nearest reference each row reaches; see cclmark "
+        help="table, markdown: show each row as a share of the nearest reference; see cclmark "
         "references.",
     )
     journal: Path | None = option(
         OUTPUT,
         "--journal",
         type=click.Path(path_type=Path),
-        help="The journal's file [a new one in cclmark-runs/].",
+        help="Journal file [a new one in cclmark-runs/].",
     )
     resume: Path | None = option(
         OUTPUT,
         "--resume",
         type=click.Path(path_type=Path),
         metavar="JOURNAL",
-        help="Measure only what this journal of the same command lacks.",
+        help="Measure only the cases that are missing in this journal of the same command.",
     )
 
 

@@ -22,16 +22,17 @@ def percent_of(option: str, text: str, example: str = "5%") -> float:
     percent = float(read[1])
     if 0 < percent < 1 and not read[2]:
         raise UsageError(
-            f"{option} {text.strip()}: is that {percent * 100:g}% or {percent:g}%? Write it with %"
+            f"{option} {text.strip()} is ambiguous, {percent * 100:g}% or {percent:g}%: write it "
+            "with %"
         )
     if 100 < percent <= _MOST_PERCENT and not read[2]:
         raise UsageError(
-            f"{option} {text.strip()}: that would be {percent:g}%: write it with % if it is meant, "
-            f"or a share such as {example}"
+            f"{option} {text.strip()}: this is {percent:g}%: write it with %, or write a share "
+            f"such as {example}"
         )
     if percent > _MOST_PERCENT:
         raise UsageError(
-            f"{option} {text.strip()}: more than {_MOST_PERCENT:g}% is never reached: write a "
-            f"share such as {example}"
+            f"{option} {text.strip()}: the share must not exceed {_MOST_PERCENT:g}%: write a share "
+            f"such as {example}"
         )
     return percent

@@ -33,7 +33,9 @@ def default_path() -> Path:
     try:
         base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     except RuntimeError:
-        raise MissingError("this user has no home for a history: name a file with --db") from None
+        raise MissingError(
+            "this user has no home directory for a history: set a file with --db"
+        ) from None
     return base / "cclmark" / "history.sqlite"
 
 
@@ -128,7 +130,7 @@ class Database:
             return create_engine(self._url, poolclass=NullPool, hide_parameters=True)
         except ModuleNotFoundError as error:
             raise MissingError(
-                f"{self.name} needs the Python package {error.name}, which is not installed: "
+                f"{self.name} requires the Python package {error.name}, which is not installed: "
                 "pip install 'cclmark[postgres]'"
             ) from None
         except (SQLAlchemyError, ImportError) as error:
@@ -155,11 +157,11 @@ class Database:
             return self._locked()
         if "not a database" in said:
             return UsageError(
-                f"{self.name} is no history of cclmark ({said}): name another file with --db"
+                f"{self.name} is not a history of cclmark ({said}): set another file with --db"
             )
         if "malformed" in said:
             return MissingError(
-                f"the history {self.name} is damaged ({said}): put a copy in its place"
+                f"the history {self.name} is damaged ({said}): replace it with a backup"
             )
         if "readonly" in said or "unable to open" in said:
             return self._not_writable()
@@ -175,10 +177,10 @@ class Database:
         assert self.path is not None
         directory = self.path.absolute().parent
         if _is_there(f"{self.path}/."):
-            return UsageError(f"{self.name} is a directory: name a file with --db")
+            return UsageError(f"{self.name} is a directory: set a file with --db")
         if not _is_there(directory):
             return MissingError(
-                f"cannot open the history {self.name}: there is no directory {directory}"
+                f"cannot open the history {self.name}: the directory {directory} does not exist"
             )
         return MissingError(f"cannot open the history {self.name}: this user may not write there")
 
@@ -223,12 +225,12 @@ def _url(place: str) -> URL:
         ) from None
     if url.get_backend_name() == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise UsageError(f"{shown} names no file: write sqlite:///PATH, or the path alone")
+            raise UsageError(f"{shown} contains no file: write sqlite:///PATH, or the path alone")
         return URL.create("sqlite", database=url.database)
     if url.get_backend_name() != "postgresql":
         raise UsageError(
-            f"a history is kept by SQLite or PostgreSQL, not by {url.get_backend_name()}: "
-            "give a file, or postgresql://user@host/database"
+            f"a history requires SQLite or PostgreSQL, not {url.get_backend_name()}: use a file, "
+            "or postgresql://user@host/database"
         )
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")

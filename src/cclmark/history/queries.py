@@ -88,7 +88,7 @@ def number_of(connection: Connection, run: str, name: str) -> tuple[int, str]:
         raise unknown
     if len(found) > 1:
         ids = ", ".join(row.run_id for row in found[:3]) + (", …" if len(found) > 3 else "")
-        raise UnknownRunError(f"{run!r} could be any of {ids}: give more of it", several=True)
+        raise UnknownRunError(f"{run!r} matches {ids}: write more of the id", several=True)
     return found[0].number, found[0].run_id
 
 

@@ -49,9 +49,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     try:
         started_at = stored_moment(header.started_at)
     except ValueError:
-        raise UsageError(
-            f"{name} began at no time that can be read: {header.started_at!r}"
-        ) from None
+        raise UsageError(f"{name}: cannot read the start time {header.started_at!r}") from None
     footer = journal.footer
     everything: list[Result] = journal.results
     run_id = _text(header.run_id) or digest[:32]

@@ -96,8 +96,8 @@ class History:
                 )
             if not replace:
                 raise UsageError(
-                    f"{name}: run {run_id} is in the history with another journal, as of a run "
-                    "that went on since: --replace takes this one"
+                    f"{name}: run {run_id} is in the history with another journal, for example if "
+                    "the run continued: use --replace to store this one"
                 )
             query = select(labels.c.label).where(labels.c.run == known.number)
             kept = [*connection.scalars(query), *marks]
@@ -169,7 +169,7 @@ class History:
     def _writing(self) -> Iterator[Connection]:
         """A transaction on tables of the newest version. Raises UsageError if opened read-only."""
         if self._read_only:
-            raise UsageError(f"the history {self.name} was opened to be read only")
+            raise UsageError(f"the history {self.name} was opened read-only")
         with self._database.writing() as connection:
             if not self._ready:
                 if version_of(connection) == 0:
@@ -193,12 +193,12 @@ class History:
         refuse_newer(found, self.name)
         if found == 0:
             raise MissingError(
-                f"{self.name} holds no history yet: cclmark history add JOURNAL creates one"
+                f"{self.name} contains no history yet: cclmark history add JOURNAL creates one"
             )
         if found < len(MIGRATIONS) and self._read_only:
             raise MissingError(
                 f"the history {self.name} has the older schema {found}: cclmark history list "
-                "brings it up to date"
+                "updates it"
             )
         if found < len(MIGRATIONS):
             self.begin()
@@ -210,8 +210,8 @@ def _require_room(connection: Connection, database: Database) -> None:
     others = inspect(connection).get_table_names() if database.is_file else []
     if others:
         raise UsageError(
-            f"{database.name} is a database of something else, with tables as {others[0]!r}: name "
-            "another file with --db"
+            f"{database.name} is a database of another program, for example with a table "
+            f"{others[0]!r}: set another file with --db"
         )
 
 

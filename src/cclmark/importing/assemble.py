@@ -23,7 +23,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Summary, Verification
 
-_UNCOUNTED = "the check of the tool failed, and it does not say of how many elements"
+_UNCOUNTED = "the check of the tool failed, without the number of wrong elements"
 
 
 @dataclass
@@ -46,7 +46,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
     each other, or contain no row.
     """
     if not run.rows:
-        raise UsageError(f"{text.name} holds no row of {run.tool}")
+        raise UsageError(f"{text.name} contains no row of {run.tool}")
     operations = [_operation(row, text, given) for row in run.rows]
     ranks, found = rank_counts(run.rows, operations, text, given)
     notices = _Notices(found)
@@ -64,9 +64,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
 def _operation(row: Row, text: Text, given: Given) -> str:
     if row.operation is None:
         if given.operation is None:
-            raise text.refuse(
-                row.line, "nothing before it names the operation: give it with --operation NAME"
-            )
+            raise text.refuse(row.line, "the operation is unknown: set it with --operation NAME")
         return given.operation
     if given.operation not in (None, row.operation):
         raise text.refuse(row.line, f"this is {row.operation}, not --operation {given.operation}")
@@ -92,18 +90,19 @@ def _results(
         row = replace(printed, size_bytes=case.size_bytes)
         time = time_of(row)
         if time is None or time.value <= 0 or row.size_bytes <= 0:
-            notices.add("left out: no time, or no data that takes one", row.line)
+            notices.add("omitted: no time, or no data", row.line)
             continue
         if case.count <= 0:
-            notices.add("left out: less than an element for each rank", row.line)
+            notices.add("omitted: less than one element for each rank", row.line)
             continue
         if is_derived(row):
             notices.add(
-                "the time is size over algorithm bandwidth, which has more digits than the time",
+                "the time is computed from size and algorithm bandwidth, which has more digits "
+                "than the printed time",
                 row.line,
             )
         if bus_factor(row, operation, number) != OPERATIONS[operation].bus_factor(number):
-            notices.add("parts are uneven: the bus bandwidth is the text's own", row.line)
+            notices.add("parts are uneven: the bus bandwidth of the text is used", row.line)
         doubt = disagreement(row, operation, number, time)
         if doubt:
             doubtful += 1
@@ -131,14 +130,14 @@ def _case(
     if run.usual is not None and (dtype is None or (info.reduces and reduction is None)):
         usual = f"{run.usual[0]} {run.usual[1]}" if info.reduces else run.usual[0]
         notices.add(
-            f"the text names no type and reduction: {usual} is assumed, as {run.tool} takes "
-            "without options; --dtype and --reduction say otherwise",
+            f"the text contains no type and reduction: {usual}, the default of {run.tool}, is "
+            "assumed; --dtype and --reduction set others",
             row.line,
         )
         dtype = dtype or run.usual[0]
         reduction = reduction or run.usual[1]
     if dtype is None or dtype not in DTYPE_BYTES:
-        notices.add("left out: an element type that cclmark does not have", row.line)
+        notices.add("omitted: cclmark does not support this element type", row.line)
         return None
     count, size_bytes = _measured(row, operation, ranks, dtype, notices)
     return Case(
@@ -174,7 +173,7 @@ def _measured(
     if time is None or time.value <= 0 or disagreement(larger, operation, ranks, time):
         return count, row.size_bytes
     notices.add(
-        "the tool rounds this size up to whole elements for each rank: those bytes are meant",
+        "the tool rounds this size up to whole elements for each rank: the rounded size is used",
         row.line,
     )
     return more, larger.size_bytes

@@ -33,11 +33,11 @@ def read_cclmark_json(text: Text) -> Journal:
         line = getattr(error, "lineno", 1)
         raise text.refuse(
             line,
-            "this JSON is cut off or damaged: it is whole only when its run has ended; use "
-            "the journal of that run",
+            "this JSON is truncated or damaged: it is complete only when its run has ended. Use "
+            "the journal of this run",
         ) from None
     if not isinstance(document, dict) or not isinstance(document.get("header"), dict):
-        raise UsageError(f"{text.name} is no JSON of cclmark: it has no header")
+        raise UsageError(f"{text.name} is not JSON of cclmark: it has no header")
     version = document["header"].get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise UsageError(
@@ -80,16 +80,16 @@ def _refuse_damage(journal: Journal, text: Text) -> None:
     if bad:
         more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
         raise UsageError(
-            f"{text.name} is damaged: {', '.join(bad[:_MOST_NAMED])}{more} cannot be kept in a "
-            "journal: numbers that are none, or devices that the header does not name. Take them "
-            "out of it, or use the journal of that run"
+            f"{text.name} is damaged: {', '.join(bad[:_MOST_NAMED])}{more} contain invalid "
+            "numbers, or devices that the header does not contain. Remove these entries, or use "
+            "the journal of this run"
         )
 
 
 def _entries(document: dict[str, Any], name: str, kind: type[_Entry], text: Text) -> list[_Entry]:
     found = document.get(name, [])
     if not isinstance(found, list):
-        raise UsageError(f"{text.name}: {name} is no list")
+        raise UsageError(f"{text.name}: {name} is not a list")
     return [_entry(one, kind, text, f"{name}[{number}]") for number, one in enumerate(found)]
 
 

@@ -70,7 +70,7 @@ def decode(content: bytes, name: str) -> Text:
     else:
         text = content.decode("utf-8-sig", errors="replace")
         if "\0" in text:
-            raise UsageError(f"{name} is binary: give the text that the tool printed, or its JSON")
+            raise UsageError(f"{name} is binary: use the text output of the tool, or its JSON")
     if not text.strip():
         raise UsageError(f"{name} is empty")
     return Text(name, text)

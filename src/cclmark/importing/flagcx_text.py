@@ -59,7 +59,7 @@ def _rows(text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool
         if row is not None:
             rows.append(row)
         elif last and number == len(parts):
-            run.notices.append(f"line {line.number}: cut off, left out")
+            run.notices.append(f"line {line.number}: truncated, omitted")
             run.whole = False
         else:
             raise text.refuse(line.number, f"cannot read {(_BEGIN + part).strip()[:60]!r}")

@@ -51,8 +51,8 @@ class Failures:
                 self.run.failed = True
                 of = "" if failure.size_bytes is None else f" of {failure.size_bytes} bytes"
                 self.run.notices.append(
-                    f"line {failure.line}: the check of rank {failure.rank} failed, and no row"
-                    f"{of} is here"
+                    f"line {failure.line}: the check of rank {failure.rank} failed, but the text "
+                    f"has no row{of}"
                 )
         self.found = []
         self.first = len(self.run.rows)
@@ -67,8 +67,8 @@ class Failures:
         if place not in rows:
             return []
         self.run.notices.append(
-            f"line {failure.line}: the check of rank {failure.rank} failed, and it does not say "
-            f"for which size: the row on line {self.run.rows[place].line} is taken, which stands "
-            "next to it; any row of this table may be wrong"
+            f"line {failure.line}: the check of rank {failure.rank} failed for an unknown size: "
+            f"the nearest row, on line {self.run.rows[place].line}, is marked; any row of this "
+            "table may be wrong"
         )
         return [place]

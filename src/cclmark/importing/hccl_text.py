@@ -92,7 +92,7 @@ class _Reader:
         last = line is self.lines[-1]
         row = _row(self._text, line, self._columns, self._series, last=last)
         if row is None:
-            self._run.notices.append(f"line {line.number}: cut off, left out")
+            self._run.notices.append(f"line {line.number}: truncated, omitted")
             self._run.whole = False
         else:
             self._run.rows.append(row)
@@ -113,7 +113,7 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
     if len(cells) != len(columns) or not all(cells):
         if last:
             return None
-        raise text.refuse(line.number, f"{len(cells)} columns where the head has {len(columns)}")
+        raise text.refuse(line.number, f"{len(cells)} columns, but the header has {len(columns)}")
     told = dict(zip(columns, cells, strict=True))
     size, time, algbw = (
         read_count(told["size"]),
@@ -151,9 +151,8 @@ def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> Fa
     if run.rows and how(now) != how(before):
         raise text.refuse(
             number,
-            f"not as what was measured above this: settings {how(before)} there, {how(now)} here, "
-            "so this is another run. Split the text before this line and import the parts one by "
-            "one",
+            f"different from the results above: settings {how(before)} there, {how(now)} here, so "
+            "this is another run. Split the text before this line and import the parts one by one",
         )
     sizes = [begin, end]
     if run.rows:

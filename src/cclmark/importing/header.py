@@ -116,8 +116,8 @@ def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin:
     known = len(told) if told and all(told) else 0
     if known and given.hosts not in (None, known):
         raise UsageError(
-            f"{origin.file or 'the text'} names {known} host{'s' * (known > 1)}, "
-            f"not --hosts {given.hosts}"
+            f"{origin.file or 'the text'} lists {known} host{'s' * (known > 1)}, not --hosts "
+            f"{given.hosts}"
         )
     return known or given.hosts or 0
 

@@ -63,7 +63,7 @@ def import_text(
     Raises UsageError for a text of no format, of several, or one that cannot be read.
     """
     if content.startswith(_JOURNAL):
-        raise UsageError(f"{name} is a journal of cclmark already: use it as it is")
+        raise UsageError(f"{name} is already a journal of cclmark: no import is required")
     text = decode(content, name)
     chosen = format or _recognised(text)
     found = IMPORTERS[chosen].read(text)
@@ -84,17 +84,15 @@ def _recognised(text: Text) -> str:
         return whole[0]
     if not found:
         if any(_OWN.match(line.text) for line in lines[:_HEAD_LINES]):
-            raise UsageError(
-                f"{text.name} is what cclmark printed: use the journal that the run wrote beside it"
-            )
+            raise UsageError(f"{text.name} is output of cclmark: use the journal of this run")
         names = ", ".join(IMPORTERS)
         raise UsageError(
-            f"{text.name} holds no table of a tool that is known here ({names}). Look whether it "
-            "is the right file; if it is, name the tool with --format"
+            f"{text.name} contains no table of a supported tool ({names}). Check the file, or set "
+            "the tool with --format"
         )
     if len(found) > 1:
         places = " and ".join(f"{name} (line {line})" for name, line in found.items())
         raise UsageError(
-            f"{text.name} holds {places}: import one after the other with --format NAME"
+            f"{text.name} contains {places}: import them one by one with --format NAME"
         )
     return next(iter(found))

@@ -22,12 +22,12 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
         return first
     for name, run in runs:
         if run.header.imported is None:
-            raise UsageError(f"{name} is a whole journal: import it by itself")
+            raise UsageError(f"{name} is a complete journal: import it separately")
         for what, there, here in _identity(first.header, run.header):
             if there != here:
                 raise UsageError(
-                    f"{first_name} and {name} are not of one run: {what} {there or 'not told'} and "
-                    f"{here or 'not told'}. Import them one by one"
+                    f"{first_name} and {name} are not of the same run: {what} {there or 'unknown'} "
+                    f"and {here or 'unknown'}. Import them one by one"
                 )
     _refuse_unlike(runs)
     imported = first.header.imported
@@ -67,14 +67,16 @@ def _refuse_unlike(runs: Sequence[tuple[str, Journal]]) -> None:
     for name, run in runs:
         run_id = run.header.run_id
         if run_id in files:
-            raise UsageError(f"{files[run_id]} and {name} hold the same: import one of them")
+            raise UsageError(
+                f"{files[run_id]} and {name} have the same content: import one of them"
+            )
         files[run_id] = name
         for case in {result.case: None for result in run.cases}:
             other = cases.setdefault(case, name)
             if other != name and not run.header.devices:
                 raise UsageError(
-                    f"{other} and {name} both hold {case.describe()}, and do not tell on which "
-                    "devices: import them one by one, or say --device NAME where these are the same"
+                    f"{other} and {name} both contain {case.describe()}, but not its devices: "
+                    "import them one by one, or set --device NAME if the devices are the same"
                 )
 
 

@@ -103,7 +103,7 @@ class _Reader:
         assert self._sentence is not None
         figure = read_figure(rate[2])
         if figure is None:
-            raise self._text.refuse(line.number, f"the {rate[1]} {rate[2][:40]!r} is no number")
+            raise self._text.refuse(line.number, f"the {rate[1]} {rate[2][:40]!r} is not a number")
         if rate[1] == "algbw":
             self._sentence = replace(self._sentence, algbw=figure.times(1e9))
         elif self._sentence.algbw is not None:
@@ -120,7 +120,7 @@ class _Reader:
                 raise self._text.refuse(
                     line.number, f"cannot read the row {line.text.strip()[:80]!r}"
                 )
-            self._run.notices.append(f"line {line.number}: cut off, left out")
+            self._run.notices.append(f"line {line.number}: truncated, omitted")
             self._run.whole = False
             return
         size_bytes = (read_count(size[1]) or 0) * 1024 ** _UNITS[size[2]]

@@ -69,7 +69,7 @@ class Preamble:
         if known is not None and self._run.rows:
             raise self._text.refuse(
                 self._begins or line,
-                f"what was measured above this is {name} {known.version}, and line {line} says "
+                f"the results above are of {name} {known.version}, but line {line} reports "
                 f"{version}, {_SPLIT}",
             )
         self._libraries[name] = LibraryDescription(name, version, path)
@@ -90,8 +90,7 @@ class Preamble:
             if what:
                 raise self._text.refuse(
                     here.line,
-                    f"not as what was measured above this (from line {there.line}): {what}; "
-                    f"{_SPLIT}",
+                    f"different from the results above (from line {there.line}): {what}; {_SPLIT}",
                 )
             here = Told(
                 there.line,

@@ -63,11 +63,11 @@ class RankList:
             return RankCount(number, self._line, "is shortened")
         if missing and (len(sizes) > 1 or not self._ellipsis):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            return RankCount(number, self._line, f"lacks rank {missing[0]}{more}")
+            return RankCount(number, self._line, f"does not contain rank {missing[0]}{more}")
         if total % ranks_per_process:
             return RankCount(
                 number,
                 self._line,
-                f"ends with rank {total - 1}, and each process has {ranks_per_process} ranks",
+                f"ends with rank {total - 1}, but each process has {ranks_per_process} ranks",
             )
         return RankCount(number, self._line)

@@ -48,7 +48,7 @@ def read_half(
 def _figure(text: Text, number: int, name: str, word: str) -> Figure:
     found = read_figure(word)
     if found is None:
-        raise text.refuse(number, f"the {name} {word[:40]!r} is no number")
+        raise text.refuse(number, f"the {name} {word[:40]!r} is not a number")
     return found
 
 

@@ -33,13 +33,14 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
     config = _mapping(document.get("config"))
     run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=whole)
     if not whole:
-        run.notices.append(f"the document is cut off after {len(numbers)} results")
+        run.notices.append(f"the document is truncated after {len(numbers)} results")
     run.command = [without_secrets(str(word)) for word in _list(document.get("args"))]
     run.environment = kept_environment(_variables(document))
     run.started_at = _started(document)
     if run.started_at:
         run.notices.append(
-            f"it began at {run.started_at}: the document tells no zone, this machine's is taken"
+            f"the run began at {run.started_at}: the document contains no time zone, so the zone "
+            "of this machine is assumed"
         )
     run.facts = _facts(config, run.command)
     run.devices = [_device(one) for one in _list(config.get("devices")) if isinstance(one, Mapping)]
@@ -52,7 +53,7 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
     for line, result in zip(numbers, _list(document.get("results")), strict=False):
         run.rows += _rows(text, line, result, operation, told)
     if ranks is not None and ranks != len(run.devices):
-        run.notices.append(f"the document names {len(run.devices)} of the {ranks} devices")
+        run.notices.append(f"the document lists {len(run.devices)} of the {ranks} devices")
     if any(row.spread is not None for row in run.rows):
         run.figure = "the median of the tool's iterations, each timed by itself on the device (-I)"
     return run
@@ -70,18 +71,18 @@ def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
     except (ValueError, RecursionError) as error:
         if start < 0:
             where = getattr(error, "lineno", 1)
-            raise text.refuse(where, "this is no whole JSON, and holds no results") from None
+            raise text.refuse(where, "this JSON is not complete and contains no results") from None
         try:  # the part before the results, and the complete results
             document = json.loads(content[: start + 1] + "]}")
         except (ValueError, RecursionError):
             line = content.count("\n", 0, start) + 1
-            raise text.refuse(line, "what stands before the results is no JSON") from None
+            raise text.refuse(line, "the part before the results is not JSON") from None
         if content[end : end + 1] not in ("", "{", "]"):
             line = content.count("\n", 0, end) + 1
-            raise text.refuse(line, "cannot read this JSON any further") from None
+            raise text.refuse(line, "cannot read the rest of this JSON") from None
         whole = False
     if not isinstance(document, dict):
-        raise text.refuse(1, "this is no document of nccl-tests")
+        raise text.refuse(1, "this is not a document of nccl-tests")
     document["results"] = results
     return document, lines, whole
 
@@ -115,20 +116,20 @@ def _rows(
     text: Text, line: int, result: Any, operation: str | None, ranks: RankCount | None
 ) -> list[Row]:
     if not isinstance(result, Mapping):
-        raise text.refuse(line, "a result that is no object")
+        raise text.refuse(line, "a result is not an object")
     size, count = _whole(result.get("size")), _whole(result.get("count"))
     if size is None or count is None:
-        raise text.refuse(line, "a result without a size and a count")
+        raise text.refuse(line, "a result has no size and count")
     rows = []
     for name, in_place in (("out_of_place", False), ("in_place", True)):
         half = result.get(name)
         if half is None:
             continue
         if not isinstance(half, Mapping):
-            raise text.refuse(line, f"{name} is no object")
+            raise text.refuse(line, f"{name} is not an object")
         time = half.get("time", half.get("cpu_time"))
         if not _is_number(time):
-            raise text.refuse(line, f"the time of {name} is {str(time)[:40]!r}, no number")
+            raise text.refuse(line, f"the time of {name} is {str(time)[:40]!r}, not a number")
         wrong = half.get("nwrong")
         rows.append(
             Row(

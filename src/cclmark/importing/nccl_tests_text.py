@@ -26,8 +26,8 @@ from cclmark.importing.spelling import operation_in
 from cclmark.results.schema import DeviceDescription
 
 _ALONE = (
-    "several processes ran alone, each with a table of its own, as they do where nccl-tests was "
-    "built without MPI=1. Their figures are of no communication between them"
+    "several processes ran alone, each with its own table, for example because nccl-tests was "
+    "built without MPI=1. The figures contain no communication between the processes"
 )
 _START = re.compile(r"# Collective test starting: (.*)")
 _OURS = re.compile(r"(\w+)_perf \(cclmark (\S+), ([^\s,]+)(?:, (\d{1,7}) ranks?)?\)")
@@ -112,10 +112,10 @@ class _Reader:
         if not run.rows and self._left_out:
             number = next(iter(self._left_out.values()))
             raise self._text.refuse(
-                number, f"{next(iter(self._left_out))} is no operation of cclmark"
+                number, f"{next(iter(self._left_out))} is not an operation of cclmark"
             )
         run.notices += [
-            f"line {number}: rows of {name} are left out: no operation of cclmark"
+            f"line {number}: rows of {name} are omitted: not an operation of cclmark"
             for name, number in self._left_out.items()
         ]
         if run.tool == "cclmark":
@@ -225,10 +225,12 @@ class _Reader:
             first, second = list(self._processes.values())[:2]
             raise self._text.refuse(
                 second,
-                f"another process than that of line {first} begins a table too: {_ALONE}",
+                f"the table of a second process, after the one on line {first}: {_ALONE}",
             )
         if self._block.layout is not None and not self._block.rows and not self._preamble.set_up:
-            raise self._text.refuse(line.number, f"a second head right behind the first: {_ALONE}")
+            raise self._text.refuse(
+                line.number, f"a second header directly after the first: {_ALONE}"
+            )
         if self._block.layout is not None:  # another run, of a version that does not name itself
             listed = self._block.listed if self._preamble.devices_open else RankList()
             self._block = _Block(listed=listed)
@@ -261,7 +263,7 @@ class _Reader:
             self._row(self._pending_line, self._pending + tokens, layout.in_place, layout)
         elif layout is not None and looks_like_row(tokens, layout):
             raise self._text.refuse(
-                line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are no numbers"
+                line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are not numbers"
             )
         elif is_ellipsis(line.text):
             self._block.listed.shorten()
@@ -276,7 +278,7 @@ class _Reader:
         self._pending = []
         if len(tokens) > wanted:
             raise self._text.refuse(
-                number, f"{len(tokens)} columns where the head has {layout.columns}"
+                number, f"{len(tokens)} columns, but the header has {layout.columns}"
             )
         if len(tokens) < wanted:
             self._pending, self._pending_line = tokens, number
@@ -317,14 +319,14 @@ class _Reader:
         if not places:
             self._run.failed = True
             self._run.notices.append(
-                f"line {number}: wrong data by the tool's own count, and no row here says where"
+                f"line {number}: the tool counted wrong data, but no row of the text contains it"
             )
 
     def _give_up_pending(self) -> None:
         """Reports a row that began and did not end."""
         if self._pending:
             self._run.notices.append(
-                f"line {self._pending_line}: cut off after {len(self._pending)} columns, left out"
+                f"line {self._pending_line}: truncated after {len(self._pending)} columns, omitted"
             )
             self._pending = []
 
@@ -340,6 +342,6 @@ class _Reader:
             error = sum(one.error for one in printed) / len(printed) / 1e9 + average.error
             if abs(mean - average.value) > 1.02 * error + 1e-9:
                 self._run.notices.append(
-                    f"line {line.number}: the average bus bandwidth is {average.value:g} GB/s, "
-                    f"that of the rows here {mean:.6g}: some are missing, or were changed"
+                    f"line {line.number}: the average bus bandwidth is {average.value:g} GB/s, but "
+                    f"{mean:.6g} for the rows of the text: rows are missing or changed"
                 )

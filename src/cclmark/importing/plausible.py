@@ -64,8 +64,8 @@ def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
     for name, (printed, value) in expected.items():
         if printed is not None and not _agree(printed, Figure(value, value * time.share)):
             return (
-                f"{name} bandwidth {printed.value / 1e9:.6g} GB/s where size, time and "
-                f"{ranks} ranks of {operation} make {value / 1e9:.6g}"
+                f"{name} bandwidth {printed.value / 1e9:.6g} GB/s, but size, time and {ranks} "
+                f"ranks of {operation} give {value / 1e9:.6g}"
             )
     return ""
 

@@ -54,8 +54,8 @@ def _of_table(
     if excluded(operation, told.number, rows):
         raise text.refuse(
             told.line,
-            f"{told.number} ranks here, but the bandwidths from line {rows[0].line} on are of "
-            f"{_described(operation, rows)}: check the list of ranks, or give --ranks N",
+            f"{told.number} ranks in this list, but the bandwidths from line {rows[0].line} on are "
+            f"of {_described(operation, rows)}: check the list of ranks, or set --ranks N",
         )
     return told.number, ""
 
@@ -88,39 +88,34 @@ def _refuse_given(
             )
         return
     at_least = "at least " if told.gap else ""
-    raise text.refuse(
-        line, f"these are {at_least}{told.number} ranks by the text, not --ranks {number}"
-    )
+    raise text.refuse(line, f"the text lists {at_least}{told.number} ranks, not --ranks {number}")
 
 
 def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: Text) -> int:
     """Returns the only number of ranks that bandwidths allow. ``told``: from an incomplete list."""
-    problem = "the text does not say how many ranks took part"
+    problem = "the text does not contain the number of ranks"
     line, least = rows[0].line, 1
     if told is not None:
         problem, line, least = f"the list of ranks {told.gap}", told.line, told.number
     if info_of(operation).uneven:
-        raise text.refuse(line, f"{problem}, and parts of alltoallv may be uneven: give --ranks N")
+        raise text.refuse(line, f"{problem}, and parts of alltoallv may be uneven: set --ranks N")
     possible = possible_ranks(operation, rows)
     if not possible:
         raise _no_number(operation, rows[0], text)
     possible = range(max(least, possible.start), possible.stop)
     if len(possible) != 1:
-        raise text.refuse(line, f"{problem}: give --ranks N")
+        raise text.refuse(line, f"{problem}: set --ranks N")
     return possible[0]
 
 
 def _no_number(operation: str, row: Row, text: Text) -> UsageError:
     return text.refuse(
-        row.line, f"no number of ranks of {operation} makes these bandwidths: check --operation"
+        row.line, f"no number of ranks of {operation} gives these bandwidths: check --operation"
     )
 
 
 def _notice(number: int) -> str:
-    return (
-        f"{number} ranks: the only number that makes these bus bandwidths of these algorithm "
-        "bandwidths"
-    )
+    return f"{number} ranks: the only number that fits the bus bandwidths and algorithm bandwidths"
 
 
 def _described(operation: str, rows: Sequence[Row]) -> str:

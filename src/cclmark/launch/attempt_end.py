@@ -58,12 +58,12 @@ class AttemptEnd:
         for member in self._crew.members:
             member.end()
         if said := self._mpi.said():
-            self._listener.notice(f"mpirun said: {said}")
+            self._listener.notice(f"mpirun printed: {said}")
         if turned_away := self._crew.meeting.server.turned_away():
             self._listener.notice(turned_away)
         phases_s = self._messages.finished[0].phases_s
         if lost:
-            return Outcome(EXIT_DIED, f"all is measured, but {lost}", phases_s)
+            return Outcome(EXIT_DIED, f"all cases are measured, but {lost}", phases_s)
         return Outcome(EXIT_OK, phases_s=phases_s)
 
     def interrupt(self, interruption: BaseException) -> Outcome:

@@ -105,12 +105,12 @@ class RemoteMember:
         silent_s = time.monotonic() - self.heard_s
         if self._server.cut_off_s(self.process) > cut_s and silent_s > cut_s:
             if self.interrupted_by is not None:
-                return f"{self.name} has left: {self.interrupted_by or 'interrupted'}"
-            return f"{self.name} is gone: its connection broke{_with_ranks(self.ranks)}"
+                return f"{self.name} has exited: {self.interrupted_by or 'interrupted'}"
+            return f"{self.name} is lost{_with_ranks(self.ranks)}: its connection broke"
         if silent_s > SILENCE_S:
             return (
-                f"nothing was heard of {self.name} for {SILENCE_S:g} s: it, its host or the "
-                "network between hangs"
+                f"{self.name} has not reported for {SILENCE_S:g} s: the process, its host or the "
+                "network hangs"
             )
         return ""
 
@@ -318,8 +318,8 @@ def _allow_connections(number: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MissingError(
-            f"{number} connections of processes and ranks need {needed} open files, and this "
-            f"process may have {hard}: raise the limit where the first process runs (ulimit -Hn)"
+            f"the run requires {needed} open files for {number} connections, but the limit of this "
+            f"process is {hard}: raise the limit on the host of the first process (ulimit -Hn)"
         )
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
@@ -356,13 +356,13 @@ def _with_ranks(ranks: set[int]) -> str:
     """A clause that lists the ranks lost with a process."""
     if not ranks:
         return ""
-    return f", and rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} with it"
+    return f" with rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))}"
 
 
 def _left_behind(pids: Sequence[int], host: str) -> str:
     return (
-        f"pid {', '.join(map(str, pids))} on {host} cannot be ended: it hangs in the kernel, as "
-        "in a driver. Nothing more can be measured beside it"
+        f"pid {', '.join(map(str, pids))} on {host} cannot be ended: it hangs in the kernel, for "
+        "example in a driver. No more cases can be measured until it exits"
     )
 
 
@@ -402,31 +402,31 @@ def _wait_for_all(
             double = server.doubles[0]
             first = joins.get(double.rank, joins[0])
             raise RankError(
-                f"two processes say that they are number {double.rank}: pid {first.pid} on "
+                f"two processes have the number {double.rank}: pid {first.pid} on "
                 f"{first.host.machine.hostname} and pid {double.pid} on "
-                f"{double.host.machine.hostname}. What the launcher tells them is wrong"
+                f"{double.host.machine.hostname}. Check the variables that the launcher sets"
             )
         gone = [process for process in server.cut_off(CUT_S) if process in joins]
         if gone:
             join = joins[gone[0]]
             raise RankError(
-                f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) has gone "
-                "before all had come"
+                f"process {gone[0]} (pid {join.pid} on {join.host.machine.hostname}) exited before "
+                "all processes were connected"
             )
         raise_if_ended()
         now_s = time.monotonic()
         if now_s > reminder_s and len(ready) < number:
             reminder_s = now_s + _REMINDER_S
             print(
-                f"cclmark: {len(ready)} of {number} processes have come to {server.endpoint} after "
-                f"{now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
+                f"cclmark: {len(ready)} of {number} processes have connected to {server.endpoint} "
+                f"after {now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
                 f"{_missing(number, ready)}{_turned_away(server, reminder=True)}",
                 file=sys.stderr,
             )
         if now_s > deadline_s:
             raise RankError(
-                f"{len(ready)} of {number} processes came within {timeout_s:g} s; missing: "
-                f"{_missing(number, ready)}{_turned_away(server)}. See what the launcher says, "
+                f"{len(ready)} of {number} processes connected within {timeout_s:g} s; missing: "
+                f"{_missing(number, ready)}{_turned_away(server)}. See the output of the launcher, "
                 f"or wait longer with -T. {placement.doubts}"
             )
 
@@ -440,7 +440,7 @@ def _turned_away(server: Server, *, reminder: bool = False) -> str:
     found = server.turned_away()
     if SECRET_VARIABLE not in os.environ or (reminder and not found):
         return f"; {found}" if found else ""
-    return f" (is {SECRET_VARIABLE} the same for all of them?{found and f' {found}'})"
+    return f" (is {SECRET_VARIABLE} the same for all processes?{found and f' {found}'})"
 
 
 def _check_alike(joins: Sequence[Join]) -> None:
@@ -452,11 +452,14 @@ def _check_alike(joins: Sequence[Join]) -> None:
             raise errors.get(join.exit_code, RankError)(f"{where}: {join.failure}")
         if join.cclmark_version != joins[0].cclmark_version:
             raise MissingError(
-                f"{where} has cclmark {join.cclmark_version}, the first process "
-                f"{joins[0].cclmark_version}: install the same on all hosts"
+                f"{where} has cclmark {join.cclmark_version}, but the first process has "
+                f"{joins[0].cclmark_version}: install the same version on all hosts"
             )
         if join.arguments != joins[0].arguments:
-            raise UsageError(f"{where} was started with other arguments than the first process")
+            raise UsageError(
+                f"{where} has other arguments than the first process: start all processes with the "
+                "same command"
+            )
 
 
 def _all_devices(joins: Sequence[Join]) -> DeviceChoice:

@@ -74,7 +74,7 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
         return DeviceChoice("host", _host_indices(part, count), notice)
     present = probe(runtime)
     if present < 1:
-        raise MissingError(f"the runtime {runtime} sees no device")
+        raise MissingError(f"the runtime {runtime} found no device")
     indices = _parse_indices(part) if part else tuple(range(present))
     absent = [index for index in indices if index >= present]
     if absent:
@@ -85,7 +85,8 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
     if count is not None:
         if count > len(indices):
             raise MissingError(
-                f"{count} devices asked for with -g; {len(indices)} {runtime} devices are there"
+                f"-g requests {count} devices, but only {len(indices)} {runtime} devices are "
+                "available"
             )
         indices = indices[:count]
     return DeviceChoice(runtime, indices)
@@ -114,7 +115,9 @@ def choose_own_devices(
     assert placement.local is not None
     first = placement.local * each
     if "+" in text:
-        raise UsageError(f"--devices {text}: with a launcher each process has one kind of devices")
+        raise UsageError(
+            f"--devices {text}: a process of a launcher supports only one kind of device"
+        )
     if runtime == "host":
         indices = _host_indices(text.partition(":")[2], None) if ":" in text else ()
         found = DeviceChoice("host", indices or tuple(range(_MOST_HOST_RANKS)))
@@ -127,8 +130,9 @@ def choose_own_devices(
     own = found.indices[first : first + each]
     if len(own) < each:
         raise MissingError(
-            f"the processes of one host need {first + each} {found.runtime} devices or more, "
-            f"{each} each: {len(found.indices)} are there. Start fewer, or say --devices host"
+            f"the processes of one host require at least {first + each} {found.runtime} devices, "
+            f"{each} for each process, but only {len(found.indices)} are available. Start fewer "
+            "processes, or use --devices host"
         )
     return replace(found, indices=own)
 
@@ -142,13 +146,17 @@ def _runtime_of(text: str) -> str:
 def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
     """Devices of several runtimes, in the order of ``--devices``."""
     if count is not None:
-        raise UsageError(f"--devices {text} says how many of each: leave out -g and -p")
+        raise UsageError(
+            f"--devices {text} sets the number of devices of each runtime: remove -g and -p"
+        )
     if not all(part.strip() for part in text.split("+")):
         raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
     parts = [choose_devices(part.strip(), None, probe) for part in text.split("+")]
     names = [part.runtime for part in parts]
     if len(set(names)) < len(names):
-        raise UsageError(f"the devices {text!r} name a runtime twice: name all its devices at once")
+        raise UsageError(
+            f"the devices {text!r} list a runtime twice: list all its devices together"
+        )
     return DeviceChoice(
         runtime=next((name for name in names if name != "host"), "host"),
         indices=tuple(index for part in parts for index in part.indices),
@@ -179,7 +187,7 @@ def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, s
     reason = str(failure).splitlines()[0].rstrip(".")
     return "host", (
         f"the {_ACCELERATORS[runtime][0]} devices of this machine cannot be used: {reason}. The "
-        "host is measured instead; 'cclmark info' says more"
+        "host is measured instead; see cclmark info for details"
     )
 
 
@@ -197,7 +205,7 @@ def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
     if _is_number(part):
         part, number = "", int(part)
         if count is not None and count > number:
-            raise UsageError(f"{count} devices asked for with -g, {number} with --devices")
+            raise UsageError(f"-g requests {count} devices, but --devices gives only {number}")
         count = number if count is None else count
     if part:
         indices = _parse_indices(part)
@@ -220,7 +228,9 @@ def _parse_indices(text: str) -> tuple[int, ...]:
             raise UsageError(f"device {last} of {text!r}: the limit is {_MOST_HOST_RANKS - 1}")
         indices += range(int(first), int(last) + 1)
     if len(set(indices)) != len(indices):
-        raise UsageError(f"the devices {text!r} name one twice: each rank needs its own")
+        raise UsageError(
+            f"the devices {text!r} list a device twice: each rank requires its own device"
+        )
     return tuple(indices)
 
 

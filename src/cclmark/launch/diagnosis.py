@@ -83,7 +83,7 @@ def _whereabouts(states: Sequence[RankState], cases: Sequence[Item]) -> str:
         elif failure is not None:
             place = _place(failure.phase, failure.case_index, cases)
         else:
-            place = f"{_where(state, cases)} {state.silent_s:.0f} s ago, not heard of since"
+            place = f"{_where(state, cases)} {state.silent_s:.0f} s ago, no report since"
         lines.append(f"{_name(state)}: {place}{_remark(state)}")
         if state.silent_s is None:
             lines += [line[2:] for line in _stack(state, stacks)]
@@ -213,7 +213,7 @@ def _counts(operations: Operations) -> str:
 
 
 _REMARKS: Mapping[str, str] = {
-    "aborted": " (stopped because of it)",
+    "aborted": " (ended because of this failure)",
     "timeout": "",
 }
 

@@ -81,13 +81,14 @@ def _follow(
                 follower.close(linger_ms=0)  # no process receives the pending messages
         if time.monotonic() > deadline_s:
             secret = (
-                f" (is {SECRET_VARIABLE} the same there, and {ADDRESS_VARIABLE} its address?)"
+                f" (is {SECRET_VARIABLE} the same for that process, and {ADDRESS_VARIABLE} its "
+                "address?)"
                 if SECRET_VARIABLE in env
                 else ""
             )
             raise RankError(
-                f"process {placement.process} of {placement.processes} waited {timeout_s:g} s for "
-                f"an answer of the first one at {endpoint}{secret}. {placement.doubts}"
+                f"process {placement.process} of {placement.processes} received no answer from the "
+                f"first process at {endpoint} within {timeout_s:g} s{secret}. {placement.doubts}"
             )
 
 
@@ -133,8 +134,8 @@ class _Obedience:
                     if self._is_alone():
                         if not self._placement.local:
                             print(
-                                f"cclmark: process {self._process}: the first process is gone, or "
-                                "the network to it",
+                                f"cclmark: process {self._process}: the connection to the first "
+                                "process is lost",
                                 file=sys.stderr,
                             )
                         return EXIT_DIED

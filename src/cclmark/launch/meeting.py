@@ -117,9 +117,9 @@ def find_meeting(
         raise_if_ended()
         if time.monotonic() > deadline_s:
             raise RankError(
-                f"process {placement.process} of {placement.processes} does not find the first one "
-                f"by its note in {path.parent}: if that directory is not shared by all hosts, name "
-                f"one that is with {DIRECTORY_VARIABLE}, or give all processes the same "
+                f"process {placement.process} of {placement.processes} did not find the note of "
+                f"the first process in {path.parent}: if this directory is not shared by all "
+                f"hosts, set {DIRECTORY_VARIABLE} to a shared one, or give all processes the same "
                 f"{SECRET_VARIABLE} and {ADDRESS_VARIABLE}. {placement.doubts}"
             )
         time.sleep(_POLL_S)
@@ -131,8 +131,8 @@ def _listen(keys: Keys, address: str, port: int) -> Server:
     except zmq.ZMQError as error:
         where = f"{address} port {port}" if port else address
         raise MissingError(
-            f"cannot listen on {where}: {error.strerror}. Choose another with "
-            f"{ADDRESS_VARIABLE}=HOST:PORT, or the interface with {INTERFACE_VARIABLE}"
+            f"cannot listen on {where}: {error.strerror}. Set another address with "
+            f"{ADDRESS_VARIABLE}=HOST:PORT, or an interface with {INTERFACE_VARIABLE}"
         ) from None
 
 
@@ -143,8 +143,9 @@ def given_secret(env: Mapping[str, str]) -> bytes | None:
         return None
     if len(text) < LEAST_SECRET_CHARACTERS:
         raise UsageError(
-            f"{SECRET_VARIABLE} has {len(text)} characters: take {LEAST_SECRET_CHARACTERS} or "
-            f"more, new ones for every run (export {SECRET_VARIABLE}=$(openssl rand -hex 32))"
+            f"{SECRET_VARIABLE} has {len(text)} characters: use at least "
+            f"{LEAST_SECRET_CHARACTERS}, and a new secret for every run (export "
+            f"{SECRET_VARIABLE}=$(openssl rand -hex 32))"
         )
     # Users choose secrets that can be guessed, so a slow key derivation makes each guess expensive.
     words = text.encode(errors="surrogateescape")
@@ -161,13 +162,13 @@ def _given_address(placement: Placement, env: Mapping[str, str]) -> tuple[str, i
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     if port and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
-        raise UsageError(f"{ADDRESS_VARIABLE}={text}: {port!r} is no port; write HOST:PORT")
+        raise UsageError(f"{ADDRESS_VARIABLE}={text}: {port!r} is not a port; write HOST:PORT")
     if not host:
         host = _LOOPBACK if placement.on_one_host else placement.address
     if not host:
         raise UsageError(
-            f"{placement.launcher} does not tell where its first process is: with "
-            f"{SECRET_VARIABLE} set, set {ADDRESS_VARIABLE}=HOST:PORT as well"
+            f"{placement.launcher} does not report the host of its first process: with "
+            f"{SECRET_VARIABLE}, {ADDRESS_VARIABLE}=HOST:PORT is required too"
         )
     return host, int(port) if port else _FIRST_PORT + int(placement.identity[:8], 16) % _PORTS
 
@@ -186,7 +187,8 @@ def _local_address(host: str, deadline_s: float, *, far: bool) -> str:
         except (OSError, UnicodeError) as error:
             if isinstance(error, UnicodeError) or time.monotonic() > deadline_s:
                 raise MissingError(
-                    f"there is no host {host!r}: name the first process's with {ADDRESS_VARIABLE}"
+                    f"unknown host {host!r}: set the host of the first process with "
+                    f"{ADDRESS_VARIABLE}"
                 ) from None
         time.sleep(_LOOK_UP_S)
 
@@ -211,7 +213,7 @@ def _own_address(placement: Placement, env: Mapping[str, str]) -> str:
     for address in candidates:
         if address and _reachable(address) and is_own(address):
             return address
-    raise MissingError(f"no interface that other hosts could reach: see {INTERFACE_VARIABLE}")
+    raise MissingError(f"other hosts can reach no interface of this host: set {INTERFACE_VARIABLE}")
 
 
 def _reachable(address: str) -> bool:
@@ -250,12 +252,12 @@ def _directory(placement: Placement, env: Mapping[str, str]) -> Path:
         found = directory.stat()
     except OSError as error:
         raise MissingError(
-            f"cannot use {directory} for the processes to meet: {error.strerror}. Name another "
+            f"cannot use {directory} to connect the processes: {error.strerror}. Set another "
             f"directory with {DIRECTORY_VARIABLE}"
         ) from None
     if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(
-            f"{directory} is writable for others: name a directory of your own with "
+            f"{directory} is writable for other users: set a private directory with "
             f"{DIRECTORY_VARIABLE}"
         )
     return directory
@@ -271,7 +273,7 @@ def _leave_note(placement: Placement, env: Mapping[str, str], note: _Note) -> Pa
         Path(draft).replace(path)
     except OSError as error:
         raise MissingError(
-            f"cannot write {path}: {error.strerror}. Name another directory with "
+            f"cannot write {path}: {error.strerror}. Set another directory with "
             f"{DIRECTORY_VARIABLE}"
         ) from None
     return path
@@ -290,7 +292,7 @@ def _read_note(path: Path) -> _Note | None:
         found = os.fstat(descriptor)
         private = not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
         if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or not private:
-            raise UsageError(f"{path} is not this user's own: remove it")
+            raise UsageError(f"{path} is not private to this user: remove it")
         try:
             return msgspec.msgpack.decode(file.read(_MOST_NOTE_BYTES), type=_Note)
         except msgspec.DecodeError:

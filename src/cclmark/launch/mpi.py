@@ -124,11 +124,11 @@ class MpiRanks:
             return ""
         code = self._process.poll()
         if code is None:
-            found = "runs, and no rank has begun"
+            found = "is running, but no rank has started"
         else:
             how = f"status {code}" if code >= 0 else f"signal {-code}"
-            found = f"ended with {how} before any rank had begun"
-        return f"{self._program} {found} (CCLMARK_MPIRUN=FILE names another mpirun)"
+            found = f"ended with {how} before any rank had started"
+        return f"{self._program} {found} (CCLMARK_MPIRUN=FILE selects another mpirun)"
 
     def watch(self) -> None:
         """Starts a thread that records the first rank to exit.

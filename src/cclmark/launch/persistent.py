@@ -63,11 +63,11 @@ class PersistentLaunch:
                 if in_a_row >= _MOST_IN_A_ROW:
                     return Outcome(
                         EXIT_DIED,
-                        f"{outcome.message}\n{in_a_row} cases in a row hung: the others are not "
-                        "tried",
+                        f"{outcome.message}\n{in_a_row} consecutive cases hung: the remaining "
+                        "cases are not measured",
                         outcome.phases_s,
                     )
-                self._tally.say(f"{outcome.message}\nfresh ranks go on with the next case")
+                self._tally.say(f"{outcome.message}\nnew ranks continue with the next case")
             request = replace(request, pending=pending)
 
     def _may_go_on(self, outcome: Outcome, failure: Failed) -> bool:

@@ -59,11 +59,11 @@ class Placement:
     @property
     def doubts(self) -> str:
         """Advice for the case that the processes of the launcher do not appear."""
-        told = f"{self.variables} tell of these processes ({self.launcher})"
+        told = f"{self.variables} define these processes ({self.launcher})"
         instead = ""
         if self.others:
-            told += f" and count over the variables of {' and '.join(self.others)}"
-            instead = f"{LAUNCHER_VARIABLE}={' or '.join(self.others)} takes those, "
+            told += f" and take precedence over the variables of {' and '.join(self.others)}"
+            instead = f"{LAUNCHER_VARIABLE}={' or '.join(self.others)} uses the latter, "
         return f"{told}: {instead}{LAUNCHER_VARIABLE}=none measures this host alone"
 
 
@@ -246,8 +246,8 @@ def _contradictions(found: dict[str, Placement]) -> tuple[str, ...]:
         return ()
     alone = ", and this process measures alone" if counted.processes == 1 else ""
     return (
-        f"{counted.launcher} says process {counted.process} of {counted.processes}, "
-        f"{', '.join(different)}: the first counts{alone} ({LAUNCHER_VARIABLE} chooses)",
+        f"{counted.launcher} reports process {counted.process} of {counted.processes}, "
+        f"{', '.join(different)}: the first is used{alone} ({LAUNCHER_VARIABLE} selects another)",
     )
 
 
@@ -318,12 +318,12 @@ def _placed(
         return None
     for name, text in zip(names, (rank, size, local, local_size), strict=True):
         if text and not _is_number(text):
-            raise UsageError(f"{launcher} set {name}={text[:40]!r}, which is no number")
+            raise UsageError(f"{launcher} set {name}={text[:40]!r}, which is not a number")
     process, processes = int(rank), int(size)
     if not process < processes <= _MOST_PROCESSES:
         raise UsageError(
-            f"{launcher} set {names[0]}={process} and {names[1]}={processes}: there is no such "
-            f"process. Set {LAUNCHER_VARIABLE}=none to measure this host alone"
+            f"{launcher} set {names[0]}={process} and {names[1]}={processes}, which contradict "
+            f"each other. Set {LAUNCHER_VARIABLE}=none to measure this host alone"
         )
     return Placement(
         launcher=launcher,

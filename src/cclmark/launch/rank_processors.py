@@ -54,8 +54,8 @@ def plan_processors(
         reduced = [rank for rank, own in enumerate(usable) if len(own) < len(listed[rank])]
         if reduced:
             notices.append(
-                f"--bind: rank{'s' * (len(reduced) > 1)} {in_ranges(reduced)} may not use all "
-                "listed processors, and gets those among them that its process inherited"
+                f"--bind: rank{'s' * (len(reduced) > 1)} {in_ranges(reduced)} cannot use all "
+                "listed processors, only the inherited ones"
             )
     chosen, crowded = one_of_each(usable, hosts)
     if on_host and crowded:
@@ -140,7 +140,7 @@ def _require_some(
     if not excluded:
         return
     rank = excluded[0]
-    more = f" (and {len(excluded) - 1} more ranks likewise)" if len(excluded) > 1 else ""
+    more = f" (and {len(excluded) - 1} more ranks)" if len(excluded) > 1 else ""
     raise MissingError(
         f"--bind: rank {rank} cannot be bound to processors {format_processors(listed[rank])}: its "
         f"process on {hostnames[rank]} may use only {format_processors(inherited[rank])}{more}. "

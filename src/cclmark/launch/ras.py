@@ -128,7 +128,7 @@ class RasReport:
         if len(named) > len(lines):
             lines.append(f"{len(named) - len(lines)} more are missing or behind")
         if self.still is not None:
-            lines.append("the counts of all ranks " + ("stand still" if self.still else "move"))
+            lines.append("the counts of all ranks " + ("do not change" if self.still else "change"))
         return lines
 
 
@@ -167,7 +167,9 @@ def ask_ras(
             before = [one for one in before if one.holds(pids)]
             if not before:
                 listener = f"{address[0]}:{address[1]}"
-                return RasReport(reason=f"{listener}: another job's, with none of these processes")
+                return RasReport(
+                    reason=f"{listener} belongs to another job without these processes"
+                )
         time.sleep(max(0.0, min(_PAUSE_S, end_s - time.monotonic())))
         again = _decode(_Question(address, True, end_s).answer())
         after = [one for one in again if one.key in {known.key for known in before}]
@@ -194,7 +196,7 @@ def _address(environment: Mapping[str, str]) -> tuple[str, int]:
     text = environment.get("NCCL_RAS_ADDR", _ADDRESS)
     found = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5})", text.strip())
     if found is None or not 0 < int(found[3]) < 65536:
-        raise _NoAnswerError(f"cannot read NCCL_RAS_ADDR={text}: it should be HOST:PORT")
+        raise _NoAnswerError(f"cannot read NCCL_RAS_ADDR={text}: expected HOST:PORT")
     return found[1] or found[2], int(found[3])
 
 
@@ -240,14 +242,16 @@ class _Question:
                 self._send(connection, command)
                 reply = self._line(connection, self._end_s)
                 if command in self._commands and reply.startswith("ERROR"):
-                    raise _NoAnswerError("to tell who is behind takes NCCL 2.28.7 or later")
+                    raise _NoAnswerError(
+                        "the report of lagging ranks requires NCCL 2.28.7 or later"
+                    )
                 if reply != "OK":
                     raise _NoAnswerError(f"{command}: {reply[:80] or 'no reply'}")
             self._send(connection, "VERBOSE STATUS")
             while chunk := self._receive(connection, 1 << 16, self._end_s):
                 self._read += chunk
                 if len(self._read) > _MOST_BYTES:
-                    raise _NoAnswerError("an answer without end")
+                    raise _NoAnswerError("the answer is too long")
 
     def _greeted(self) -> socket.socket:
         """A connection to a process that answers the greeting."""
@@ -257,7 +261,7 @@ class _Question:
                 self._send(connection, "CLIENT PROTOCOL 2")
                 end_s = min(self._end_s, time.monotonic() + _GREETING_S)
                 if not self._line(connection, end_s).upper().startswith("SERVER PROTOCOL "):
-                    raise _NoAnswerError("what listens there is not RAS")
+                    raise _NoAnswerError("the process at this address is not NCCL RAS")
                 return connection
             except TimeoutError:
                 connection.close()
@@ -297,7 +301,7 @@ def _decode(text: str) -> list[_Communicator]:
         whole = re.sub(r'("nvml_dev":\s*-?\d+)(\s*"status")', r"\1,\2", text)
         return msgspec.json.decode(whole, type=_Answer).communicators
     except (msgspec.DecodeError, RecursionError):
-        raise _NoAnswerError("RAS answered with something that cannot be read") from None
+        raise _NoAnswerError("the answer of RAS is not valid") from None
 
 
 def _behind(communicator: _Communicator) -> list[Laggard]:

@@ -48,5 +48,5 @@ class RasQuery:
         report = self._report
         if report is None:
             return "\n  NCCL RAS: no answer in time"
-        lines = report.sentences() or [report.reason or "nobody is behind"]
+        lines = report.sentences() or [report.reason or "no rank is behind"]
         return "".join(f"\n  NCCL RAS: {line}" for line in lines)

@@ -68,8 +68,8 @@ def check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
         if other != device.rank:
             raise MissingError(
                 f"ranks {other} and {device.rank} on {device.host} have the same device "
-                f"({device.runtime} {device.pci_bus_id}): start a process for each device, or give "
-                "each its own to see"
+                f"({device.runtime} {device.pci_bus_id}): start one process per device, or make a "
+                "different device visible to each process"
             )
 
 
@@ -111,6 +111,6 @@ def _unlike_libraries(hellos: Sequence[Hello]) -> list[str]:
             if (library.version, library.path) != (expected.version, expected.path):
                 differences.append(
                     f"rank {hello.rank} loaded {library.name} {library.version} from "
-                    f"{library.path}, rank {rank} did not: mixed versions hang or crash"
+                    f"{library.path}, but rank {rank} did not: mixed versions can hang or crash"
                 )
     return differences

@@ -81,7 +81,7 @@ def collect_stacks(
     questions: dict[int, _Question] = {}
     stacks: dict[int, list[str]] = {}
     for rank, pid in pids.items():
-        why = _why_not(pid) if rank in files else "it was given no file to write its stack to"
+        why = _why_not(pid) if rank in files else "it has no file for its stack"
         if not why:
             question = _Question(pid, files[rank], os.fstat(files[rank]).st_size)
             why = _ask(pid)
@@ -97,7 +97,7 @@ def collect_stacks(
     for rank, question in questions.items():
         stacks[rank] = render(question.answer(), _Map(question.pid))
         if not question.answered():
-            missing = "the stack is not whole" if stacks[rank] else "no stack"
+            missing = "the stack is incomplete" if stacks[rank] else "no stack"
             why = _describe(question.pid)
             if _state(question.pid) not in _DUMB:
                 why = f"no answer within {timeout_s:g} s, {why}"
@@ -242,14 +242,16 @@ def _state(pid: int) -> str:
 
 
 _STATES = {
-    "": "the process is gone",
-    "D": "it sleeps in the kernel and cannot be woken (state D), as in a driver",
-    "R": "it runs (state R)",
-    "S": "it sleeps (state S)",
+    "": "the process has exited",
+    "D": (
+        "it is sleeping in the kernel and cannot be interrupted (state D), for example in a driver"
+    ),
+    "R": "it is running (state R)",
+    "S": "it is sleeping (state S)",
     "T": "it is stopped (state T)",
     "t": "a debugger has stopped it (state t)",
-    "X": "the process has ended",
-    "Z": "the process has ended",
+    "X": "the process has exited",
+    "Z": "the process has exited",
 }
 _DUMB = ("", "T", "t", "X", "Z")  # a process in one of these states cannot answer
 
@@ -262,12 +264,12 @@ def _describe(pid: int) -> str:
 def _why_not(pid: int) -> str:
     """The reason why a process cannot be sent the signal, empty if it can."""
     if pid <= 0:
-        return "its process is not known"
+        return "its process is unknown"
     if _state(pid) in _DUMB:
         return _describe(pid)
     caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", _read(pid, "status"), re.MULTILINE)
     if caught is None or not int(caught[1], 16) >> (STACK_SIGNAL - 1) & 1:
-        return f"it does not listen for the question, {_describe(pid)}"
+        return f"it does not handle the request, {_describe(pid)}"
     return ""
 
 
@@ -276,7 +278,7 @@ def _ask(pid: int) -> str:
     try:
         os.kill(pid, STACK_SIGNAL)
     except OSError as error:
-        return f"it cannot be asked: {error.strerror}"
+        return f"the request failed: {error.strerror}"
     return ""
 
 

@@ -83,7 +83,7 @@ class Supervision:
                 self._listener.notice(text)
         if not self._mark.place():  # runs on one host disturb each other
             self._listener.notice(
-                "another cclmark is measuring on this host: the figures of both are disturbed"
+                "another cclmark run is active on this host: the results of both runs are disturbed"
             )
 
     def _notices(self) -> list[str]:

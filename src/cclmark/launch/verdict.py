@@ -38,7 +38,7 @@ def verdict(statuses: Mapping[int, Status], cases: Sequence[Item]) -> str:
     if not counting:
         return ""
     unknown = sorted(set(involved) - set(counts))
-    return _by_counts(counts) + (f"; {_ranks(unknown)} did not count" if unknown else "")
+    return _by_counts(counts) + (f"; {_ranks(unknown)} reported no counts" if unknown else "")
 
 
 def _gather(statuses: Mapping[int, Status], where: Callable[[Status], str]) -> dict[str, list[int]]:
@@ -106,7 +106,7 @@ def _abreast(counts: Mapping[int, Operations], entered: int) -> str:
     sentence = f"all ranks have entered call {entered} and none completed it"
     if known == entered - 1:
         return sentence
-    return f"{sentence}: what hangs is one of calls {known + 1} to {entered}"
+    return f"{sentence}: one of calls {known + 1} to {entered} hangs"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

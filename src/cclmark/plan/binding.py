@@ -71,7 +71,7 @@ def _lines_of(path: Path) -> list[str]:
     try:
         return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise UsageError(f"--bind {path} is not a text in UTF-8") from None
+        raise UsageError(f"--bind {path} is not UTF-8 text") from None
 
 
 def _of_every_rank(
@@ -98,7 +98,7 @@ def _of_every_rank(
     if missing:
         raise UsageError(
             f"{source} does not bind rank{'s' * (len(missing) > 1)} {in_ranges(missing)}: this run "
-            f"has {_ranks_in_words(ranks)}, and each of them needs a line"
+            f"has {_ranks_in_words(ranks)}; write one line for each rank"
         )
     return tuple(found[rank] for rank in range(ranks))
 
@@ -106,7 +106,7 @@ def _of_every_rank(
 def _entry(where: str, line: str) -> tuple[int, frozenset[int]]:
     match = _ENTRY.fullmatch(line)
     if match is None:  # the file may be unrelated, so messages do not quote its content
-        raise UsageError(f"{where}: not RANK: PROCESSORS, as in 0: 0-7")
+        raise UsageError(f"{where}: expected RANK: PROCESSORS, for example 0: 0-7")
     try:
         processors = frozenset(parse_processors(match[2]))
     except ValueError as error:
@@ -117,4 +117,4 @@ def _entry(where: str, line: str) -> tuple[int, frozenset[int]]:
 
 
 def _ranks_in_words(ranks: int) -> str:
-    return "rank 0 alone" if ranks == 1 else f"ranks 0 to {ranks - 1}"
+    return "only rank 0" if ranks == 1 else f"ranks 0 to {ranks - 1}"

@@ -70,12 +70,12 @@ def parse_bound(text: str, *, bandwidth: bool, references: tuple[str, ...]) -> B
         return Bound(parse_bandwidth(words) if bandwidth else parse_time(words), "", words)
     number, percent, of = share.groups()
     if of not in REFERENCES:
-        raise UsageError(f"cannot read {text!r}: a share is one of limit or of baseline")
+        raise UsageError(f"cannot read {text!r}: a share must be of limit or of baseline")
     if of not in references:
-        raise UsageError(f"{text!r}: this has no {of} to be held against")
+        raise UsageError(f"{text!r}: this figure has no {of} to compare with")
     value = float(number) / (100 if percent else 1)
     if not 0 < value <= _LARGEST_SHARE:
-        raise UsageError(f"{text!r} is absurd: write 0.75 of {of} or 75 % of {of}")
+        raise UsageError(f"{text!r} is out of range: write 0.75 of {of} or 75 % of {of}")
     return Bound(value, of, words)
 
 
@@ -88,5 +88,5 @@ def _quantity(text: str, units: Mapping[str, float], what: str, example: str) ->
         )
     value = float(match[1]) * units[match[2]]
     if not 0 < value < _LARGEST:
-        raise UsageError(f"the {what} {text!r} is absurd: it must be above 0 and finite")
+        raise UsageError(f"the {what} {text!r} is out of range: it must be above 0 and finite")
     return value

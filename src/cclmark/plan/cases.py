@@ -232,7 +232,7 @@ class UnevenPattern:
         if len(self.weights) != ranks or widths != {ranks}:
             shape = f"{len(self.weights)} rows of {', '.join(map(str, sorted(widths)))} numbers"
             raise UsageError(
-                f"the alltoallv matrix has {shape}; {ranks} ranks need {ranks} x {ranks}"
+                f"the alltoallv matrix has {shape}; {ranks} ranks require {ranks} x {ranks}"
             )
 
     def matrix(self, elements: int, ranks: int, width_bytes: int) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class Injection:
         if not (target.isascii() and target.isdecimal()):
             raise UsageError(f"cannot read the fault {text!r}: write {_FORMS}")
         if int(target) not in range(ranks):
-            raise UsageError(f"{text!r}: there is no rank {target} among {ranks}")
+            raise UsageError(f"{text!r}: no rank {target}; ranks are numbered 0 to {ranks - 1}")
         return cls(kind, int(target), value)
 
     @classmethod
@@ -55,7 +55,7 @@ class Injection:
             raise UsageError(f"cannot read the fault {text!r}: write {_PAIR_FORMS}")
         start, end = (int(number) for number in ends)
         if start not in range(devices) or end not in range(devices):
-            raise UsageError(f"{text!r}: devices are numbered 0 to {devices - 1} here")
+            raise UsageError(f"{text!r}: devices are numbered 0 to {devices - 1}")
         return cls(kind, -1, value, (start, end))
 
 
@@ -75,5 +75,5 @@ def _split(text: str, target: str, forms: str) -> tuple[str, str, float]:
     if not 0 <= value < _MOST:
         raise UsageError(f"cannot read the fault {text!r}: write {forms}")
     if name in ("index", "case") and value != int(value):
-        raise UsageError(f"{text!r}: an index is a whole number")
+        raise UsageError(f"{text!r}: {name} must be a whole number")
     return kind, values[target], value

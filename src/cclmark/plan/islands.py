@@ -54,36 +54,36 @@ def parse_islands(
         kinds = sorted({runtimes[rank] for rank in island.ranks})
         if len(kinds) > 1:
             raise UsageError(
-                f"{named} has {' and '.join(kinds)} devices: one library takes one kind"
+                f"{named} has {' and '.join(kinds)} devices, but a library supports only one kind"
             )
         allowed = libraries[kinds[0]]
         if island.ccl and island.ccl not in allowed:
-            raise UsageError(f"{named}: on {kinds[0]} devices choose from {', '.join(allowed)}")
+            raise UsageError(f"{named}: for {kinds[0]} devices choose from {', '.join(allowed)}")
         if island.last == island.first:
             islands.append(msgspec.structs.replace(island, ccl=""))
             continue
         if not island.ccl and not natural[kinds[0]]:
             raise UsageError(
-                f"{named}: {kinds[0]} devices have several libraries, say which after =: "
+                f"{named}: several libraries support {kinds[0]} devices: append = and one of "
                 f"{', '.join(allowed)}"
             )
         used = island.ccl or allowed[0]
         if used == "shm" and len({hosts[rank] for rank in island.ranks}) > 1:
             raise UsageError(
-                f"{named} is on several hosts, and shm works within one: --islands host"
+                f"{named} spans several hosts, but shm works within one host: use --islands host"
             )
         islands.append(msgspec.structs.replace(island, ccl=used))
     if islands[-1].last != len(runtimes) - 1:
         raise UsageError(
-            f"the islands leave out the ranks from {islands[-1].last + 1} on, up to "
-            f"{len(runtimes) - 1}: every rank has to be in one"
+            f"the islands omit the ranks from {islands[-1].last + 1} on: every rank must be in an "
+            "island"
         )
     if len(runtimes) < 2:
-        raise UsageError("bridge takes two islands or more, and there is one rank: see -g")
+        raise UsageError("bridge requires at least two islands, but there is only one rank: see -g")
     if len(islands) < 2:
         raise UsageError(
-            "bridge takes two islands or more, and these ranks are one: see --islands, such as "
-            f"--islands 0-{len(runtimes) // 2 - 1},{len(runtimes) // 2}-{len(runtimes) - 1}"
+            "bridge requires at least two islands, but these ranks form one: set --islands, for "
+            f"example --islands 0-{len(runtimes) // 2 - 1},{len(runtimes) // 2}-{len(runtimes) - 1}"
         )
     return islands
 
@@ -113,18 +113,20 @@ def _read(part: str) -> Island:
 def _by_host(hosts: Sequence[int], ccl: str) -> list[tuple[int, int]]:
     """The first and the last rank of each host. Raises UsageError."""
     if "," in ccl:
-        raise UsageError("--islands host takes one library for all: host=nccl")
+        raise UsageError(
+            "--islands host supports only one library for all islands: write host=nccl"
+        )
     spans = _stretches(hosts)
     if len(spans) < 2:
         raise UsageError(
-            "--islands host makes an island of each host, and all ranks are on one: say which "
-            "ranks, such as --islands 0-1,2-3"
+            "--islands host creates one island per host, but all ranks are on one host: list the "
+            "ranks, for example --islands 0-1,2-3"
         )
     if len(spans) > len(set(hosts)):
         raise UsageError(
-            f"--islands host makes an island of each host, and the ranks of one are not in a row "
-            f"(hosts of the ranks: {' '.join(map(str, hosts))}): have them placed host by host, as "
-            "with mpirun --map-by slot, -ppn N or srun -m block"
+            "--islands host creates one island per host, but the ranks of a host are not "
+            f"consecutive (hosts of the ranks: {' '.join(map(str, hosts))}): place the ranks host "
+            "by host, for example with mpirun --map-by slot, -ppn N or srun -m block"
         )
     return spans
 
@@ -136,11 +138,11 @@ def _check_span(island: Island, expected: int, ranks: int) -> None:
     if island.last >= ranks:
         raise UsageError(f"{named}: the ranks are 0 to {ranks - 1}")
     if island.first < expected:
-        raise UsageError(f"{named}: rank {island.first} is in an island before it already")
+        raise UsageError(f"{named}: rank {island.first} is already in an earlier island")
     if island.first > expected:
         raise UsageError(
-            f"the islands leave out rank {expected}: islands are ranks in a row, in order, and "
-            "every rank is in one"
+            f"the islands omit rank {expected}: islands must be consecutive ranks, in order, and "
+            "include every rank"
         )
 
 

@@ -58,7 +58,7 @@ def add_library_files(paths: Sequence[Path]) -> None:
         if library.name in taken or library.also_called in taken:
             name = library.name if library.name in taken else library.also_called
             raise UsageError(
-                f"--ccl-file {path}: name: {name!r} is the name of something else: choose another"
+                f"--ccl-file {path}: name: {name!r} is already in use: choose another name"
             )
         if library.name in read:
             raise UsageError(
@@ -112,7 +112,7 @@ def assumption_of(name: str) -> str:
 def verified(name: str) -> str:
     """How the library was verified, or the assumptions about its interface if it was not."""
     if assumed := assumption_of(name):
-        return f"unverified: assumed is {assumed}"
+        return f"unverified: assumes {assumed}"
     library = library_called(name)
     return library.verified if library is not None else "unverified"
 
@@ -160,8 +160,8 @@ def require_torch_devices(runtime: str) -> None:
     if runtime not in runtimes:
         known = " or ".join(runtimes)
         raise UsageError(
-            f"torch.distributed is used on devices of {known} only, not yet on {runtime}: "
-            "see --devices"
+            f"torch.distributed is supported on {known} devices only, not on {runtime}: see "
+            "--devices"
         )
 
 

@@ -133,8 +133,8 @@ def read_library(path: Path) -> Library:
     if library.shape not in _NUMBERED_SHAPES:
         allowed = ", ".join(_NUMBERED_SHAPES)
         raise UsageError(
-            f"--ccl-file {path}: shape: {library.shape!r} takes no library of yours: choose from "
-            f"{allowed}"
+            f"--ccl-file {path}: shape: {library.shape!r} is not supported for user libraries: "
+            f"choose from {allowed}"
         )
     files = [str(path.absolute().parent / file) if "/" in file else file for file in library.files]
     return msgspec.structs.replace(library, files=files)
@@ -178,7 +178,9 @@ class _WrongFieldError(Exception):
 
 def _check_codes(table: str, codes: Any, known: Sequence[str]) -> None:
     if not isinstance(codes, Mapping):
-        raise _WrongFieldError(table, "is no table", f"write [{table}] and NAME = NUMBER below it")
+        raise _WrongFieldError(
+            table, "is not a table", f"write [{table}] and NAME = NUMBER below it"
+        )
     for name, code in codes.items():
         if name not in known:
             raise _WrongFieldError(
@@ -187,7 +189,7 @@ def _check_codes(table: str, codes: Any, known: Sequence[str]) -> None:
         if type(code) is not int or not 0 <= code <= _LARGEST_CODE:
             raise _WrongFieldError(
                 f"{table}.{name}",
-                f"{_shown(code)} is no number of the library's",
+                f"{_shown(code)} is not a valid code",
                 f"write an integer from 0 to {_LARGEST_CODE}",
             )
 
@@ -198,13 +200,13 @@ def _check(library: Library) -> None:
     if not pattern.fullmatch(library.name) or len(library.name) > _LONGEST_NAME:
         raise _WrongFieldError(
             "name",
-            f"{_shown(library.name)} is no name of a library",
-            f"write at most {_LONGEST_NAME} small letters and digits, beginning with a letter, "
-            "with single - between",
+            f"{_shown(library.name)} is not a library name",
+            f"write at most {_LONGEST_NAME} lower-case letters and digits, beginning with a "
+            "letter, separated by single -",
         )
     if library.also_called and not _NAME.fullmatch(library.also_called):
         raise _WrongFieldError(
-            "also_called", _shown(library.also_called), "write a name as name has it"
+            "also_called", _shown(library.also_called), "write it in the form of name"
         )
     _check_texts(library)
     _check_lists(library)
@@ -213,17 +215,15 @@ def _check(library: Library) -> None:
     if library.is_loaded:
         _check_symbol("prefix", library.prefix)
         if not library.files:
-            raise _WrongFieldError("files", "is empty", "name at least one file of the library")
+            raise _WrongFieldError("files", "is empty", "list at least one file of the library")
     if library.shape in _NUMBERED_SHAPES:
         for field in ("devices", "types", "reductions"):
             if not getattr(library, field):
-                raise _WrongFieldError(field, "is empty", "name at least one")
+                raise _WrongFieldError(field, "is empty", "list at least one")
     if library.identified_by:
         _check_symbol("identified_by", library.identified_by)
     if library.indistinct and len(library.devices) != 1:
-        raise _WrongFieldError(
-            "indistinct", "takes the devices of one runtime", "name one in devices"
-        )
+        raise _WrongFieldError("indistinct", "requires exactly one runtime", "list one in devices")
     names = msgspec.structs.asdict(library.exchanges)
     _check_symbol("exchanges.alltoall", names["alltoall"])
     for field in ("alltoallv", "older_alltoall", "older_alltoallv"):
@@ -239,7 +239,9 @@ def _check_texts(library: Library) -> None:
     for field, text in texts.items():
         if not text.isprintable() or len(text) > _LONGEST_TEXT:
             raise _WrongFieldError(
-                field, "is no text for a line", f"write at most {_LONGEST_TEXT} printable letters"
+                field,
+                "is not a single line of text",
+                f"write at most {_LONGEST_TEXT} printable characters",
             )
 
 
@@ -260,14 +262,14 @@ def _check_lists(library: Library) -> None:
         for file in files:
             if not file or not file.isprintable() or len(file) > _LONGEST_TEXT:
                 raise _WrongFieldError(
-                    field, f"{_shown(file)} is no file name", "write a path or a name"
+                    field, f"{_shown(file)} is not a file name", "write a path or a name"
                 )
     for prefix in library.environment_prefixes:
         if not _ENVIRONMENT_PREFIX.fullmatch(prefix):
             raise _WrongFieldError(
                 "environment_prefixes",
-                f"{_shown(prefix)} is no prefix of variables",
-                "write capitals and digits with _ at the end, such as NCCL_",
+                f"{_shown(prefix)} is not a prefix of variables",
+                "write capital letters and digits, ending with _, for example NCCL_",
             )
 
 
@@ -278,7 +280,7 @@ def _check_versions(library: Library) -> None:
             parse_version(text)
         except ValueError:
             raise _WrongFieldError(
-                field, f"{_shown(text)} is no version", "write 2.18 or 2.18.5"
+                field, f"{_shown(text)} is not a version", "write 2.18 or 2.18.5"
             ) from None
     if not 0 <= library.fp8_architecture <= _LARGEST_CODE:
         raise _WrongFieldError(
@@ -294,7 +296,7 @@ def _check_choice(field: str, value: str, known: Sequence[str]) -> None:
 def _check_symbol(field: str, value: str) -> None:
     if not _SYMBOL.fullmatch(value) or len(value) > _LONGEST_TEXT:
         raise _WrongFieldError(
-            field, f"{_shown(value)} is no part of a C name", "write letters, digits and _"
+            field, f"{_shown(value)} is not part of a C name", "write letters, digits and _"
         )
 
 
@@ -315,5 +317,5 @@ def _explained(text: str) -> str:
         structs = {"exchanges": Exchanges, "tried": Tried}
         known = structs.get(place, Library).__struct_fields__
         field = ".".join(filter(None, [place, _shown(found[1])]))
-        return f"{field}: is no field: choose from {', '.join(known)}"
+        return f"{field}: unknown field: choose from {', '.join(known)}"
     return f"{place}: {what[:1].lower()}{what[1:]}"

@@ -151,7 +151,7 @@ OPERATIONS: dict[str, OperationInfo] = {
         ),
         OperationInfo(
             name="alltoallv",
-            summary="The same with parts of different sizes.",
+            summary="Like alltoall, with parts of different sizes.",
             bus_factor=_others,
             outputs=_all,
             spans_ranks=True,

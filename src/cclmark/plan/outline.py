@@ -34,8 +34,8 @@ _NAMES = {
     "threads": "threads",
     "peer_access": "peer access",
     "host_memory": "host memory",
-    "numa": "host memory near or far",
-    "method": "ways of taking a latency",
+    "numa": "NUMA nodes of host memory",
+    "method": "latency methods",
     "name": "checks (--only)",
     "backend": "backends",
 }
@@ -79,7 +79,7 @@ def differences(there: Outline, here: Outline) -> list[str]:
         if parts:
             found.append(f"{words}: {', '.join(parts)}")
     if not found and there.digest != here.digest:
-        found.append("the same values in other combinations, or other matrices of alltoallv")
+        found.append("the same values in different combinations, or different alltoallv matrices")
     return found
 
 

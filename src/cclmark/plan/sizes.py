@@ -25,7 +25,7 @@ def parse_size(text: str) -> int:
     if size < 1:
         raise UsageError(f"the size {text!r} is less than one byte")
     if size >= _LARGEST_BYTES:
-        raise UsageError(f"the size {text!r} is absurd: the limit is 1024T")
+        raise UsageError(f"the size {text!r} is too large: the limit is 1024T")
     if size != int(size):
         raise UsageError(f"the size {text!r} is not a whole number of bytes")
     return int(size)
@@ -52,8 +52,8 @@ def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
         sizes.append(size)
         if len(sizes) > _MOST_SIZES:
             raise UsageError(
-                f"that sweep has more than {_MOST_SIZES} sizes: take a larger step (-i) or "
-                "factor (-f)"
+                f"the sweep has more than {_MOST_SIZES} sizes: use a larger step (-i) or factor "
+                "(-f)"
             )
         size = size + step if step else max(size + 1, int(size * factor))
     return sizes

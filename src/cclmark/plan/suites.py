@@ -109,9 +109,9 @@ def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
     except msgspec.ValidationError as error:
         raise UsageError(f"{file}: {_explained(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{file} is no TOML: {error}") from None
+        raise UsageError(f"{file} is not TOML: {error}") from None
     if not written.command:
-        raise UsageError(f"{file}: there is no [[command]] in it")
+        raise UsageError(f"{file}: the suite has no [[command]]")
     commands: list[SuiteCommand] = []
     for number, entry in enumerate(written.command, start=1):
         place = f"command {number}" + (f" ({entry.name!r})" if entry.name else "")
@@ -121,8 +121,8 @@ def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
             raise UsageError(f"{file}: {place}: {error}") from None
         if command.name in [other.name for other in commands]:
             raise UsageError(
-                f"{file}: {place}: there is another command {command.name!r}: give each a name of "
-                "its own"
+                f"{file}: {place}: another command has the name {command.name!r}: give each "
+                "command a unique name"
             )
         commands.append(command)
     return Suite(
@@ -146,7 +146,7 @@ def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> 
         if (not names or command.name in names) and (not tags or set(tags) & set(command.tags))
     ]
     if not chosen:
-        raise UsageError("no command of the suite has one of these names and one of these tags")
+        raise UsageError("no command of the suite matches both --only and --tag")
     return replace(suite, commands=tuple(chosen))
 
 
@@ -166,12 +166,12 @@ def with_baselines(suite: Suite, baselines: Mapping[str, Path]) -> Suite:
         wanted = [one for one in command.thresholds if one.bound.of == "baseline"]
         if wanted and command.baseline is None:
             raise UsageError(
-                f"{command.name!r} has no baseline for {wanted[0].describe()!r}: say --baseline "
-                f"'{command.name}=JOURNAL', or baseline = \"JOURNAL\" in the suite"
+                f"{command.name!r} has no baseline for {wanted[0].describe()!r}: use --baseline "
+                f"'{command.name}=JOURNAL' or set baseline = \"JOURNAL\" in the suite"
             )
         if command.baseline is not None and not wanted:
             raise UsageError(
-                f"no threshold of {command.name!r} looks at its baseline: add one, such as "
+                f"no threshold of {command.name!r} uses its baseline: add one, for example "
                 'busbw_at_least = "0.95 of baseline"'
             )
     return replace(suite, commands=tuple(commands))
@@ -190,7 +190,7 @@ def _command(written: _WrittenCommand, directory: Path) -> SuiteCommand:
         raise UsageError(f"repeats must be from 1 to {_MOST_REPEATS}, not {written.repeats}")
     name = written.name or " ".join(arguments[: 2 if kind == "torch" else 1])
     if not name.isprintable() or name != name.strip():
-        raise UsageError("name must be printable and without space around it")
+        raise UsageError("name must be printable and must not begin or end with a space")
     thresholds: list[Threshold] = []
     for number, entry in enumerate(written.threshold, start=1):
         thresholds += in_key(
@@ -222,11 +222,16 @@ def _arguments(run: Words) -> tuple[str, ...]:
         words = words[1:]
     for word in words:
         if "\0" in word:
-            raise UsageError(f"no command line can hold {word!r}")
+            raise UsageError(f"a command line cannot contain {word!r}")
         if word.partition("=")[0] in ("--journal", "--output") or word.startswith("-O"):
-            raise UsageError(f"{word}: where results go is said by --journal-dir: leave it out")
+            raise UsageError(
+                f"{word}: --journal-dir sets the directory of the results: remove this option"
+            )
         if word.partition("=")[0] == "--resume":
-            raise UsageError("--resume: a suite judges what it measures itself: leave it out")
+            raise UsageError(
+                "--resume is not supported in a suite, which judges only its own measurements: "
+                "remove it"
+            )
     return tuple(words)
 
 
@@ -234,11 +239,11 @@ def _kind(arguments: Sequence[str]) -> str:
     name = arguments[0] if arguments else ""
     if name not in _KINDS:
         raise UsageError(
-            f"{name!r} is no command that measures{meant(name, _KINDS)} Choose from "
+            f"{name!r} is not a measuring command{meant(name, _KINDS)} Choose from "
             f"{', '.join(_KINDS)}."
         )
     if name == "torch" and list(arguments[1:2]) != ["check"]:
-        raise UsageError("of torch there is torch check")
+        raise UsageError("the only command of torch is torch check")
     return _KINDS[name]
 
 
@@ -254,7 +259,9 @@ def _explained(text: str) -> str:
     if unknown is not None:
         written = {"command": _WrittenCommand, "threshold": WrittenThreshold}
         known = written.get(of, _WrittenSuite).__struct_fields__
-        what = f"unknown key {unknown[1]!r}{meant(unknown[1], known)} Known are {', '.join(known)}."
-    what = what.replace("Object missing required field", "there is no")
+        what = (
+            f"unknown key {unknown[1]!r}{meant(unknown[1], known)} Known keys: {', '.join(known)}."
+        )
+    what = what.replace("Object missing required field", "missing key")
     what = what.replace("`str | array | null`", "`str` or a list").replace(" | null", "")
     return ": ".join([", ".join(place), what] if place else [what])

@@ -126,7 +126,9 @@ class SizeRange:
         if least is None and most is None:
             raise UsageError(f"cannot read the sizes {text!r}: write 1M, 1M-1G, 1G- or -64K")
         if least is not None and most is not None and least > most:
-            raise UsageError(f"the sizes {text!r} are the wrong way round")
+            raise UsageError(
+                f"the sizes {text!r} are in the wrong order: write the smaller size first"
+            )
         return cls(least, most)
 
     def describe(self) -> str:
@@ -174,14 +176,14 @@ def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[
     }
     allowed = [metric.key for metric in METRICS if metric.name in _FIGURES[kind]]
     if not allowed:
-        raise UsageError(f"{command} takes no thresholds: every check must pass")
+        raise UsageError(f"{command} does not support thresholds: every check must pass")
     for name in given:
         if name not in (*allowed, *_SELECTORS[kind]):
             known = ", ".join((*allowed, *_SELECTORS[kind]))
-            raise UsageError(f"{name} says nothing of {command}: choose from {known}")
+            raise UsageError(f"{name} does not apply to {command}: choose from {known}")
     bounds = [metric for metric in METRICS if metric.key in given]
     if not bounds:
-        raise UsageError(f"it bounds nothing: add {' or '.join(allowed)}")
+        raise UsageError(f"the threshold has no bound: add {' or '.join(allowed)}")
     where: list[tuple[str, tuple[Value, ...]]] = []
     for name, value in given.items():
         if isinstance(value, int):
@@ -226,14 +228,14 @@ def _names(name: str, kind: str, command: str, words: Words) -> tuple[str, ...]:
     """The attribute values that select a case. Raises UsageError for an unknown one."""
     listed = [words] if isinstance(words, str) else words
     if not listed:
-        raise UsageError("an empty list picks nothing: leave it out to pick all")
+        raise UsageError("an empty list selects nothing: remove it to select all")
     if name == "dtype":
         return tuple(dtype for word in listed for dtype in parse_dtypes(word))
     known = _choices(name, kind, command)
     for word in listed:
         if known and word not in known:
             raise UsageError(
-                f"there is no {word!r} here{meant(word, known)} Choose from {', '.join(known)}."
+                f"unknown value {word!r}{meant(word, known)} Choose from {', '.join(known)}."
             )
     return tuple(dict.fromkeys(listed))
 
@@ -253,10 +255,10 @@ def _pairs(words: Words) -> tuple[Pair, ...]:
     for word in listed:
         match = _PAIR.fullmatch(word.strip())
         if match is None:
-            raise UsageError(f"cannot read {word!r}: write 0-1 for what goes from 0 to 1")
+            raise UsageError(f"cannot read {word!r}: write 0-1 for the pair from 0 to 1")
         pairs.append((int(match[1]), int(match[2])))
     if not pairs:
-        raise UsageError("an empty list picks nothing: leave it out to pick all")
+        raise UsageError("an empty list selects nothing: remove it to select all")
     return tuple(dict.fromkeys(pairs))
 
 

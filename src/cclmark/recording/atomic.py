@@ -31,7 +31,9 @@ def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None
     if same:
-        raise UsageError(f"{output} is read by this command: it would be lost. Name another file")
+        raise UsageError(
+            f"{output} is an input of this command and would be overwritten. Use another file"
+        )
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -131,7 +133,7 @@ def open_special(path: Path) -> int:
                     raise
                 if time.monotonic() > deadline_s:
                     raise UsageError(
-                        f"cannot write {path}: nobody reads that pipe. Start its reader first"
+                        f"cannot write {path}: no process reads this pipe. Start its reader first"
                     ) from None
             time.sleep(_LOOK_S)
         os.set_blocking(descriptor, True)

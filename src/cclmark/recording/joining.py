@@ -75,8 +75,8 @@ def first_of(command: str) -> Placement | None:
         raise Followed(EXIT_OK)
     if not placement.on_one_host:
         raise UsageError(
-            f"{placement.launcher} started {placement.processes} processes, not all known to be on "
-            f"this host: between hosts {command} cannot measure; run it on each host"
+            f"{placement.launcher} started {placement.processes} processes, which are not known to "
+            f"be all on this host: {command} supports only one host. Run it on each host"
         )
     for text in placement.notices:
         print(f"cclmark: {text}", file=sys.stderr)
@@ -98,7 +98,9 @@ def _warn(devices: DeviceChoice) -> None:
 
 
 def _no_mixture() -> UsageError:
-    return UsageError("devices of several runtimes are measured by collectives, with --ccl bridge")
+    return UsageError(
+        "devices of several runtimes are supported by collectives only, with --ccl bridge"
+    )
 
 
 def devices_here(runtime: str) -> int:

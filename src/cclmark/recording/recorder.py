@@ -266,7 +266,7 @@ def _new_journal(name: str) -> Path:
         directory.mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cannot make the directory {directory} for the journal: {error.strerror}. "
-            "Choose another place with --journal FILE."
+            f"cannot create the directory {directory} for the journal: {error.strerror}. Choose "
+            "another place with --journal FILE."
         ) from None
     return directory / f"{stem}-{os.getpid()}.jsonl"

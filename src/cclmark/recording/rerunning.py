@@ -94,10 +94,10 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
 def _alone(header: Header, path: Path) -> str:
     """Describes how to repeat a launcher's run, for a user who has started this one without."""
     number = header.launched
-    processes = f"{number} processes" if number else "as many processes as then"
+    processes = f"{number} processes" if number else "the same number of processes"
     return (
-        f"{header.launcher} started that run, and not this one: to measure the same, start "
-        f"cclmark rerun {shlex.quote(str(path))} under {header.launcher} with {processes}"
+        f"{header.launcher} started the original run, but not this one: start cclmark rerun "
+        f"{shlex.quote(str(path))} under {header.launcher} with {processes}"
     )
 
 
@@ -119,10 +119,9 @@ def _require_devices(header: Header, path: Path) -> None:
         if present < needed:
             libraries = ", ".join(f"{one.name} {one.version}".rstrip() for one in header.libraries)
             raise MissingError(
-                f"{path} was measured on {devices_of(header)} with {libraries}, and this host has "
-                f"{counted(present, f'{runtime} device')}{reason}. To measure the devices that "
-                f"this host has, without a comparison: cclmark rerun --elsewhere "
-                f"{shlex.quote(str(path))}"
+                f"{path} was measured on {devices_of(header)} with {libraries}, but this host has "
+                f"{counted(present, f'{runtime} device')}{reason}. To measure the devices of this "
+                f"host without a comparison, use cclmark rerun --elsewhere {shlex.quote(str(path))}"
             )
 
 
@@ -144,7 +143,9 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
         command = command.get_command(context, name)
     known = {parameter.name for parameter in command.params} if command is not None else set()
     if command is None or "journal" not in known or "options" in known:
-        raise UsageError(f"the command of {path} is none that measures: {' '.join(names)[:60]!r}")
+        raise UsageError(
+            f"the command of {path} is not a measuring command: {' '.join(names)[:60]!r}"
+        )
     return names, command, words
 
 
@@ -156,7 +157,7 @@ def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
     except click.UsageError as error:
         raise UsageError(error.format_message()) from None
     if rest:
-        raise UsageError(f"{rest[0]!r} is no option of {command.name}")
+        raise UsageError(f"{rest[0]!r} is not an option of {command.name}")
     return dict(values)
 
 
@@ -186,7 +187,7 @@ def _refuse_code(
     if named:
         options = shlex.join(_spelt(command, named))
         raise UsageError(
-            f"the command of {path} loads code: {plain(options)}. If you trust that, say so: "
+            f"the command of {path} loads code: {plain(options)}. If you trust this code, use "
             f"cclmark rerun {shlex.quote(str(path))} -- {plain(options)}"
         )
 
@@ -202,8 +203,8 @@ def _keep_pattern(given: dict[str, Any], header: Header, path: Path) -> None:
     weights = header.settings.weights
     if not weights:
         raise UsageError(
-            f"{path} names a matrix file for alltoallv but does not hold its weights: name the "
-            f"file again with cclmark rerun {shlex.quote(str(path))} -- --pattern matrix:FILE"
+            f"{path} refers to a matrix file for alltoallv but does not contain its weights: give "
+            f"the file again with cclmark rerun {shlex.quote(str(path))} -- --pattern matrix:FILE"
         )
     given["pattern"] = rows_pattern(weights)
 
@@ -218,8 +219,8 @@ def _keep_binding(given: dict[str, Any], header: Header, path: Path) -> None:
     bind = header.settings.bind
     if mode_of(bind) not in (NONE, NUMA, RANKS):
         raise UsageError(
-            f"{path} names a file for --bind but does not hold its processors: name the file again "
-            f"with cclmark rerun {shlex.quote(str(path))} -- --bind FILE"
+            f"{path} refers to a file for --bind but does not contain its processors: give the "
+            f"file again with cclmark rerun {shlex.quote(str(path))} -- --bind FILE"
         )
     given["bind"] = bind
 
@@ -232,12 +233,14 @@ def _set_variables(there: Mapping[str, str]) -> list[str]:
         value = kept[name]
         words = {*name.upper().split("_")}
         if HIDDEN in value:
-            said.append(f"{name} is not set: the journal does not hold what was in it")
+            said.append(f"{name} is not set: the journal does not contain its value")
         elif not _SETTING.fullmatch(value) or words & _NAMING:
-            said.append(f"{name} is not set: what to load is not taken from a journal")
+            said.append(
+                f"{name} is not set: names of files and modules are not taken from a journal"
+            )
         else:
             os.environ[name] = value
-            said.append(f"{name}={value} is set, as it was")
+            said.append(f"{name}={value} is set, as in the journal")
     return said
 
 

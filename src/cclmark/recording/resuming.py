@@ -86,8 +86,8 @@ class Resumed:
         words = "result" if carried == 1 else "results"
         found = [
             f"{carried} {words} of {self.path}, begun {self.header.started_at}, "
-            f"{'is' if carried == 1 else 'are'} kept; {len(self.remainder.pending)} still had to "
-            "be measured"
+            f"{'is' if carried == 1 else 'are'} kept; {len(self.remainder.pending)} remain to be "
+            "measured"
         ]
         if unfit:
             found.append(f"{unfit} line{'s' * (unfit != 1)} of {self.path} cannot be used")

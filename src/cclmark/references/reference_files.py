@@ -87,9 +87,9 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
     except msgspec.ValidationError as error:
         raise UsageError(f"{file}: {_explained(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{file} is no TOML: {error}") from None
+        raise UsageError(f"{file} is not TOML: {error}") from None
     if not written.title.strip():
-        raise UsageError(f"{file}: title is empty: say what was measured, and where")
+        raise UsageError(f"{file}: title is empty: write the measurement and the machine")
     source = Source(
         name=Path(file).stem,
         title=written.title,
@@ -111,15 +111,15 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
                 key = msgspec.structs.replace(reference.series(), size_bytes=reference.size_bytes)
                 if key in seen:
                     raise UsageError(
-                        f"the figure of {_identity(reference)} is in series {seen[key]} already: "
-                        "what differs between them belongs into conditions"
+                        f"series {seen[key]} already contains the figure of "
+                        f"{_identity(reference)}: write the difference into conditions"
                     )
                 seen[key] = number
                 found.append(reference)
         except UsageError as error:
             raise UsageError(f"{file}: series {number}: {error}") from None
     if not found:
-        raise UsageError(f"{file}: there is no [[series]] with figures in it")
+        raise UsageError(f"{file}: the file has no [[series]] with figures")
     return found
 
 
@@ -179,7 +179,8 @@ def _check(series: _WrittenSeries) -> None:
         value = getattr(series, key)
         if value not in known and (value or key == "operation"):
             raise UsageError(
-                f"{key}: there is no {value!r}{meant(value, known)} Choose from {', '.join(known)}."
+                f"{key}: unknown value {value!r}{meant(value, known)} Choose from "
+                f"{', '.join(known)}."
             )
     for key in ("hosts", "link_gbps"):
         if not 0 <= getattr(series, key) < 1e7:
@@ -191,11 +192,11 @@ def _check(series: _WrittenSeries) -> None:
     else:
         for key in _OF_COPIES:
             if getattr(series, key):
-                raise UsageError(f"{key} is for operation = {P2P!r}")
+                raise UsageError(f"{key} requires operation = {P2P!r}")
     if bool(series.figures.strip()) == bool(series.matrix.strip()):
-        raise UsageError("write either figures, a table, or matrix, which is one of pairs")
+        raise UsageError("write either figures, a table, or matrix, a table of pairs")
     if series.figures and (series.size or series.unit):
-        raise UsageError("size and unit go with matrix: figures have them in their first row")
+        raise UsageError("size and unit require matrix: figures have them in their first row")
 
 
 def _check_root(series: _WrittenSeries) -> None:
@@ -221,8 +222,10 @@ def _explained(text: str) -> str:
     if unknown is not None:
         written = _WrittenSeries if place else _WrittenFile
         known = written.__struct_fields__
-        what = f"unknown key {unknown[1]!r}{meant(unknown[1], known)} Known are {', '.join(known)}."
-    what = what.replace("Object missing required field", "there is no")
+        what = (
+            f"unknown key {unknown[1]!r}{meant(unknown[1], known)} Known keys: {', '.join(known)}."
+        )
+    what = what.replace("Object missing required field", "missing key")
     key = re.search(r"\.(\w+)`$", text)
     if key is not None and unknown is None:
         what = f"{key[1]}: {what}"

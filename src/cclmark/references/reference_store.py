@@ -78,8 +78,8 @@ def _files_of(place: Path, *, must: bool) -> list[Path]:
         raise UsageError(f"cannot read the references in {place}: {error.strerror}") from None
     if must:
         raise UsageError(
-            f"there are no references at {place}: name a file, or a directory with files that end "
-            f"in .toml ({REFERENCES_VARIABLE})"
+            f"no references at {place}: set {REFERENCES_VARIABLE} to a file, or to a directory "
+            "with .toml files"
         )
     return []
 

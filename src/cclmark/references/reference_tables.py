@@ -24,16 +24,16 @@ def of_table(text: str, common: Reference) -> list[Reference]:
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1)]
     rows = [(number, cells) for number, cells in lines if cells and not cells[0].startswith("#")]
     if len(rows) < 2:
-        raise UsageError("figures: there is no row below the names of the columns")
+        raise UsageError("figures: no row below the column names")
     names, found = rows[0][1], []
     for name in names:
         if name not in _COLUMNS:
             raise UsageError(
-                f"figures: unknown column {name!r}{meant(name, _COLUMNS)} Known are "
+                f"figures: unknown column {name!r}{meant(name, _COLUMNS)} Known columns: "
                 f"{', '.join(_COLUMNS)}."
             )
     if len(set(names)) < len(names):
-        raise UsageError("figures: a column is there twice")
+        raise UsageError("figures: a column is repeated")
     for number, cells in rows[1:]:
         try:
             found.append(_row(dict(zip(names, cells, strict=True)), common))
@@ -53,16 +53,16 @@ def _row(cells: dict[str, str], common: Reference) -> Reference:
         field, read = _COLUMNS[name]
         if cell not in _NOTHING:
             if field in values:
-                raise UsageError(f"{name} says once more what another column does")
+                raise UsageError(f"{name} repeats the value of another column")
             try:
                 values[field] = read(cell)
             except UsageError as error:
                 raise UsageError(f"{name}: {error}") from None
     if not values.keys() & {"time_s", "algbw_bytes_per_s", "busbw_bytes_per_s"}:
-        raise UsageError("there is no figure: a time, an algbw_gbps or a busbw_gbps")
+        raise UsageError("no figure: write a time, an algbw_gbps or a busbw_gbps")
     start, end = values.pop("from", None), values.pop("to", None)
     if (start is None) != (end is None):
-        raise UsageError("from and to go together")
+        raise UsageError("from and to require each other")
     if start is not None and end is not None:
         values["pair"] = (start, end)
     return msgspec.structs.replace(common, **values)
@@ -109,7 +109,7 @@ def grid(text: str) -> list[list[str]]:
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows):
             raise UsageError(
-                f"matrix: row {number} has {len(row)} cells, and there are {len(rows)}"
+                f"matrix: row {number} has {len(row)} cells, but the matrix has {len(rows)} rows"
             )
     return rows
 

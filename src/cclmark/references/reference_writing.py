@@ -33,12 +33,15 @@ def references_text(
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
     if wrong:
-        raise UsageError(f"{wrong} of its results came with wrong data: such a run is no reference")
+        raise UsageError(f"{wrong} of its results have wrong data: the run cannot be a reference")
     if header.settings.inject:
-        raise UsageError(f"it was taken with --inject {header.settings.inject[0]}: no reference")
+        raise UsageError(
+            f"it was measured with --inject {header.settings.inject[0]}: the run cannot be a "
+            "reference"
+        )
     blocks = [*_of_cases(journal, multicast), *_of_transfers(journal)]
     if not blocks:
-        raise UsageError("it holds no figures that others could be held against")
+        raise UsageError("it contains no figures to compare with")
     head = {
         "title": title,
         "published": header.started_at[:10],
@@ -119,10 +122,10 @@ def _of_devices(header: Header, ranks: Iterable[int]) -> dict[str, object]:
     wanted = set(ranks)
     own = [device for device in header.devices if device.rank in wanted]
     if len(own) != len(wanted):
-        raise UsageError("its header does not tell all devices")
+        raise UsageError("its header does not contain all devices")
     counts = Counter(kind_of(device.name) for device in own)
     if not all(map(is_known, counts)):
-        raise UsageError("its header does not name its devices")
+        raise UsageError("its header does not contain the names of its devices")
     devices = " + ".join(f"{count} x {kind}" for kind, count in sorted(counts.items()))
     all_of_them = len(wanted) == len(header.devices)
     hosts = len(header.hosts) if all_of_them else len({device.host for device in own})

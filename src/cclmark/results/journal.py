@@ -332,8 +332,7 @@ def _refuse_impossible(line: bytes, place: str) -> None:
     found = _TOO_SMALL.fullmatch(what)
     if found is not None:
         raise UsageError(
-            f"{place}: {field} is less than {found[1]}, which cannot be: correct the line, or "
-            "take it out"
+            f"{place}: {field} is less than {found[1]}: correct the line, or remove it"
         )
 
 
@@ -347,8 +346,7 @@ def _refuse_field(line: bytes, name: str) -> None:
     if kind == "header" and what:
         at = f"{field}: " if field else ""
         raise UsageError(
-            f"{name}:1: the header is wrong: {at}{what}. Without it nothing of the journal can be "
-            "used"
+            f"{name}:1: the header is wrong: {at}{what}. Without it the journal cannot be used"
         )
 
 
@@ -361,7 +359,7 @@ def _refuse(line: bytes, name: str) -> NoReturn:
     raise UsageError(
         f"{name}: its first line, the header, is "
         + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
-        + ". Without it nothing of the journal can be used"
+        + ". Without it the journal cannot be used"
     )
 
 
@@ -376,6 +374,6 @@ def _begins(line: bytes) -> str:
     if not begins.replace("\t", " ").isprintable() or len(begins.encode()) < len(line[:40]) - 3:
         return "it is binary"
     return (
-        f"it begins with {begins!r}. If another tool printed it, or cclmark with --format, make a "
-        "journal of it with cclmark import FILE"
+        f"it begins with {begins!r}. For output of another tool, or of cclmark with --format, use "
+        "cclmark import FILE"
     )

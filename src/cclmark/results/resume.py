@@ -65,7 +65,7 @@ def remainder_of(
     end.
     """
     if settings.cycles == 0:
-        raise UsageError("--resume: a run without end is never whole, begin a new one")
+        raise UsageError("--resume does not support runs without end: start a new run")
     header = journal.header
     found = differing_settings(header.settings, settings)
     if header.plan is not None:
@@ -86,7 +86,7 @@ def remainder_of(
         ]
     if found:
         raise UsageError(
-            f"{name} is of another plan, give this command its options: {'; '.join(found)}"
+            f"{name} has another plan, so this command requires its options: {'; '.join(found)}"
         )
     done = {place_of(result, len(items)) for result in carried}
     everything = range(len(items) * settings.cycles)

@@ -18,8 +18,8 @@ LEGEND = {
     "NODE": "several host bridges of one NUMA node",
     "SYS": "the link between NUMA nodes",
     "MEM": "the memory of one host",
-    "P2P": "peer access, over what nobody says",
-    "?": "nobody says",
+    "P2P": "peer access over an unknown path",
+    "?": "unknown",
 }
 
 Place = tuple[int, int, int]  # PCI domain, bus, device

@@ -29,7 +29,9 @@ def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None
     except engine.UnsupportedError as error:
         reason = (str(error) or "not supported").encode()[:_MOST_BYTES]
         if grace_s is not None:
-            agreement.expect_within(grace_s, "what this rank cannot do and others do")
+            agreement.expect_within(
+                grace_s, "an operation that other ranks support but this rank does not"
+            )
     try:
         lengths = [int(length) for length in agreement.gather([float(len(reason))])]
         if not any(lengths):

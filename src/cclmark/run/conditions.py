@@ -38,7 +38,7 @@ def reader_for(runtime: str, pci_bus_id: str) -> ConditionReader:
         return HostReader(os.sched_getaffinity(0))
     if runtime == "cuda":
         return NvmlReader(pci_bus_id)
-    raise MissingError(f"there is no way to read those of {runtime} devices")
+    raise MissingError(f"they are not supported on {runtime} devices")
 
 
 class NvmlReader:
@@ -103,7 +103,9 @@ class HostReader:
             for name in ("core_throttle_count", "package_throttle_count")
         ]
         if not _numbers(self._frequencies) and not _numbers(self._throttles):
-            raise MissingError("the kernel tells neither frequencies nor throttling of processors")
+            raise MissingError(
+                "the kernel reports neither frequencies nor throttling of processors"
+            )
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
         """The mean frequency and the throttling count since boot. See ConditionReader."""

@@ -18,7 +18,7 @@ def open_ccl(name: str, chosen: str, files: Sequence[str]) -> engine.Ccl:
     """
     library = library_called(name)
     if library is None:
-        raise engine.EngineError(f"no collective library is called {name}")
+        raise engine.EngineError(f"unknown collective library {name}")
     places = engine.CclPlaces()
     places.chosen = chosen
     places.wheels = list(files)

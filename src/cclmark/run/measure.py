@@ -64,7 +64,7 @@ class CaseRunner:
         without = agreement.gather([1.0 if session.no_graphs else 0.0])
         #: The reason why operations are not replayed from graphs, empty if all ranks have graphs.
         self._no_graphs = session.no_graphs or (
-            f"rank {without.index(1.0)} has no graphs" if 1.0 in without else ""
+            f"rank {without.index(1.0)} does not support graphs" if 1.0 in without else ""
         )
         self._tried = False  # whether all ranks have completed an operation of this case
         self._settings = settings

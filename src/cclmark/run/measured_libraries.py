@@ -65,7 +65,7 @@ def join_with_id(
     if offer.version != own.version:
         raise engine.MissingError(
             f"rank {rank.job.rank} loaded {own.name} {own.version} from {own.path}, rank "
-            f"{offer.rank} {offer.version} from {offer.path}: mixed versions hang or crash. Give "
-            "all ranks the same with --ccl-path"
+            f"{offer.rank} {offer.version} from {offer.path}: mixed versions can hang or crash. "
+            "Use one file for all ranks with --ccl-path"
         )
     return ccl.join(device, offer.identity, team)

@@ -60,13 +60,15 @@ def reserve_for(
             failed = str(error)
             unsupported = isinstance(error, engine.UnsupportedError)
         if max(team.gather([1.0 if unsupported else 0.0])) > 0:
-            return dict.fromkeys(cases, failed or "another rank's library cannot do this")
+            return dict.fromkeys(
+                cases, failed or "the library of another rank does not support this"
+            )
         if max(team.gather([1.0 if failed else 0.0])) == 0:
             return {
-                case: f"needs {format_size(sum(room))} of memory per rank; "
+                case: f"requires {format_size(sum(room))} of memory per rank; "
                 f"{format_size(free_bytes)} are free{refused}"
                 for case, room in rooms.items()
                 if sum(room) > limit
             }
-        refused = f", but {failed or 'another rank did not get it'}"
-    raise engine.OutOfMemoryError(f"not even the smallest buffers could be had: {failed}")
+        refused = f", but {failed or 'the allocation of another rank failed'}"
+    raise engine.OutOfMemoryError(f"even the smallest buffers could not be allocated: {failed}")

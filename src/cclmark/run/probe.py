@@ -53,12 +53,12 @@ def _require_devices(library: Library) -> None:
         return
     [runtime] = library.devices
     if engine.device_count(runtime) == 0:
-        raise MissingError(f"the runtime {runtime} sees no device")
+        raise MissingError(f"the runtime {runtime} found no device")
     other = _runtime_of_same_devices(runtime)
     if other:
         raise MissingError(
-            f"the devices of this machine are those of {other}; to open a file as "
-            f"{library.name} all the same, name it with {library.variable}"
+            f"the devices of this machine belong to {other}; to open a file as {library.name} "
+            f"nevertheless, set {library.variable} to its path"
         )
 
 
@@ -102,7 +102,7 @@ def take_inventory(ccl_path: str) -> Inventory:
     for runtime in _runtimes():
         try:
             if other := _runtime_of_same_devices(runtime):
-                inventory.unavailable[f"runtime {runtime}"] = f"its devices are those of {other}"
+                inventory.unavailable[f"runtime {runtime}"] = f"its devices belong to {other}"
                 continue
             for index in range(engine.device_count(runtime) if runtime != "host" else 1):
                 inventory.devices.append(_describe(runtime, index, len(inventory.devices)))

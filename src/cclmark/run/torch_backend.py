@@ -47,8 +47,8 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
         import torch.distributed as dist
     except ImportError as error:
         raise engine.MissingError(
-            f"torch cannot be imported ({error}): install it into the environment that cclmark "
-            "runs in, or cclmark into the one that has torch"
+            f"torch cannot be imported ({error}): install torch into the environment of cclmark, "
+            "or cclmark into the environment of torch"
         ) from None
     if not dist.is_available():
         raise engine.MissingError(f"torch {torch.__version__} was built without torch.distributed")
@@ -57,7 +57,7 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
             importlib.import_module(module)
         except Exception as error:  # a plug-in may fail in any way while it is imported
             raise engine.MissingError(
-                f"the module {module}, which brings backend {backend}, cannot be imported: "
+                f"the module {module}, which provides backend {backend}, cannot be imported: "
                 f"{type(error).__name__}: {error}"
             ) from None
     if backend and not dist.is_backend_available(backend):
@@ -67,8 +67,8 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
                 f"torch {torch.__version__} was built without its backend {backend}; it has {known}"
             )
         raise engine.MissingError(
-            f"torch {torch.__version__} has no backend {backend} here, only {known}: the module of "
-            "a plug-in that brings it is named with --import MODULE"
+            f"torch {torch.__version__} has no backend {backend}, only {known}: if a plug-in "
+            "provides it, load its module with --import MODULE"
         )
     return torch
 

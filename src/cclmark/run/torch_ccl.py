@@ -26,7 +26,7 @@ from cclmark.run.torch_backend import (
 _DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
 _REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
 _PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
-_IN_PLACE_ONLY = "torch.distributed has {0} in place only: --placement in-place"
+_IN_PLACE_ONLY = "torch.distributed supports {0} in place only: use --placement in-place"
 _ROUTES = {
     "all_gather": "all_gather_into_tensor",
     "reduce_scatter": "reduce_scatter_tensor",
@@ -63,7 +63,8 @@ class TorchLibrary:
             group.make()
         except Exception as error:  # any exception means that the backend is unavailable
             raise engine.MissingError(
-                f"torch cannot make a process group of {self._backend}: {one_line(error)}"
+                f"torch cannot create a process group with backend {self._backend}: "
+                f"{one_line(error)}"
             ) from None
         return engine.adapt(TorchCommunicator(rank, self._torch, group, device), device)
 

@@ -53,7 +53,8 @@ class TorchChecker:
             self._group.make()
         except Exception as error:  # any exception means that the backend is unavailable
             raise engine.MissingError(
-                f"torch cannot make a process group of {self._checks[0].backend}: {error}"
+                f"torch cannot create a process group with backend {self._checks[0].backend}: "
+                f"{error}"
             ) from None
         for index, check in enumerate(self._checks):
             rank.case_index = index
@@ -63,7 +64,7 @@ class TorchChecker:
         rank.case_index = -1
         if self._corrupt is not None and not self._world.falsified:
             rank.notice(
-                f"no output of rank {rank.job.rank} was falsified: none that was compared has an "
+                f"no output of rank {rank.job.rank} was corrupted: no compared output has an "
                 f"element {self._corrupt}"
             )
         rank.enter("shutdown")
@@ -127,5 +128,5 @@ class TorchChecker:
         if alike:
             return text
         others = sum(verdict != _PASS for verdict in verdicts) - 1
-        more = f" ({others} more rank{'s' * (others > 1)} not well)" if others else ""
+        more = f" ({others} more rank{'s' * (others > 1)} failed)" if others else ""
         return f"rank {speaker}: {text}{more}"

@@ -283,7 +283,7 @@ def _needs_numpy(w: World) -> None:
     try:
         w.torch.zeros(1).numpy()
     except RuntimeError as error:
-        raise NotThereError(f"torch needs numpy for Python objects: {error}") from None
+        raise NotThereError(f"torch requires numpy for Python objects: {error}") from None
 
 
 def _broadcast_objects(w: World) -> None:
@@ -472,7 +472,7 @@ def _batch(w: World) -> None:
 
 
 def _any_source(w: World) -> None:
-    _needs_matching(w, "a receiver has to name the sender")
+    _needs_matching(w, "a receiver must specify the sender")
     if w.rank:
         w.dist.send(w.values(w.rank), 0)
         return

@@ -86,7 +86,7 @@ class TransferRunner:
             needed = size_bytes * (1 + landings)
             if needed > self._free_bytes:
                 too_large[transfer] = (
-                    f"needs {format_size(needed)} of memory per device; "
+                    f"requires {format_size(needed)} of memory per device; "
                     f"{format_size(max(0, self._free_bytes))} are free"
                 )
             else:
@@ -172,7 +172,9 @@ class TransferRunner:
     def _reserve_host(self, transfer: Transfer) -> None:
         """Allocates host memory near or far from each device, by the first touch of its pages."""
         if self._runtime == "host":
-            raise engine.UnsupportedError("a host device is the host: there is no way between them")
+            raise engine.UnsupportedError(
+                "a host device is the host itself: there is no transfer between them"
+            )
         size_bytes = transfer.offset_bytes + transfer.size_bytes
         wanted = (transfer.host_memory, transfer.numa, size_bytes)
         if self._host_kind is not None and (
@@ -200,7 +202,7 @@ class TransferRunner:
         # All ranks continue or skip the transfer together.
         worst = max(self._team.gather([trouble]))
         if worst == _NO_HOST_MEMORY:
-            raise engine.OutOfMemoryError("the host has no such memory for every device")
+            raise engine.OutOfMemoryError("the host cannot allocate this memory for every device")
         if worst == _NO_FAR_MEMORY:
             raise engine.UnsupportedError("this machine has no memory far from the device")
         self._host_kind = wanted
@@ -250,7 +252,7 @@ class TransferRunner:
                 for start, end in (transfer.flows[number] for number in result.hung)
             ]
             result.status = "timeout"
-            result.reason = f"nothing arrived {', '.join(ways)} in {limit_s:g} s"
+            result.reason = f"no data arrived {', '.join(ways)} within {limit_s:g} s"
         return bool(result.hung)
 
     def _verify(self, transfer: Transfer, result: TransferResult) -> None:

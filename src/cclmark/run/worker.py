@@ -146,7 +146,7 @@ def main() -> None:
     except msgspec.DecodeError:
         os._exit(1)  # the launcher exited while it wrote the job, and reports the reason itself
     except OSError as error:
-        print(f"cclmark: this rank does not find its job: {error}", flush=True)
+        print(f"cclmark: cannot find the job of this rank: {error}", flush=True)
         os._exit(1)
     if job.stack_fd >= 0:
         _answer_with_stacks(job.stack_fd)

@@ -71,7 +71,9 @@ class Site:
         """Returns a run in another format."""
         format = request.query_params.get("format", "csv")
         if format not in EXPORTED:
-            raise RefusalError(400, f"format {format!r}: there are {' and '.join(EXPORTED)}")
+            raise RefusalError(
+                400, f"unknown format {format!r}: choose from {' and '.join(EXPORTED)}"
+            )
         [one] = stored(self.history, [_one(request)])
         name = f"{one[0].run_id[:SHORT_ID]}.{format}"
         return file_response(exported(one, format), EXPORTED[format], name)
@@ -174,7 +176,11 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownRunError)
-    which = "several runs have ids that begin so" if error.several else "no run has that id"
+    which = (
+        ("several runs have ids that begin with these characters")
+        if error.several
+        else "no run has this id"
+    )
     return message_response(404, f"{which}: choose one in the list")
 
 
@@ -196,4 +202,4 @@ def _not_found(request: Request, error: Exception) -> Response:
 
 
 def _fell_over(request: Request, error: Exception) -> Response:
-    return message_response(500, "that went wrong in cclmark: the server's terminal says where")
+    return message_response(500, "internal error of cclmark: see the server's terminal")

@@ -101,10 +101,12 @@ class Guard:
         headers = Headers(scope=scope)
         if self._access.hosts and _host_of(headers.get("host", "")) not in self._access.hosts:
             return PlainTextResponse(
-                "This server answers to localhost only. cclmark serve --host binds it wider.\n", 403
+                "This server answers requests to localhost only. Use cclmark serve --host for "
+                "other names.\n",
+                403,
             )
         if scope["method"] not in _METHODS:
-            answer = PlainTextResponse("Everything here is read only: GET and HEAD.\n", 405)
+            answer = PlainTextResponse("Everything here is read-only: GET and HEAD.\n", 405)
             answer.headers["Allow"] = ", ".join(_METHODS)
             return answer
         if not self._access.token or scope["path"] in _OPEN:
@@ -129,8 +131,8 @@ class Guard:
             return None
         answer = message_response(
             401,
-            "Open the address with the token that cclmark serve was given, or printed: /?token=…. "
-            "If you have just followed a link with it, go on to the list of runs.",
+            "Open the address with the token of cclmark serve: /?token=…. If you have just "
+            "followed a link with the token, continue to the list of runs.",
         )
         answer.headers["WWW-Authenticate"] = "Bearer"
         return answer

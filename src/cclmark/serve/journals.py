@@ -49,7 +49,7 @@ def run_page(one: Stored, load: Load) -> Page:
             for format in EXPORTED
         ),
     ]
-    known = Section("history", "History", facts=[Facts("What the history knows", _known(run))])
+    known = Section("history", "History", facts=[Facts("In the history", _known(run))])
     return replace(page, sections=[*page.sections, known], links=links)
 
 
@@ -88,7 +88,7 @@ def compared_page(runs: Sequence[Stored]) -> Page:
     links = [("All runs", "/"), *_links(runs, names)]
     if len(runs) == 2:
         around = address("/compare", *(("run", run.run_id) for run, _ in reversed(runs)))
-        links.append(("The other way round", around))
+        links.append(("Swap the sides", around))
     return replace(page, links=links)
 
 
@@ -134,7 +134,7 @@ def _known(run: StoredRun) -> list[tuple[str, str]]:
         ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
     ]
     if run.continues:
-        rows.append(("goes on after", run.continues))
+        rows.append(("continues", run.continues))
     if run.damaged_lines:
         rows.append(("damaged lines", str(run.damaged_lines)))
     return [(name, plain(text)) for name, text in rows]
@@ -145,7 +145,7 @@ def _require_results(one: Stored) -> None:
     run, journal = one
     if not journal.results:
         raise RefusalError(
-            422, f"run {run.run_id} holds no results: there is nothing to show but its journal"
+            422, f"run {run.run_id} contains no results: only its journal can be shown"
         )
 
 
@@ -158,6 +158,6 @@ def _fitting(*runs: StoredRun) -> Iterator[None]:
         which = ", ".join(run.run_id for run in runs)
         raise RefusalError(
             422,
-            f"the journal of {which} cannot be shown: what it says does not fit together "
+            f"the journal of {which} cannot be shown: its content is inconsistent "
             f"({type(error).__name__}: {error})",
         ) from None

@@ -21,7 +21,7 @@ def fields_of(query: Mapping[str, str]) -> dict[str, str]:
     fields = {name: query.get(name, "").strip() for name in FIELDS}
     for name, text in fields.items():
         if len(text) > _LONGEST or not text.isprintable():
-            raise RefusalError(400, f"{name}: that is no name and no time")
+            raise RefusalError(400, f"{name}: neither a name nor a time")
     return fields
 
 
@@ -40,22 +40,22 @@ def page_number(query: Mapping[str, str]) -> int:
         number = int(text)
         if 1 <= number <= _MOST_PAGES:
             return number
-    raise RefusalError(400, f"page {text!r}: pages are counted from 1")
+    raise RefusalError(400, f"page {text!r}: pages are numbered from 1")
 
 
 def chosen(ids: Sequence[str], least: int, what: str) -> list[str]:
     """Returns the selected ids of runs, each once. Raises RefusalError for too few or too many."""
     unique = list(dict.fromkeys(filter(None, ids)))
     if len(unique) < least:
-        several = "two runs at least" if least > 1 else "a run"
+        several = "at least two runs" if least > 1 else "a run"
         raise RefusalError(400, f"choose {several} in the list to {what}")
     if any(len(one) > _LONGEST for one in unique):
         raise RefusalError(400, f"run: an id has at most {_LONGEST} characters")
     if len(unique) > MOST_TOGETHER:
         raise RefusalError(
             400,
-            f"{len(unique)} runs are chosen: a page shows {MOST_TOGETHER} at most. cclmark report "
-            "and compare take more",
+            f"{len(unique)} runs are chosen, but a page shows at most {MOST_TOGETHER}. Use cclmark "
+            "report or compare for more",
         )
     return unique
 

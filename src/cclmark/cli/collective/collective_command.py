@@ -20,7 +20,7 @@ def collectives_command(name: str) -> click.Command:
     """Returns the command that measures several operations, by default all."""
     return command(
         name,
-        "All of them in one launch.",
+        "All collectives in one launch.",
         CollectivesFlags,
         lambda flags: _measure(_chosen(flags.only), flags),
     )

@@ -116,8 +116,8 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
-            f"no size of that sweep has a single element of {flags.dtype} for each of "
-            f"{plan.ranks} ranks: raise -e"
+            f"no size of the sweep has an element of {flags.dtype} for each of {plan.ranks} ranks: "
+            "raise -e"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
     mpirun = None
@@ -184,7 +184,7 @@ def device_count(flags: Flags) -> int | None:
     """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
-            raise UsageError("-g and -p ask for different numbers of devices")
+            raise UsageError("-g and -p request different numbers of devices")
         if flags.count is not None or flags.npus is None:
             return flags.count
         placement = find_placement(os.environ)
@@ -214,7 +214,7 @@ def check_faults(
             raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
         if fault.kind == "corrupt" and not settings.check:
             raise UsageError(
-                f"{text!r}: with -c 0 no output is checked, and the fault would not show"
+                f"{text!r}: with -c 0 no output is checked, so the fault would not be detected"
             )
 
 
@@ -231,7 +231,7 @@ def sweep_of(
     if any(OPERATIONS[name].uneven for name in operations):
         uneven.check(ranks)
     elif flags.pattern != "uniform":
-        raise UsageError("--pattern is for alltoallv only")
+        raise UsageError("--pattern is supported for alltoallv only")
     placements = {
         "both": (False, True),
         "out-of-place": (False,),
@@ -267,8 +267,8 @@ def libraries_of(flags: Flags, crew: Crew) -> list[str]:
     names = _named_ccls(flags, crew)
     if "shm" in names and len(crew.hosts) > 1:
         raise UsageError(
-            f"shm works within one host, and these ranks are on {len(crew.hosts)}: take --ccl mpi "
-            "or bridge (under an mpirun or srun), or torch:gloo"
+            f"shm works within one host, but these ranks are on {len(crew.hosts)} hosts: use --ccl "
+            "mpi or bridge (under an mpirun or srun), or torch:gloo"
         )
     return names
 
@@ -279,7 +279,7 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
         return [_ccl_between_hosts(crew)]
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
-            raise UsageError("--ccl-path: the host's own library is built in")
+            raise UsageError("--ccl-path is not supported: the library of the host is built in")
         return [_native_ccl(flags, runtime)]
     from cclmark.run.probe import count_devices
 
@@ -300,7 +300,8 @@ def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
             if not flags.devices:
                 count_devices(needed[0])  # with the default, the missing device is the reason
             raise UsageError(
-                f"{name} works on {' and '.join(needed)} devices, not on {runtime}: see --devices"
+                f"{name} supports {' and '.join(needed)} devices, not {runtime} devices: see "
+                "--devices"
             )
         _require_allowed(name, flags)
     _check_files(flags, names)
@@ -314,10 +315,12 @@ def _check_files(flags: Flags, names: Sequence[str]) -> None:
     built_in = ("shm", BRIDGE)
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
     if flags.ccl_path and not loaded and BRIDGE not in names:
-        raise UsageError("--ccl-path: shm is built in, and torch brings its own libraries")
+        raise UsageError(
+            "--ccl-path is not supported: shm is built in, and torch has its own libraries"
+        )
     _require_one_file(flags, loaded)
     if flags.modules and not any(torch_backend_of(name) is not None for name in names):
-        raise UsageError("--import brings backends of torch: name one with --ccl torch:BACKEND")
+        raise UsageError("--import requires a backend of torch: use --ccl torch:BACKEND")
 
 
 def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
@@ -325,8 +328,8 @@ def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
     if flags.ccl_path and len(ccls) > 1:
         variables = [all_libraries()[ccl].variable for ccl in ccls]
         raise UsageError(
-            f"--ccl-path names one file, and {' and '.join(ccls)} are different libraries: name "
-            f"theirs by {' and '.join(variables)}"
+            f"--ccl-path sets one file, but {' and '.join(ccls)} are different libraries: set "
+            f"their files with {' and '.join(variables)}"
         )
 
 
@@ -354,9 +357,9 @@ def _ccl_between_hosts(crew: Crew) -> str:
     if not locate.has_torch():
         hint = f"; {_PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
         raise MissingError(
-            "between hosts these devices are measured with --ccl torch:gloo, and torch is not "
-            "installed (pip install torch), or with --ccl mpi, which requires one process for each "
-            f"device that an mpirun or srun started{hint}"
+            "several hosts require --ccl torch:gloo, but torch is not installed (pip install "
+            "torch), or --ccl mpi, which requires one process for each device, started by an "
+            f"mpirun or srun{hint}"
         )
     return "torch:gloo"
 
@@ -369,8 +372,8 @@ def _native_ccl(flags: Flags, runtime: str) -> str:
     """Returns the default library of the devices. Raises UsageError, MissingError."""
     native = native_library(runtime)
     if native is None:
-        fitting = ", ".join(names_for(runtime)) or "none that is known here"
-        raise UsageError(f"{runtime} devices have several libraries: say --ccl ({fitting})")
+        fitting = ", ".join(names_for(runtime)) or "none known"
+        raise UsageError(f"{runtime} devices have no default library: use --ccl ({fitting})")
     _require_allowed(native, flags)
     return native
 
@@ -384,8 +387,8 @@ def _require_allowed(name: str, flags: Flags) -> None:
     assumed = assumption_of(name)
     if assumed and not flags.allow_unverified:
         raise MissingError(
-            f"{name}: what is known of its interface is not enough to rely on. Assumed would be "
-            f"{assumed}. --allow-unverified tries it; it may crash or return wrong data"
+            f"{name}: its public interface is incomplete, and cclmark would assume {assumed}. "
+            "--allow-unverified measures it nevertheless; it may crash or return wrong data"
         )
     for text in warnings_of([name]):
         print(f"cclmark: {text}", file=sys.stderr)
@@ -395,7 +398,7 @@ def warnings_of(ccls: Sequence[str]) -> list[str]:
     """Returns the warnings about these libraries."""
     added = {library.name for library in added_libraries()}
     said = [
-        f"{name} is unverified: assumed is {assumption_of(name)}"
+        f"{name} is unverified: cclmark assumes {assumption_of(name)}"
         for name in ccls
         if assumption_of(name)
     ]
@@ -407,7 +410,7 @@ def require_added_to_be_used(ccls: Sequence[str]) -> None:
     for library in added_libraries():
         if library.name not in ccls:
             raise UsageError(
-                f"--ccl-file describes {library.name}, which is not measured: say --ccl "
+                f"--ccl-file describes {library.name}, which is not measured: add --ccl "
                 f"{library.name}"
             )
 
@@ -433,15 +436,15 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     if BRIDGE not in ccls:
         for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
             if given:
-                raise UsageError(f"{name} is for --ccl bridge")
+                raise UsageError(f"{name} requires --ccl bridge")
         if devices.mixed:
             raise UsageError(
-                f"{' and '.join(dict.fromkeys(devices.mixed))} devices are measured together with "
-                "--ccl bridge"
+                f"{' and '.join(dict.fromkeys(devices.mixed))} devices together require --ccl "
+                "bridge"
             )
         return []
     if devices.mixed and len(ccls) > 1:
-        raise UsageError("devices of several runtimes are measured with --ccl bridge alone")
+        raise UsageError("devices of several runtimes support only --ccl bridge")
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
     natural = {runtime: native_library(runtime) is not None for runtime in libraries}
     islands = parse_islands(flags.islands, devices.runtimes, libraries, natural, crew.host_of_rank)
@@ -452,7 +455,9 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
     files = dict.fromkeys(name for name in loaded if torch_backend_of(name) is None)
     _require_one_file(flags, list(files))
     if flags.ccl_path and not files:
-        raise UsageError("--ccl-path: shm is built in, and there is no other library")
+        raise UsageError(
+            "--ccl-path is not supported: shm is built in, and no other library is used"
+        )
     return islands
 
 
@@ -473,7 +478,7 @@ def _roots(text: str, ranks: int) -> list[int]:
     if text in ("all", "-1"):
         return list(range(ranks))
     if not (text.isascii() and text.isdecimal()) or int(text) >= ranks:
-        raise UsageError(f"there is no root {text!r}: choose from 0 to {ranks - 1}, or all")
+        raise UsageError(f"unknown root {text!r}: choose from 0 to {ranks - 1}, or all")
     return [int(text)]
 
 
@@ -499,15 +504,15 @@ def settings_of(
             raise UsageError("-R and --register contradict each other")
         registration = _REGISTRATIONS[flags.register_number]
     if registration != "none" and runtime == "host":
-        raise UsageError("buffers of the host need no registration: leave out -R and --register")
+        raise UsageError("buffers of the host require no registration: remove -R and --register")
     duration_s = _duration("--duration", flags.duration)
     if duration_s and flags.cycles != 1:
-        raise UsageError("--duration and -N exclude each other: how long, or how often")
+        raise UsageError("--duration and -N exclude each other")
     if flags.summary_every and not duration_s:
-        raise UsageError("--summary-every goes with --duration")
+        raise UsageError("--summary-every requires --duration")
     timing = _timing(flags, usual_timing, runtime)
     if flags.group > 1 and timing in ("blocking", "per-op"):
-        raise UsageError(f"-m groups operations; --timing {timing} times each alone")
+        raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
     begin_bytes = size_of("-b", flags.begin)
     end_bytes = size_of("-e", flags.end or _DEFAULT_END.get(runtime, _DEFAULT_END_OF_ACCELERATORS))
     if flags.step and flags.factor is not None:
@@ -569,7 +574,7 @@ def _timing(flags: Flags, usual: str, runtime: str) -> str:
     } - {None}
     if len(asked) > 1:
         named = " and ".join(sorted(map(str, asked)))
-        raise UsageError(f"--timing, -z and -G ask for different things: {named}")
+        raise UsageError(f"--timing, -z and -G request different timings: {named}")
     timing = next(iter(asked), None) or usual
     return "throughput" if timing == "auto" and runtime == "host" else timing
 
@@ -580,8 +585,8 @@ def _reference_notes(flags: Flags) -> ReferenceNotes:
         return ReferenceNotes(usual_references)
     if flags.format not in ("table", "markdown"):
         raise UsageError(
-            f"--references goes with --format table and markdown, not with {flags.format}: cclmark "
-            "references check JOURNAL has csv and json"
+            f"--references requires --format table or markdown, not {flags.format}: for csv and "
+            "json use cclmark references check JOURNAL"
         )
     from cclmark.references.reference_store import load_references
 

@@ -21,31 +21,32 @@ def compare_command(name: str) -> click.Command:
                 ["--format"],
                 type=click.Choice(["table", "markdown", "json", "html"]),
                 default="table",
-                help="How to print it [table]; html draws both on the same axes.",
+                help="Output format [table]; html draws both sides on the same axes.",
             ),
             click.Option(
                 ["-O", "--output"],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
-                help="Where to [standard output].",
+                help="Output file [standard output].",
             ),
             click.Option(
                 ["--fail-if-slower"],
                 metavar="PERCENT",
-                help="Exit with 1 where anything is slower by so much and beyond noise (5%), with "
-                "2 where that cannot be decided. Also sets the margin of the verdicts [5%].",
+                help="Exit with 1 if a case is slower by this percentage and beyond noise (for "
+                "example 5%), with 2 if this cannot be decided. Also sets the margin of the "
+                "verdicts [5%].",
             ),
             click.Option(
                 ["--allow-inconclusive"],
                 is_flag=True,
-                help="With --fail-if-slower: exit with 0 where that cannot be decided.",
+                help="With --fail-if-slower: exit with 0 if this cannot be decided.",
             ),
         ],
         callback=_compare,
-        help="Compare journals case by case: what is slower, faster, no different, or "
-        "inconclusive.\n\n"
-        "BEFORE and each AFTER are a journal, or several of the same command with commas between: "
-        "A1.jsonl,A2.jsonl,A3.jsonl. Three of each measure the noise from run to run.",
+        help="Compare journals case by case: slower, faster, no difference or "
+        "inconclusive.\n\nBEFORE and each AFTER are one journal, or several journals of the "
+        "same command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each "
+        "side measure the noise from run to run.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

@@ -38,7 +38,7 @@ def compare_journals(
     ``fail_if_slower`` cannot be decided; OutputError.
     """
     if allow_inconclusive and fail_if_slower is None:
-        raise UsageError("--allow-inconclusive belongs to --fail-if-slower: give both")
+        raise UsageError("--allow-inconclusive requires --fail-if-slower")
     margin = MARGIN
     if fail_if_slower is not None:
         margin = percent_of("--fail-if-slower", fail_if_slower) / 100
@@ -48,7 +48,7 @@ def compare_journals(
 
     def text(to: Output) -> Sequence[str]:
         if format == "html" and to.is_terminal:
-            raise UsageError("--format html is a page: say where to with -O FILE.html")
+            raise UsageError("--format html writes a page: set its file with -O FILE.html")
         return [_printed(comparisons, format, colours=to.takes_colours)]
 
     print_out(output, text)
@@ -73,7 +73,7 @@ def _side(text: str) -> Side:
     """Reads the journals that ``text`` names. Raises UsageError."""
     names = _names(text)
     if len(set(names)) < len(names):
-        raise UsageError(f"{text} names a journal twice: it would count as two runs")
+        raise UsageError(f"{text} lists a journal twice, which would count as two runs")
     runs = [read_journal(Path(name)) for name in names or [text]]
     for name, run in zip(names, runs, strict=True):
         require_figures(run, name)
@@ -91,7 +91,8 @@ def _side(text: str) -> Side:
         )
         if changed:
             raise UsageError(
-                f"{names[0]} and {name} are not runs of one configuration: {', '.join(changed)}"
+                f"{names[0]} and {name} are not runs of the same configuration: "
+                f"{', '.join(changed)}"
             )
     return Side(f"{names[0]} and {len(names) - 1} more", runs, incomplete)
 
@@ -103,7 +104,8 @@ def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
         for known, other in both[:place]:
             if _of_one_run(other, run):
                 raise UsageError(
-                    f"{known} and {name} are of one run{_id_of(run)}: it would count as two"
+                    f"{known} and {name} are journals of the same run{_id_of(run)}, which would "
+                    "count as two runs"
                 )
 
 
@@ -118,8 +120,8 @@ def _refuse_shared(
         for name, run in zip(names_after, after.runs, strict=True):
             if _of_one_run(other, run):
                 raise UsageError(
-                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Give each "
-                    "side journals of its own runs"
+                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Use different "
+                    "runs on the two sides"
                 )
 
 

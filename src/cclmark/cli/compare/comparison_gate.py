@@ -31,12 +31,12 @@ def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive
         if not any(one.judged for one in each.found):
             reason = next(one.reason for one in each.found if one.figures is not None)
             raise UsageError(
-                f"--fail-if-slower: nothing of {each.after.name} can be judged: {reason}"
+                f"--fail-if-slower: no case of {each.after.name} can be judged: {reason}"
             )
         if (outcome.undecided or outcome.unlike) and not allow_inconclusive:
             reasons = [_unlike(each, outcome), _undecided(each, outcome, margin)]
             said = "; ".join(filter(None, reasons))
-            raise UsageError(f"--fail-if-slower: {said}, or pass with --allow-inconclusive")
+            raise UsageError(f"--fail-if-slower: {said}, or use --allow-inconclusive")
     return EXIT_OK
 
 
@@ -57,8 +57,8 @@ def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
     if outcome.lost:
         one = outcome.lost[0]
         _say(
-            f"{len(outcome.lost)} measured before and not after, as {one.thing.describe()}: "
-            f"{one.reason}, {each.after.name}"
+            f"{len(outcome.lost)} measured before but not after, for example "
+            f"{one.thing.describe()}: {one.reason}, {each.after.name}"
         )
     return bool(outcome.slower or outcome.slower_bands or outcome.lost)
 
@@ -69,8 +69,8 @@ def _unlike(each: Comparison, outcome: Outcome) -> str:
         return ""
     first = outcome.unlike[0]
     return (
-        f"{len(outcome.unlike)} of {len(each.found)} cases cannot be compared, as "
-        f"{first.thing.describe()}: {first.reason}. Measure both sides alike"
+        f"{len(outcome.unlike)} of {len(each.found)} cases cannot be compared, for example "
+        f"{first.thing.describe()}: {first.reason}. Measure both sides with the same settings"
     )
 
 
@@ -84,7 +84,7 @@ def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
         f"{margin * 100:.3g} %: "
     )
     if runs is not None and runs <= _MANY_RUNS:
-        return f"{text}{runs} runs of each side decide them (FILE,FILE,...). Give these"
+        return f"{text}{runs} runs of each side decide them. List these runs as FILE,FILE,..."
     number = f"more than {MOST_RUNS}" if runs is None else runs
     text += f"they vary too much from run to run ({number} runs of each side would decide them). "
     if _auto_would_help(each, outcome):

@@ -29,25 +29,25 @@ def export_command(name: str) -> click.Command:
                 metavar="JOURNAL...",
             ),
             click.Option(
-                ["--format"], type=click.Choice(_FORMATS), required=True, help="What to write."
+                ["--format"], type=click.Choice(_FORMATS), required=True, help="Output format."
             ),
             click.Option(
                 ["--table"],
                 type=click.Choice(["cases", "samples"]),
                 default="cases",
-                help="Of csv and parquet: a row for each case, or for each raw sample of each "
+                help="For csv and parquet: a row for each case, or for each raw sample of each "
                 "rank [cases].",
             ),
             click.Option(
                 ["-O", "--output"],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
-                help="Where to: the file appears whole or not at all [standard output].",
+                help="Output file, written completely or not at all [standard output].",
             ),
         ],
         callback=_export,
-        help="Write journals in a format that other programs read.\n\n"
-        "Several journals become one table in csv and parquet, and one text in prometheus.",
+        help="Write journals in a format for other programs.\n\nSeveral journals become one table "
+        "in csv and parquet, and one text in prometheus.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

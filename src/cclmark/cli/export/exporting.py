@@ -26,9 +26,9 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
     to_screen = output is None or output == STANDARD_OUTPUT
     if format == "parquet" and to_screen and sys.stdout.isatty():
-        raise UsageError("Parquet is binary, and this is a terminal: give -O FILE")
+        raise UsageError("Parquet is binary, and standard output is a terminal: use -O FILE")
     if len(set(journals)) < len(journals):
-        raise UsageError("a journal is named twice: its results would count twice")
+        raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
     write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
@@ -44,5 +44,5 @@ def _read(path: Path) -> Journal:
     if not journal.results:
         raise UsageError(f"{path} holds no results")
     if journal.checks and not (journal.header.devices and journal.header.libraries):
-        raise UsageError(f"{path} is damaged: its header names no device or no library")
+        raise UsageError(f"{path} is damaged: its header contains no device or no library")
     return journal

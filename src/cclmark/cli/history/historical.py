@@ -47,7 +47,7 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     history itself cannot be written.
     """
     if any(not label.strip() for label in labels):
-        raise UsageError("--label is empty: give a word")
+        raise UsageError("--label is empty: write a word")
     if odd := next((label for label in labels if not label.isprintable()), ""):
         raise UsageError(f"--label must be printable, and {odd!r} is not")
     if db is None:
@@ -64,14 +64,12 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
             print(f"cclmark: {plain(str(error))}", file=sys.stderr)
             continue
         if added.damaged_lines:
-            text = f"{path}: damaged lines are left out: {added.damaged_lines}"
+            text = f"{path}: damaged lines are omitted: {added.damaged_lines}"
             print(f"cclmark: {plain(text)}", file=sys.stderr)
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
-            what = (
-                f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing is changed"
-            )
-            text = f"known {added.run_id}: was added before, {what}"
+            what = f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing changed"
+            text = f"known {added.run_id}: already in the history, {what}"
         else:
             text = f"{word} {added.run_id}, {added.cases} cases"
         written.write(plain(f"{text} ({path})") + "\n")
@@ -124,7 +122,7 @@ def export_runs(run: str, output: Path | None, db: str | None) -> int:
     """
     content = history_at(db).content(run)
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
-        raise UsageError(f"{output} is there already: name a new file, or remove it")
+        raise UsageError(f"{output} already exists: use another file, or remove it")
     write_whole(output or STANDARD_OUTPUT, content)
     tell_written(output)
     return EXIT_OK
@@ -143,9 +141,9 @@ def prune_runs(
 ) -> int:
     """Lists the runs, then removes them; returns the exit code. Raises UsageError."""
     if sum((bool(before), keep is not None, bool(named))) != 1:
-        raise UsageError("say which runs to remove: --before TIME, --keep N or --run RUN")
+        raise UsageError("specify the runs to remove: --before TIME, --keep N or --run RUN")
     if named and any(filters.values()):
-        raise UsageError("--run names runs: there is nothing to filter")
+        raise UsageError("--run selects runs by id: filters are not supported with it")
     history = history_at(db)
     doomed = _doomed(history, before, keep, named, filters)
     if not doomed:
@@ -176,7 +174,7 @@ def _ask(doomed: Sequence[StoredRun]) -> None:
     print(f"This removes {number} with all results:", file=sys.stderr)
     print(runs_table(doomed, len(doomed)), file=sys.stderr)
     if not sys.stdin.isatty():
-        raise UsageError(f"nothing was removed: --yes removes {number} without asking")
+        raise UsageError(f"nothing was removed: use --yes to remove {number} without confirmation")
     click.confirm("Remove?", abort=True, err=True)
 
 
@@ -194,6 +192,6 @@ def _make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OutputError(
-            f"cannot make the directory {path} for the history: {error.strerror}. Name another "
+            f"cannot create the directory {path} for the history: {error.strerror}. Set another "
             "place with --db"
         ) from None

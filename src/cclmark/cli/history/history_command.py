@@ -27,7 +27,7 @@ def history_commands(name: str) -> click.Group:
     """Returns the group with its commands."""
     group = _History(
         name,
-        help="Keep runs in a database: list them, print them again, see what changed.\n\n"
+        help="Keep runs in a database: list them, print them again, show changes.\n\n"
         "The database is an SQLite file, or a PostgreSQL server by its URL: --db, else "
         "CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
         context_settings=_SETTINGS,
@@ -75,11 +75,11 @@ def _filters() -> list[click.Parameter]:
         ),
         click.Option(["--operation"], default="", metavar="NAME", help="all_reduce, …, or p2p."),
         click.Option(["--ccl"], default="", metavar="NAME", help="nccl, torch:nccl, …"),
-        click.Option(["--label"], default="", metavar="LABEL", help="As given to add."),
+        click.Option(["--label"], default="", metavar="LABEL", help="Runs with this label."),
         click.Option(
             ["--since"], default="", metavar="TIME", help="2026-11-01 or 2026-11-01T08:30 (UTC)."
         ),
-        click.Option(["--until"], default="", metavar="TIME", help="The last day, or moment."),
+        click.Option(["--until"], default="", metavar="TIME", help="The last day or time."),
     ]
 
 
@@ -94,23 +94,23 @@ def _output() -> click.Option:
         ["-o", "-O", "--output"],
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Where to [standard output].",
+        help="Output file [standard output].",
     )
 
 
 def _add() -> click.Command:
     return _command(
         "add",
-        "Add journals. A run that is there already stays as it is.",
+        "Add journals. A run that is already in the history is not changed.",
         [
             click.Argument(["journals"], nargs=-1, required=True, type=click.Path(path_type=Path)),
             click.Option(
-                ["--label", "labels"], multiple=True, metavar="LABEL", help="To find them by."
+                ["--label", "labels"], multiple=True, metavar="LABEL", help="A label for the runs."
             ),
             click.Option(
                 ["--replace"],
                 is_flag=True,
-                help="Take this journal for a run that is there with another one.",
+                help="Replace the journal of a run that is already in the history.",
             ),
         ],
     )
@@ -127,7 +127,7 @@ def _list() -> click.Command:
                 type=click.IntRange(0, 10**9),
                 default=20,
                 metavar="N",
-                help="At most so many, 0: all [20].",
+                help="Maximum number of runs, 0: all [20].",
             ),
             _format("table", "json", "csv"),
             _output(),
@@ -138,7 +138,7 @@ def _list() -> click.Command:
 def _show() -> click.Command:
     return _command(
         "show",
-        "Print a run again. RUN is its id or the beginning of it.",
+        "Print a run again. RUN is its id or the beginning of the id.",
         [click.Argument(["run"]), _format("table", "json", "csv", "markdown"), _output()],
     )
 
@@ -146,7 +146,7 @@ def _show() -> click.Command:
 def _trend() -> click.Command:
     return _command(
         "trend",
-        "Show how each case went over the runs of a machine, and where it changed.",
+        "Show the results of each case over the runs of a machine, and the changes.",
         [
             *_filters(),
             click.Option(
@@ -155,12 +155,15 @@ def _trend() -> click.Command:
             click.Option(
                 ["--threshold"],
                 metavar="PERCENT",
-                help="Report changes of so much or more [2%; not above --fail-if-slower].",
+                help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
             ),
             click.Option(
                 ["--fail-if-slower"],
                 metavar="PERCENT",
-                help="Exit with 1 where the last change of a case made it slower by so much: 5%.",
+                help=(
+                    "Exit with 1 if the last change of a case made it slower by this percentage, "
+                    "for example 5%."
+                ),
             ),
             _format("table", "json", "markdown"),
             _output(),
@@ -180,11 +183,11 @@ def _export() -> click.Command:
 def _prune() -> click.Command:
     return _command(
         "prune",
-        "Remove runs for good: those before a time, all but the newest, or by name. Filters choose "
-        "among which.",
+        "Remove runs permanently: before a time, all but the newest, or by id. Filters restrict "
+        "the selection.",
         [
             click.Option(
-                ["--before"], default="", metavar="TIME", help="Runs that began before it."
+                ["--before"], default="", metavar="TIME", help="Runs that began before this time."
             ),
             click.Option(
                 ["--keep"],
@@ -196,6 +199,6 @@ def _prune() -> click.Command:
                 ["--run", "named"], multiple=True, metavar="RUN", help="This run; may be repeated."
             ),
             *(option for option in _filters() if option.name not in ("since", "until")),
-            click.Option(["--yes"], is_flag=True, help="Do not ask."),
+            click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation."),
         ],
     )

@@ -93,10 +93,10 @@ def _require_known(history: History, filters: Mapping[str, str]) -> None:
             continue
         if whole:
             there = asked in known[name]
-            text = f"no run of the history has that {what}"
+            text = f"no run of the history has this {what}"
         else:
             there = any(asked.lower() in each.lower() for each in known[name])
-            text = f"no {what} of the history has that in its name"
+            text = f"no {what} of the history has this in its name"
         if not there:
             those = f"it has {_some(known[name])}" if known[name] else "it has none"
             raise UsageError(f"--{name} {asked!r}: {text}: {those}")
@@ -111,7 +111,7 @@ def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:
     """Raises UsageError if several filters match nothing together, though each matches alone."""
     given = [f"--{name} {text!r}" for name, text in filters.items() if text]
     if given and not shown.trends:
-        raise UsageError(f"no case of the history meets {' and '.join(given)}")
+        raise UsageError(f"no case of the history matches {' and '.join(given)}")
 
 
 def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
@@ -123,11 +123,11 @@ def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     pass.
     """
     if not found:
-        raise UsageError("--fail-if-slower: nothing can be judged: the history has no times")
+        raise UsageError("--fail-if-slower: no case can be judged: the history contains no times")
     if all(len(trend.runs) < LEAST_POINTS for trend in found):
         most = max(len(trend.runs) for trend in found)
         raise UsageError(
-            f"--fail-if-slower: nothing can be judged: every case has fewer than {LEAST_POINTS} "
+            f"--fail-if-slower: no case can be judged: every case has fewer than {LEAST_POINTS} "
             f"runs, the most {most}"
         )
     slower = [

@@ -26,53 +26,55 @@ def import_command(name: str) -> click.Command:
                 ["-o", "--journal", "output"],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
-                help="The journal to write; of several files of one tool, with the same devices, "
-                "it holds all [one for each in cclmark-runs/].",
+                help="Journal to write; it contains the results of all files, which must be of one "
+                "tool and the same devices [one journal for each file in cclmark-runs/].",
             ),
             click.Option(
                 ["--format"],
                 type=click.Choice(_FORMATS),
                 default="auto",
-                help="What the files are [auto: found out].",
+                help="Format of the files [auto: detected].",
             ),
             click.Option(
                 ["--operation"],
                 type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
-                help="What was measured, where the text does not say.",
+                help="Operation, if the text does not contain it.",
             ),
             click.Option(
                 ["--ranks"],
                 type=click.IntRange(1, 1 << 20),
                 metavar="N",
-                help="How many took part, where the text does not say.",
+                help="Number of ranks, if the text does not contain it.",
             ),
             click.Option(
                 ["--dtype"],
                 type=click.Choice([*DTYPE_BYTES]),
                 metavar="NAME",
-                help="The element type, where the text does not say.",
+                help="Element type, if the text does not contain it.",
             ),
             click.Option(
                 ["--reduction"],
                 type=click.Choice(REDUCTIONS),
-                help="The reduction, where the text does not say.",
+                help="Reduction, if the text does not contain it.",
             ),
-            click.Option(["--device"], metavar="NAME", help="What the devices are called."),
+            click.Option(["--device"], metavar="NAME", help="Name of the devices."),
             click.Option(
                 ["--hosts"],
                 type=click.IntRange(1, 1 << 20),
                 metavar="N",
-                help="On how many hosts they are, where the text does not say.",
+                help="Number of hosts, if the text does not contain it.",
             ),
             click.Option(
-                ["--ccl"], metavar="NAME", help="The library that was measured [the tool's own]."
+                ["--ccl"],
+                metavar="NAME",
+                help="Library that was measured [the tool's own library].",
             ),
         ],
         callback=_import,
-        help="Read what other tools printed into journals, which are then compared, exported and "
-        "kept like any.\n\nFILE: a text of nccl-tests, rccl-tests, hccl_test, FlagCX's perf "
-        "programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of cclmark; - is standard "
-        "input.",
+        help="Convert the output of other tools into journals, which can be compared, exported and "
+        "kept like any journal.\n\nFILE: output of nccl-tests, rccl-tests, hccl_test, "
+        "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
+        "cclmark; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

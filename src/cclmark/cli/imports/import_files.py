@@ -52,11 +52,11 @@ def import_files(
     Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
-        raise UsageError(f"--ccl: {ccl!r} is no name of a library")
+        raise UsageError(f"--ccl: {ccl!r} is not a library name")
     given = Given(operation, ccl, ranks, device, dtype, reduction, hosts)
     chosen = None if format == "auto" else format
     if files.count("-") > 1:
-        raise UsageError("standard input (-) can be read once")
+        raise UsageError("standard input (-) can be read only once")
     read = [_read(name, chosen, given) for name in files]
     if output is not None:
         runs = [(one.name, one.journal) for one in read]
@@ -112,7 +112,7 @@ def _tell(read: _Read) -> None:
     if more > 0:
         _say(f"  and {more} more notices, in the journal")
     if run.footer is None:
-        _say("  the text ends before its table does")
+        _say("  the text ends before its table is complete")
 
 
 def _free_name(read: _Read) -> Path:
@@ -124,7 +124,7 @@ def _free_name(read: _Read) -> Path:
         _DIRECTORY.mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cannot make {_DIRECTORY}: {error.strerror}. Choose another place with -o FILE."
+            f"cannot create {_DIRECTORY}: {error.strerror}. Choose another place with -o FILE."
         ) from None
     names = [f"{date}-import-{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
     free = next((name for name in names if not (_DIRECTORY / name).exists()), names[0])

@@ -10,7 +10,12 @@ from cclmark.cli.options import command
 
 def info_command(name: str) -> click.Command:
     """Returns the command."""
-    return command(name, "What this machine has, and why not more.", InfoFlags, _info)
+    return command(
+        name,
+        "The devices and libraries of this machine, and the reasons why others are missing.",
+        InfoFlags,
+        _info,
+    )
 
 
 def _info(flags: InfoFlags) -> None:

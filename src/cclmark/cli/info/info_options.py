@@ -13,13 +13,14 @@ class InfoFlags(LibraryFlags):
 
     ccl_path: str = changed(
         LibraryFlags.__dataclass_fields__["ccl_path"],
-        help="NCCL's file; others' are named by CCLMARK_RCCL_LIBRARY and the like.",
+        help="NCCL's file; for other libraries set CCLMARK_RCCL_LIBRARY and so on.",
     )
     ccls: bool = option(
         OUTPUT,
         "--ccls",
         default=False,
         is_flag=True,
-        help="Only the libraries, each with its operations, types and on what it was tried.",
+        help="Only the libraries, with their operations, types and the systems on which they were "
+        "tried.",
     )
     json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")

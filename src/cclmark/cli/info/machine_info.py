@@ -63,8 +63,9 @@ def _leave_it_to_the_first() -> None:
     if placement.process > 0:
         raise Followed(EXIT_OK)
     print(
-        f"cclmark: {placement.launcher} started {placement.processes} processes; this is what the "
-        f"first one's host has. {LAUNCHER_VARIABLE}=none has each tell of its own",
+        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
+        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
+        "describes its own host",
         file=sys.stderr,
     )
 

@@ -20,7 +20,7 @@ def pccl_command(name: str) -> click.Command:
     """Returns the command with PCCL's options."""
     pccl = command(
         name,
-        "The same with the letters, defaults and output of PCCL's tool of this name.",
+        "The same with the options, defaults and output of PCCL's tool of this name.",
         PcclFlags,
         _measure,
     )

@@ -63,7 +63,7 @@ class TransferFlags:
         default="bulkCopy",
         metavar="KERNELS",
         help="cacheCopy (plain loads and stores), ncCopy (16-byte loads that bypass the cache's "
-        "coherence), bulkCopy (the fastest there is), with commas, or all [bulkCopy].",
+        "coherence), bulkCopy (the fastest), with commas, or all [bulkCopy].",
     )
     scope: str = option(
         OPERATION,
@@ -116,8 +116,8 @@ class TransferFlags:
         "--latency-method",
         default="auto",
         type=click.Choice(["auto", "copy", "chase", "ping-pong"]),
-        help="What a latency is: a copy of 16 bytes, a load that waits for the one before, or half "
-        "a round trip [CE: copy; SM: ping-pong for write, chase for read].",
+        help="Latency method: a copy of 16 bytes, a load that waits for the one before, or half a "
+        "round trip [CE: copy; SM: ping-pong for write, chase for read].",
     )
     begin: str = option(
         SIZES,
@@ -151,7 +151,7 @@ class TransferFlags:
         default=1,
         type=click.IntRange(1, 10_000),
         metavar="N",
-        help="How many random sizes between -y and -x.",
+        help="Number of random sizes between -y and -x.",
     )
     least_elements: int | None = option(
         SIZES,
@@ -160,7 +160,7 @@ class TransferFlags:
         "--min_num_elems",
         type=click.IntRange(1, _MOST_ELEMENTS),
         metavar="N",
-        help="Fewest integers of a random size.",
+        help="Minimum number of integers of a random size.",
     )
     most_elements: int | None = option(
         SIZES,
@@ -169,7 +169,7 @@ class TransferFlags:
         "--max_num_elems",
         type=click.IntRange(1, _MOST_ELEMENTS),
         metavar="N",
-        help="Most integers of a random size.",
+        help="Maximum number of integers of a random size.",
     )
     offset: str = option(
         SIZES,
@@ -177,7 +177,7 @@ class TransferFlags:
         "--buffer_offset",
         default="0",
         metavar="SIZE",
-        help="Where in the buffers copies begin, a multiple of 4 bytes [0].",
+        help="Offset of the copies in the buffers, a multiple of 4 bytes [0].",
     )
     devices: str = changed(_SHARED["devices"])
     bind: str = changed(_SHARED["bind"])
@@ -188,7 +188,7 @@ class TransferFlags:
         "--dev_list",
         default="",
         metavar="LIST",
-        help="Devices by number; as many as -g says.",
+        help="Device numbers, as many as -g.",
     )
     count: int | None = option(
         WHERE,
@@ -198,7 +198,7 @@ class TransferFlags:
         "--ngpus",
         type=int,
         metavar="N",
-        help="How many devices [all].",
+        help="Number of devices [all].",
     )
     per_device: int | None = option(
         WHERE,
@@ -224,7 +224,7 @@ class TransferFlags:
         default=-1,
         type=int,
         metavar="N",
-        help="Threads of a block [what suits the kernel].",
+        help="Threads of a block [selected for the kernel].",
     )
     repeat: int | None = option(
         METHOD,
@@ -232,31 +232,34 @@ class TransferFlags:
         "--repeat",
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="So many copies behind each other in a sample [as many as take 5 ms].",
+        help="Number of consecutive copies in a sample [as many as last 5 ms].",
     )
     warmup: int = option(
         METHOD,
         "-w",
         "--warmup",
         default=1,
-        help="PCCL's switch; there is always a first copy that does not count.",
+        help="For compatibility with PCCL; the first copy never counts.",
         **_SWITCH,
     )
     verify: int = option(
-        METHOD, "-v", "--verify", default=1, help="Check what arrives [1].", **_SWITCH
+        METHOD, "-v", "--verify", default=1, help="Check the received data [1].", **_SWITCH
     )
     precision_percent: float = changed(_SHARED["precision_percent"], 1.0, shown="1")
     max_time_s: float = changed(
-        _SHARED["max_time_s"], 0.5, help="Most time for sampling one transfer [0.5]."
+        _SHARED["max_time_s"], 0.5, help="Maximum time for sampling one transfer [0.5]."
     )
     timeout_s: float = changed(
         _SHARED["timeout_s"],
-        help="Most time for any single phase; a copy that takes half of it is given up [60].",
+        help="Maximum time for one phase; a copy that takes half of it times out [60].",
     )
-    seed: int = changed(_SHARED["seed"], help="Of the data and of random sizes [1].")
+    seed: int = changed(_SHARED["seed"], help="Seed of the data and of random sizes [1].")
     inject: list[str] = changed(
         _SHARED["inject"],
-        help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
+        help=(
+            "A fault to inject, to verify its detection: corrupt:pair=0-1,index=5 or "
+            "delay:pair=2-3,ms=5."
+        ),
     )
     shares: int = option(
         OUTPUT,
@@ -264,7 +267,7 @@ class TransferFlags:
         "--display-ur",
         "--display_ur",
         default=0,
-        help="The share of the link limit too.",
+        help="Also print the share of the link limit.",
         **_SWITCH,
     )
     most_shown: int = option(
@@ -275,14 +278,14 @@ class TransferFlags:
         default=32,
         type=click.IntRange(min=1),
         metavar="N",
-        help="Most devices in a matrix [32].",
+        help="Maximum number of devices in a matrix [32].",
     )
     format: str = option(
         OUTPUT,
         "--format",
         default="table",
         type=click.Choice(["table", "json", "csv", "markdown", "pccl"]),
-        help="What is printed [table].",
+        help="Output format [table].",
     )
     output: Path | None = changed(_SHARED["output"])
     journal: Path | None = changed(_SHARED["journal"])

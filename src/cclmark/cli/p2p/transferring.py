@@ -78,16 +78,16 @@ def measure_transfers(flags: TransferFlags) -> int:
     transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
     if not transfers:
         raise UsageError(
-            "nothing is left to measure: peer access off goes with --direction write and --engine "
-            "CE; the host with --direction write and uniBw; within a device uniBw and latency; "
-            "latency with --scope pairs and local; by chase it is a read, by ping-pong a write, "
-            "both by SM"
+            "nothing to measure: peer access off requires --direction write and --engine CE; the "
+            "host supports --direction write and uniBw; within a device uniBw and latency are "
+            "supported; latency requires --scope pairs or local; chase is a read, ping-pong a "
+            "write, both by SM"
         )
     asked = "latency" in flags.perf.lower() and flags.latency_method in ("chase", "ping-pong")
     if asked and all(one.measure != "latency" for one in transfers):
         print(
-            "cclmark: no latency is left to measure: by chase it is a read, by ping-pong a write, "
-            "both by SM, with --scope pairs",
+            "cclmark: no latency to measure: chase is a read, ping-pong a write, both by SM with "
+            "--scope pairs",
             file=sys.stderr,
         )
     together = _together(flags, devices.runtime, transfers)
@@ -115,11 +115,11 @@ def measure_transfers(flags: TransferFlags) -> int:
 def _say_what_is_ignored(flags: TransferFlags) -> None:
     for name, words in _MEANINGLESS.items():
         if getattr(flags, name):
-            print(f"cclmark: {words} means nothing here and is ignored", file=sys.stderr)
+            print(f"cclmark: {words} has no effect and is ignored", file=sys.stderr)
     if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
-        print("cclmark: the copy engine has no thread blocks: -t SM has", file=sys.stderr)
+        print("cclmark: the copy engine has no thread blocks: use -t SM", file=sys.stderr)
     if flags.bench != "none" and (flags.no_peer or "," in flags.direction):
-        print("cclmark: --bench-type says what is measured: -a and -d are ignored", file=sys.stderr)
+        print("cclmark: --bench-type sets the measurements: -a and -d are ignored", file=sys.stderr)
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
@@ -127,15 +127,17 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
 def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
     count = flags.count if flags.count is not None and flags.count != -1 else None
     if count is not None and count < 1:
-        raise UsageError(f"-g: {count} devices are impossible")
+        raise UsageError(f"-g must be at least 1, not {count}")
     if launched is not None:
         count = launched.processes
     listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
     if listed and listed != "-1":
         if flags.devices:
-            raise UsageError("--devices and --dev_list name devices twice")
+            raise UsageError("--devices and --dev_list exclude each other")
         if count is not None and len(listed.split(",")) != count:
-            raise UsageError(f"--dev_list names {len(listed.split(','))} devices, -g {count}")
+            raise UsageError(
+                f"--dev_list lists {len(listed.split(','))} devices, but -g requests {count}"
+            )
         return pick_devices(listed, None)
     return pick_devices(flags.devices, count)
 
@@ -145,7 +147,7 @@ def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> 
     if runtime == "host":
         return False
     if flags.per_device and any(not one.peer_access for one in transfers):
-        raise UsageError("copies without peer access need one process: leave out --is_multi_proc")
+        raise UsageError("copies without peer access require one process: remove --is_multi_proc")
     return not flags.per_device
 
 
@@ -156,15 +158,16 @@ def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -
             one for one in transfers if fault.pair in one.flows and one.method in ("", "copy")
         ]
         if not struck:
-            raise UsageError(f"{text!r}: no transfer of this run goes that way")
+            raise UsageError(f"{text!r}: no transfer of this run has this direction")
         if fault.kind == "corrupt" and not settings.check:
             raise UsageError(
-                f"{text!r}: with --verify 0 no output is checked, and the fault would not show"
+                f"{text!r}: with --verify 0 no output is checked, so the fault would not be "
+                "detected"
             )
         if fault.kind == "corrupt" and all(
             fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
         ):
-            raise UsageError(f"{text!r}: no transfer of this run has so many elements")
+            raise UsageError(f"{text!r}: no transfer of this run has this many elements")
 
 
 def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
@@ -177,7 +180,7 @@ def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
         if word not in lower:
             raise UsageError(f"{flag}: unknown {word!r}, choose from {', '.join(known)}, or all")
     if not words:
-        raise UsageError(f"{flag} names nothing: choose from {', '.join(known)}, or all")
+        raise UsageError(f"{flag} is empty: choose from {', '.join(known)}, or all")
     return list(dict.fromkeys(lower[word] for word in words))
 
 
@@ -193,16 +196,16 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
         "all-pairs",
     }:
         raise UsageError(
-            f"--format pccl has matrices of pairs only, nothing for {','.join(scopes)}: choose "
-            "another format"
+            f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "
+            "format"
         )
     sizes = _sizes(flags, settings)
     same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
     scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
     if number < 2 and set(scopes) - {"local", "host"}:
         raise UsageError(
-            f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair takes two devices, and "
-            f"there is {number}: see --devices and -g, or take --scope local,host"
+            f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair requires two devices, "
+            f"but there is only {number}: see --devices and -g, or use --scope local,host"
         )
     if not -1 <= flags.threads <= _MOST_THREADS or flags.threads == 0:
         raise UsageError(f"--block-size: choose from 1 to {_MOST_THREADS}")
@@ -236,7 +239,8 @@ def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> l
         staged = not flags.per_device and devices.runtime != "host"
         if not staged:
             print(
-                "cclmark: without peer access only one process can copy: left out", file=sys.stderr
+                "cclmark: copies without peer access require one process and are omitted",
+                file=sys.stderr,
             )
         return [
             plan(
@@ -261,14 +265,16 @@ def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
     least, most = flags.least_elements, flags.most_elements
     if least is None and most is None and flags.random_sizes > 1:
         if not isinstance(flags, PcclFlags):
-            raise UsageError("-i goes with -y and -x: the bounds of the random sizes")
+            raise UsageError("-i requires -y and -x, the bounds of the random sizes")
         least = most = _PCCL_ELEMENTS
     if least is not None or most is not None:
         if flags.begin or flags.end:
-            raise UsageError("-b and -e give a sweep, -y and -x random sizes: take one of them")
+            raise UsageError("-b and -e set a sweep, -y and -x random sizes: use one of them")
         least, most = least or 1, most or least or 1
         if least > most:
-            raise UsageError(f"random sizes from {least} (-y) to {most} (-x): -y must not be above")
+            raise UsageError(
+                f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
+            )
         return random_sizes(
             flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
         )

@@ -46,11 +46,14 @@ class PairFlags(Flags):
         "--one-by-one",
         default=False,
         is_flag=True,
-        help="Never several pairs at once, even where that disturbs none.",
+        help="Never measure several pairs at once, even if they do not disturb each other.",
     )
     inject: list[str] = changed(
         _SHARED["inject"],
-        help="A fault to see caught: corrupt:pair=0-1,index=5 or delay:pair=2-3,ms=5.",
+        help=(
+            "A fault to inject, to verify its detection: corrupt:pair=0-1,index=5 or "
+            "delay:pair=2-3,ms=5."
+        ),
     )
     most_shown: int = option(
         OUTPUT,
@@ -58,7 +61,7 @@ class PairFlags(Flags):
         default=32,
         type=click.IntRange(min=2),
         metavar="N",
-        help="Most devices that a matrix shows [32].",
+        help="Maximum number of devices in a matrix [32].",
     )
     format: str = changed(
         _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])

@@ -57,7 +57,9 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     devices = crew.devices
     number = len(devices.indices)
     if number < 2:
-        raise UsageError(f"a pair takes two devices, and there is {number}: see --devices and -g")
+        raise UsageError(
+            f"a pair requires two devices, but there is only {number}: see --devices and -g"
+        )
     settings = msgspec.structs.replace(
         settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"),
         one_by_one=flags.one_by_one,
@@ -69,17 +71,17 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
     settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(
-            "pairs are measured with the libraries of devices, not with mpi, bridge or torch"
+            "pairs support only the libraries of the devices, not mpi, bridge or torch"
         )
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(
-            f"no size of that sweep has a single element of {flags.dtype} for each rank: raise -e"
+            f"no size of the sweep has an element of {flags.dtype} for each rank: raise -e"
         )
     faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
     for text, fault in faults.items():
         if fault.pair is not None and fault.pair[0] == fault.pair[1]:
-            raise UsageError(f"{text!r}: a pair takes two devices")
+            raise UsageError(f"{text!r}: a pair requires two devices")
     check_faults(faults, settings, cases)
     request = Request(
         devices=devices,
@@ -118,9 +120,11 @@ def _chosen(only: str, group: int) -> list[str]:
     round_trips = [name for name in operations if OPERATIONS[name].round_trip]
     if group > 1 and round_trips:
         if chosen:
-            raise UsageError("-m groups operations: in a group nobody waits for a ping to answer")
+            raise UsageError(
+                "-m groups operations, but in a group no rank waits for a message before it answers"
+            )
         print(
-            f"cclmark: {' and '.join(round_trips)} is left out: -m groups operations",
+            f"cclmark: {' and '.join(round_trips)} is omitted: -m groups operations",
             file=sys.stderr,
         )
         operations = [name for name in operations if name not in round_trips]

@@ -12,7 +12,7 @@ from cclmark.cli.pairs.pair_options import PairFlags
 
 def pairs_command(name: str) -> click.Command:
     """Returns the command."""
-    return command(name, "Collectives of every two devices, as heat maps.", PairFlags, _measure)
+    return command(name, "Collectives of every pair of devices, as heat maps.", PairFlags, _measure)
 
 
 def _measure(flags: PairFlags) -> None:

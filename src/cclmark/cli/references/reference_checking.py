@@ -57,9 +57,9 @@ def check_journal(
     if least_share is not None and not bad and not any(one.judged for one in found):
         reasons = dict.fromkeys(one.unjudged for one in found if one.unjudged != "skipped")
         raise UsageError(
-            f"{journal}: nothing of it can be judged: {' / '.join(map(plain, list(reasons)[:3]))}. "
-            f"cclmark references shows what there is, for {_devices(run)} and others; cclmark "
-            "references add makes a journal of a machine that you trust a reference"
+            f"{journal}: no result can be judged: {' / '.join(map(plain, list(reasons)[:3]))}. "
+            f"cclmark references lists the references for {_devices(run)} and others; cclmark "
+            "references add makes the journal of a trusted machine a reference"
         )
     check = Check(journal, found, notes, least_share)
     print_out(output, lambda to: [_printed(check, format, colours=to.takes_colours)])
@@ -76,7 +76,7 @@ def check_journal(
             file=sys.stderr,
         )
     if bad:
-        print(f"cclmark: {len(bad)} came with no valid figures", file=sys.stderr)
+        print(f"cclmark: {len(bad)} without valid figures", file=sys.stderr)
     return EXIT_WRONG if low or bad else EXIT_OK
 
 
@@ -84,7 +84,7 @@ def _require_figures(run: Journal, name: str) -> None:
     kind = report_kind(run.kind)
     if not run.results or not kind.has_times:
         what = kind.noun if run.results else "no results"
-        raise UsageError(f"{name} holds {what}, and no figures that could be held against others")
+        raise UsageError(f"{name} holds {what}, but no figures to compare with references")
 
 
 def _devices(run: Journal) -> str:
@@ -95,7 +95,7 @@ def _share(text: str) -> float:
     """Parses a percentage as a share of 1. Raises UsageError."""
     percent = percent_of("--fail-below", text, "90%")
     if percent == 0:
-        raise UsageError(f"--fail-below {text}: nothing is below: write a share such as 90%")
+        raise UsageError(f"--fail-below {text}: no share is below 0: write a share such as 90%")
     return percent / 100
 
 

@@ -22,15 +22,19 @@ def references_command(name: str) -> click.Group:
     group = _References(
         name,
         params=[
-            click.Option(["--device"], metavar="NAME", help="Only of this device: H200."),
-            click.Option(["--operation"], metavar="NAME", help="Only of this operation, or p2p."),
-            click.Option(["--source"], metavar="NAME", help="Only of this source."),
+            click.Option(
+                ["--device"], metavar="NAME", help="Only references of this device: H200."
+            ),
+            click.Option(
+                ["--operation"], metavar="NAME", help="Only references of this operation, or p2p."
+            ),
+            click.Option(["--source"], metavar="NAME", help="Only references of this source."),
             *_output_options(),
         ],
         callback=_list,
         invoke_without_command=True,
-        help="What others measured, and your own machines when you accepted them: the sources, or "
-        "with one of the first three options their figures.",
+        help="List the sources of references: published figures and your own accepted machines. "
+        "With one of the first three options, list their figures.",
         context_settings=_CONTEXT,
     )
     group.add_command(_check_command())
@@ -46,19 +50,19 @@ def _check_command() -> click.Command:
             click.Option(
                 ["--fail-below"],
                 metavar="PERCENT",
-                help="Exit with 1 where a figure that is judged is below that share of its "
-                "reference: 90%.",
+                help="Exit with 1 if a judged figure is below this share of its reference, for "
+                "example 90%.",
             ),
             click.Option(
                 ["-b", "--begin"],
                 default="1M",
                 metavar="SIZE",
-                help="Smallest message of a collective that is judged [1M].",
+                help="Smallest judged message of a collective [1M].",
             ),
             *_output_options(),
         ],
         callback=_check,
-        help="Hold every figure of a journal against the nearest reference.",
+        help="Compare every figure of a journal with the nearest reference.",
         context_settings=_CONTEXT,
     )
 
@@ -72,17 +76,17 @@ def _add_command() -> click.Command:
                 ["--name"],
                 required=True,
                 metavar="TEXT",
-                help="What it is: 'our rack, accepted 2026-11'.",
+                help="Title of the reference: 'our rack, accepted 2026-11'.",
             ),
             click.Option(
                 ["--references-dir"],
                 type=click.Path(path_type=Path),
                 metavar="DIR",
-                help="Where to put the file [cclmark/references in the data home].",
+                help="Directory of the file [cclmark/references in the data home].",
             ),
         ],
         callback=_add,
-        help="Make a journal's figures a reference, which is used from then on.",
+        help="Make the figures of a journal a reference for later runs.",
         context_settings=_CONTEXT,
     )
 
@@ -93,13 +97,13 @@ def _output_options() -> list[click.Option]:
             ["--format"],
             type=click.Choice(_FORMATS),
             default="table",
-            help="How to print it [table].",
+            help="Output format [table].",
         ),
         click.Option(
             ["-O", "--output"],
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Where to [standard output].",
+            help="Output file [standard output].",
         ),
     ]
 
@@ -109,7 +113,7 @@ def _list(ctx: click.Context, /, **options: object) -> None:
     if ctx.invoked_subcommand is not None:
         given = [name for name, value in options.items() if value not in (None, "table")]
         if given:
-            raise click.UsageError(f"--{given[0]} goes behind {ctx.invoked_subcommand}", ctx)
+            raise click.UsageError(f"write --{given[0]} after {ctx.invoked_subcommand}", ctx)
         return
     from cclmark.cli.references.referencing import list_references
 

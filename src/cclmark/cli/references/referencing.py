@@ -59,7 +59,8 @@ def list_references(
     if operation is not None:
         if operation not in (*OPERATIONS, P2P):
             raise UsageError(
-                f"--operation: there is no {operation!r}{meant(operation, (*OPERATIONS, P2P))}"
+                "--operation: unknown operation "
+                f"{operation!r}{meant(operation, (*OPERATIONS, P2P))}"
             )
         found = _chosen("--operation", operation, found, lambda one: [one.operation])
     if source is not None:
@@ -76,7 +77,7 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     """
     title = name.strip()
     if not title:
-        raise UsageError("--name is empty: say what it is, as 'our rack, accepted 2026-11'")
+        raise UsageError("--name is empty: write a title, for example 'our rack, accepted 2026-11'")
     if not title.isprintable():
         raise UsageError(f"--name must be printable, and {title!r} is not")
     run = read_journal(Path(journal))
@@ -94,12 +95,12 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make {directory}: {error.strerror}. {place}") from None
+        raise UsageError(f"cannot create {directory}: {error.strerror}. {place}") from None
     try:
         with file.open("xb") as opened:
             opened.write(content)
     except FileExistsError:
-        raise UsageError(f"{file} is there already: take another --name, or remove it") from None
+        raise UsageError(f"{file} already exists: use another --name, or remove it") from None
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
     for doubt in _doubts(run):
@@ -107,7 +108,7 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if references_dir is not None and not _is_used(references_dir):
         print(
-            f"cclmark: {plain(str(references_dir))} is not looked into: put it into "
+            f"cclmark: {plain(str(references_dir))} is not searched for references: add it to "
             f"{REFERENCES_VARIABLE}",
             file=sys.stderr,
         )
@@ -118,7 +119,7 @@ def _doubts(run: Journal) -> list[str]:
     """Returns the limitations of references created from the run, safe to print."""
     found = lacking(run)
     if found:
-        found = [f"{'; '.join(found)}: only these are a reference now"]
+        found = [f"{'; '.join(found)}: only these results are a reference"]
     figures = [one for one in run.results if one.is_measured and one.is_checkable]
     unchecked = sum(not one.is_checked for one in figures)
     if unchecked:
@@ -148,7 +149,7 @@ def _chosen(
     if not found:
         known = sorted({value for one in references for value in values_of(one)})
         raise UsageError(
-            f"{flag}: there is no reference of {wanted!r}{meant(wanted, known)} There are "
+            f"{flag}: no reference of {wanted!r}{meant(wanted, known)} Choose from "
             f"{', '.join(map(plain, known))}."
         )
     return found

@@ -20,26 +20,28 @@ def report_command(name: str) -> click.Command:
                 ["-o", "-O", "--output"],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
-                help="The page [the first journal's name with .html, in this directory].",
+                help="Output file [the first journal's name with .html, in this directory].",
             ),
-            click.Option(["--title"], metavar="TEXT", help="What stands above it [what was run]."),
+            click.Option(
+                ["--title"], metavar="TEXT", help="Title of the page [the measured command]."
+            ),
             click.Option(
                 ["--png"],
                 type=click.Path(path_type=Path),
                 metavar="DIRECTORY",
-                help="Each chart as a PNG file; without -o no page.",
+                help="Write each chart as a PNG file; without -o no page.",
             ),
             click.Option(
                 ["--svg"],
                 type=click.Path(path_type=Path),
                 metavar="DIRECTORY",
-                help="Each chart as an SVG file; without -o no page.",
+                help="Write each chart as an SVG file; without -o no page.",
             ),
         ],
         callback=_report,
-        help="Make one HTML file of journals: what stands out, charts, matrices, all cases.\n\n"
-        "The file needs nothing else: it opens without a network. Several journals are drawn on "
-        "the same axes; NAME=JOURNAL says what to call one.",
+        help="Create one HTML file from journals: findings, charts, matrices, all cases.\n\nThe "
+        "file is self-contained and requires no network. Several journals are drawn on the "
+        "same axes; NAME=JOURNAL sets the name of a journal.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

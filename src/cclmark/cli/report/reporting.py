@@ -53,11 +53,11 @@ def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
 
     charts = [chart for section in chart_sections(runs) for chart in section.charts]
     if not charts:
-        raise UsageError("there is nothing to draw: no case was measured")
+        raise UsageError("nothing to draw: no case was measured")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make {directory}: {error.strerror}") from None
+        raise UsageError(f"cannot create {directory}: {error.strerror}") from None
     taken: set[str] = set()
     for chart in charts:
         write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))
@@ -68,7 +68,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
     """Reads the journals. Raises UsageError."""
     paths = [_path_of(text) for text in journals]
     if len(set(paths)) < len(paths):
-        raise UsageError("a journal is named twice")
+        raise UsageError("a journal is listed twice")
     names = _names(journals)
     runs = []
     for name, path in zip(names, paths, strict=True):
@@ -76,7 +76,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
         lacks = "; ".join(lacking(journal))
         if not journal.results:
             why = f" ({lacks})" if lacks else ""
-            raise UsageError(f"{path} holds no results: there is nothing to report{why}")
+            raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.damaged_lines:
             print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
         runs.append(Run(plain(name), journal, ReferenceNotes(usual_references)))
@@ -100,5 +100,5 @@ def _names(journals: Sequence[str]) -> list[str]:
     ]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"two journals are called {twice}: say NAME=JOURNAL")
+        raise UsageError(f"two journals have the name {twice}: use NAME=JOURNAL")
     return names

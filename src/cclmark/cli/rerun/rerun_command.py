@@ -20,17 +20,17 @@ def rerun_command(name: str) -> click.Command:
             click.Option(
                 ["--keep-environment"],
                 is_flag=True,
-                help="Set no variable that was set when the journal was written.",
+                help="Do not set the environment variables of the journal.",
             ),
             click.Option(
                 ["--elsewhere"],
                 is_flag=True,
-                help="Measure what this host has where the journal's devices are missing.",
+                help="Measure the devices of this host if the journal's devices are missing.",
             ),
         ],
         callback=_rerun,
-        help="Run a journal's command again, say what differs here, and compare.\n\n"
-        "OPTIONS replace those of the journal's command.",
+        help="Run a journal's command again, report the differences, and compare.\n\nOPTIONS "
+        "replace the options of the journal's command.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 
@@ -45,8 +45,8 @@ class _Rerun(SaysHelp):
             if {"--keep-environment", "--elsewhere"} & {*(error.possibilities or ())}:
                 raise
             raise click.UsageError(
-                f"No such option {error.option_name!r}: put -- in front of options of the "
-                "journal's command, as in: cclmark rerun JOURNAL -- --ccl shm",
+                f"No such option {error.option_name!r}: put -- before options of the journal's "
+                "command: cclmark rerun JOURNAL -- --ccl shm",
                 ctx,
             ) from None
 

@@ -38,14 +38,14 @@ def serve_command(name: str) -> click.Command:
                 ["--token", "token_file"],
                 type=click.Path(path_type=Path),
                 metavar="TOKEN-FILE",
-                help="A file that only you can read, with what others must know "
-                "[CCLMARK_SERVE_TOKEN; beyond this machine a new one].",
+                help="A file with the access token, readable only by you [CCLMARK_SERVE_TOKEN; a "
+                "new token if other machines can connect].",
             ),
-            click.Option(["--verbose"], is_flag=True, help="Say each request on standard error."),
+            click.Option(["--verbose"], is_flag=True, help="Print each request on standard error."),
         ],
         callback=_serve,
-        help="Show the history in a browser: runs, reports, overlays, comparisons, trends.\n\n"
-        "Everything is read only. Without --host it can be reached from this machine alone.",
+        help="Show the history in a browser: runs, reports, overlays, comparisons, "
+        "trends.\n\nEverything is read-only. Without --host only this machine can connect.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

@@ -105,7 +105,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (OSError, UnicodeError) as error:
-        said = getattr(error, "strerror", None) or "that is no name"
+        said = getattr(error, "strerror", None) or "not a host name"
         raise UsageError(f"--host {host}: {said}") from None
     with socket.socket(family, kind, protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -115,8 +115,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise UsageError(
-                    f"port {port} of {host} is taken: choose another with --port, or 0 for any "
-                    "that is free"
+                    f"port {port} of {host} is in use: choose another with --port, or 0 for any "
+                    "free port"
                 ) from None
             raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
         yield listener
@@ -138,8 +138,8 @@ def _token(file: Path | None) -> str:
         token, where = _read_token(file), str(file)
     if len(token) < _LEAST_TOKEN or not token.isprintable():
         raise UsageError(
-            f"{where}: a token has {_LEAST_TOKEN} characters or more, on one line; make one with "
-            "python3 -c 'import secrets; print(secrets.token_urlsafe())'"
+            f"{where}: a token requires at least {_LEAST_TOKEN} characters on one line; create one "
+            "with python3 -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return token
 
@@ -149,12 +149,12 @@ def _read_token(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o077:
-                raise UsageError(f"{file} can be read by others: chmod 600 {file}")
+                raise UsageError(f"{file} can be read by other users: chmod 600 {file}")
             return opened.read(_MOST_TOKEN).decode().strip()
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is no text") from None
+        raise UsageError(f"{file} is not text") from None
 
 
 @cache
@@ -173,6 +173,6 @@ def _tell(text: str) -> None:
 
 def _lacking(error: ModuleNotFoundError) -> NoReturn:
     raise MissingError(
-        f"cclmark serve needs the Python package {error.name}, which is not installed: "
-        "pip install 'cclmark[serve]'"
+        f"cclmark serve requires the Python package {error.name}, which is not installed: pip "
+        "install 'cclmark[serve]'"
     ) from None

@@ -30,7 +30,7 @@ def require_devices(suite: Suite) -> None:
     known = (ACCELERATORS, *(runtime for runtime in RUNTIMES if runtime != "host"))
     if suite.needs not in known:
         raise UsageError(
-            f"{suite.name}: needs: there are no {suite.needs!r}{meant(suite.needs, known)} "
+            f"{suite.name}: needs: unknown devices {suite.needs!r}{meant(suite.needs, known)} "
             f"Choose from {', '.join(known)}."
         )
     runtime = "" if suite.needs == ACCELERATORS else suite.needs
@@ -39,10 +39,10 @@ def require_devices(suite: Suite) -> None:
         if choose_devices(runtime, 1, count_devices).runtime != "host":
             return
     except MissingError as error:
-        reason = f": {str(error).splitlines()[0]} 'cclmark info' says more"
+        reason = f": {str(error).splitlines()[0]} See cclmark info for details"
     kind = f"{runtime} " if runtime else ""
     raise MissingError(
-        f"no {kind}accelerators on this machine, which the suite {suite.name} needs{reason}"
+        f"no {kind}accelerators on this machine, which the suite {suite.name} requires{reason}"
     )
 
 
@@ -59,7 +59,7 @@ def check_sizes(suite: Suite) -> None:
             if not any(_may_be_in(size, threshold.sizes) for size in sizes):
                 raise UsageError(
                     f"{suite.name}: {command.name!r}: {threshold.describe()}: the command measures "
-                    f"{_listed(sizes)}, so this could never fail"
+                    f"{_listed(sizes)}, so this threshold can never fail"
                 )
 
 

@@ -14,8 +14,8 @@ def suite_command(name: str) -> click.Command:
     """Returns the command."""
     return command(
         name,
-        "Run an acceptance suite: commands, each with what its figures must reach. SUITE is a TOML "
-        "file or the name of one that comes with cclmark.",
+        "Run an acceptance suite: commands with thresholds for their figures. SUITE is a TOML "
+        "file or the name of a suite of cclmark.",
         SuiteFlags,
         _run,
     )

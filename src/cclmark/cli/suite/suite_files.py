@@ -35,8 +35,8 @@ def read_suite(name: str) -> Suite:
         content = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(
-            f"there is no file {name!r}, and no suite of that name{meant(name, shipped)} "
-            f"cclmark has {', '.join(shipped)}."
+            f"no file and no suite has the name {name!r}{meant(name, shipped)} The suites of "
+            f"cclmark are {', '.join(shipped)}."
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {name!r}: {error}") from None
@@ -57,7 +57,7 @@ class SuiteDirectory:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"cannot make the directory {path}: {error.strerror}. Choose another with "
+                f"cannot create the directory {path}: {error.strerror}. Choose another with "
                 "--journal-dir DIR."
             ) from None
         for command in suite.commands:
@@ -65,7 +65,7 @@ class SuiteDirectory:
                 for file in self.files_of(command, run):
                     if file.exists():
                         raise UsageError(
-                            f"{file} is there already: choose another directory with --journal-dir"
+                            f"{file} already exists: choose another directory with --journal-dir"
                         )
 
     def files_of(self, command: SuiteCommand, run: int) -> tuple[Path, Path, Path]:

@@ -20,45 +20,47 @@ class SuiteFlags:
         "--tag",
         multiple=True,
         metavar="TAG",
-        help="Only commands with this tag, or with one of several.",
+        help="Only commands with this tag; may be repeated.",
     )
     only: list[str] = option(
-        OPERATION, "--only", multiple=True, metavar="NAME", help="Only the command of this name."
+        OPERATION, "--only", multiple=True, metavar="NAME", help="Only the command with this name."
     )
     baselines: list[str] = option(
         OPERATION,
         "--baseline",
         multiple=True,
         metavar="NAME=JOURNAL",
-        help="The journal that the command of this name is held against.",
+        help="The baseline journal of the command with this name.",
     )
     listed: bool = option(
         OUTPUT,
         "--list",
         default=False,
         is_flag=True,
-        help="Show what would be run; without SUITE, the suites that there are.",
+        help="Show the commands without running them; without SUITE, list the suites.",
     )
     journal_dir: Path | None = option(
         OUTPUT,
         "--journal-dir",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Where the journals go, with what the commands print [a new one in cclmark-runs/].",
+        help=(
+            "Directory of the journals and the output of the commands [a new one in cclmark-runs/]."
+        ),
     )
     junit: Path | None = option(
         OUTPUT,
         "--junit",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write the verdicts as JUnit XML too.",
+        help="Also write the verdicts as JUnit XML.",
     )
     format: str = option(
         OUTPUT,
         "--format",
         default="table",
         type=click.Choice(["table", "json", "markdown"]),
-        help="What is printed [table].",
+        help="Output format [table].",
     )
     verbose: bool = option(
         OUTPUT,
@@ -66,5 +68,5 @@ class SuiteFlags:
         "--verbose",
         default=False,
         is_flag=True,
-        help="Show what the commands print, on standard error, instead of keeping it.",
+        help="Show the output of the commands on standard error instead of keeping it.",
     )

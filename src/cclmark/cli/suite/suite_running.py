@@ -55,7 +55,7 @@ def run_suite(flags: SuiteFlags) -> int:
     if not flags.suite:
         if not flags.listed:
             raise UsageError(
-                "which suite? Give a TOML file or the name of one that comes with cclmark: "
+                "SUITE is missing: use a TOML file or the name of a suite of cclmark: "
                 f"{', '.join(shipped_suites())}"
             )
         say(describe_suites(shipped_suites().values()))

@@ -19,13 +19,13 @@ def torch_commands(name: str) -> click.Group:
     """Returns the group with its commands."""
     group = _Torch(
         name,
-        help="What a training program sees of a backend of torch.distributed.",
+        help="Check a backend of torch.distributed as a training program uses it.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     group.add_command(
         command(
             "check",
-            "Call every operation of a backend and compare what comes out.",
+            "Call every operation of a backend and compare the results.",
             TorchFlags,
             _check,
         )

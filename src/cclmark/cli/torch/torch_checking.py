@@ -53,13 +53,15 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
     require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:
-        raise UsageError(f"the checks take two ranks, and there is {ranks}: see --devices and -g")
+        raise UsageError(
+            f"the checks require two ranks, but there is only {ranks}: see --devices and -g"
+        )
     backend = flags.backend or _USUAL_BACKEND[devices.runtime]
     if backend == "nccl" and devices.runtime != "cuda":
-        raise UsageError("nccl works on cuda devices, not on the host: see --devices")
+        raise UsageError("nccl supports cuda devices, not the host: see --devices")
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
-            raise UsageError(f"{text!r}: checks take the faults corrupt and delay")
+            raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
     settings = Settings(
         begin_bytes=0,
         end_bytes=0,

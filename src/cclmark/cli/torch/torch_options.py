@@ -21,7 +21,7 @@ class TorchFlags:
         "--backend",
         default="",
         metavar="NAME",
-        help="gloo, nccl, flagcx, hccl, ucc, mpi or any that is registered [nccl on accelerators, "
+        help="gloo, nccl, flagcx, hccl, ucc, mpi or any registered backend [nccl on accelerators, "
         "gloo on the host].",
     )
     modules: list[str] = changed(_SHARED["modules"])
@@ -30,7 +30,7 @@ class TorchFlags:
         "--only",
         default="",
         metavar="A,B",
-        help="Only these checks, or those that begin so [all].",
+        help="Only these checks; a part selects all checks that begin with it [all].",
     )
     devices: str = changed(_SHARED["devices"])
     bind: str = changed(_SHARED["bind"])
@@ -38,7 +38,10 @@ class TorchFlags:
     timeout_s: float = changed(_SHARED["timeout_s"])
     inject: list[str] = changed(
         _SHARED["inject"],
-        help="A fault to see caught: corrupt:rank=1,index=5 or delay:rank=2,ms=50.",
+        help=(
+            "A fault to inject, to verify its detection: corrupt:rank=1,index=5 or "
+            "delay:rank=2,ms=50."
+        ),
     )
     format: str = changed(
         _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
