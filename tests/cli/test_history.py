@@ -659,7 +659,7 @@ class TestDamagedLines:
 
     def test_are_reported_when_a_journal_is_added(self, in_file, damaged):
         told = in_file("add", damaged(20))
-        assert "damaged-20.jsonl: damaged lines are omitted: 6" in told.err
+        assert "damaged-20.jsonl: damaged lines are left out: 6" in told.err
         assert ", 20 cases (" in told.out
 
     def test_a_journal_without_any_other_line_is_refused(self, in_file, damaged, cclmark):
@@ -669,4 +669,4 @@ class TestDamagedLines:
         lacks = "0 of 26 results are there; damaged lines are left out: 26"
         for command in (("report", nothing), ("compare", nothing, DEFAULTS[1])):
             assert lacks in cclmark(*command, code=2).message
-        assert "damaged lines are omitted: 6" in cclmark("report", damaged(20)).err
+        assert "damaged lines are left out: 6" in cclmark("report", damaged(20)).err

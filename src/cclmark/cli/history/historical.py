@@ -64,7 +64,7 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
             print(f"cclmark: {plain(str(error))}", file=sys.stderr)
             continue
         if added.damaged_lines:
-            text = f"{path}: damaged lines are omitted: {added.damaged_lines}"
+            text = f"{path}: damaged lines are left out: {added.damaged_lines}"
             print(f"cclmark: {plain(text)}", file=sys.stderr)
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
