@@ -3,9 +3,10 @@
 
     python benchmarks/control_plane/measure.py [--ranks 64 1024] [--rounds 5] [--out FILE]
 
-The first process is the product's own: gather_crew, Server, Crew. The ranks are lightweight (see
-peers.py) and in two other processes, so that the program under test has an interpreter to itself;
-they share its processors. Each round is a run of its own in a new process. Prints medians over the
+The first process is the product's own: gather_processes, Server, Coordinator. The ranks are
+lightweight (see peers.py) and in two other processes, so that the program under test has an
+interpreter to itself; they share its processors. Each round is a run of its own in a new process.
+Prints medians over the
 rounds; the processor time is the first process's: `main` where it runs Python, `I/O` where ZeroMQ
 encrypts, decrypts and moves bytes.
 """
@@ -28,7 +29,7 @@ from statistics import median
 import psutil
 from peers import Fleet, placement
 
-from cclmark.launch.crew import Crew, gather_crew
+from cclmark.launch.coordinator import Coordinator, gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.messages import FromAny, Hello, Job
@@ -95,26 +96,26 @@ def _measure(ranks: int, identity: str, fleet: Fleet) -> Figures:
     before_bytes = own.memory_info().rss
     watch = Watch(figures, "join")
     begin_s = fleet.begin("join", sys.argv[1:])
-    with gather_crew(
+    with gather_processes(
         placement(0, ranks + 1, identity), DeviceChoice("host", (0,)), TIMEOUT_S
-    ) as crew:
+    ) as coordinator:
         watch.stop(time.monotonic() - begin_s)
         fleet.ended_s()
-        crew.meeting.server.ranks = ranks + 1
-        _part(figures, crew, fleet, "connect", until_hellos=ranks)
+        coordinator.meeting.server.ranks = ranks + 1
+        _part(figures, coordinator, fleet, "connect", until_hellos=ranks)
         figures["memory_bytes"] = own.memory_info().rss - before_bytes
-        _part(figures, crew, fleet, "await_start", then=lambda: _start(crew))
-        _part(figures, crew, fleet, "learn", "id", ID_BYTES)
+        _part(figures, coordinator, fleet, "await_start", then=lambda: _start(coordinator))
+        _part(figures, coordinator, fleet, "learn", "id", ID_BYTES)
         for name, doubles in (("barrier", 0), ("samples", DOUBLES)):
             rounds: list[Figures] = [{} for _ in range(MEETINGS)]
             for one in rounds:
-                _part(one, crew, fleet, "meet", doubles)
-                _part(one, crew, fleet, "beat")  # else they were taken for gone
+                _part(one, coordinator, fleet, "meet", doubles)
+                _part(one, coordinator, fleet, "beat")  # else they were taken for gone
             for part in rounds[0]:
                 figures[part.replace("meet", name)] = median(one[part] for one in rounds)
-        _part(figures, crew, fleet, "await_abort", then=lambda: _abort(crew))
+        _part(figures, coordinator, fleet, "await_abort", then=lambda: _abort(coordinator))
         fleet.begin("await_leave")
-        crew.exit_code = 0
+        coordinator.exit_code = 0
         figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     fleet.ended_s()
     return figures
@@ -122,7 +123,7 @@ def _measure(ranks: int, identity: str, fleet: Fleet) -> Figures:
 
 def _part(
     figures: Figures,
-    crew: Crew,
+    coordinator: Coordinator,
     fleet: Fleet,
     name: str,
     *arguments: object,
@@ -136,30 +137,39 @@ def _part(
     if then is not None:
         then()
     while not fleet.is_done() or len(heard) < until_hellos:
-        for message in crew.meeting.server.receive(POLL_S):
-            crew.hear(message)
+        for message in coordinator.meeting.server.receive(POLL_S):
+            coordinator.hear(message)
             heard += [message] if isinstance(message, Hello) else []
-        if crew.lost():
-            raise RuntimeError(crew.lost())
+        if coordinator.lost():
+            raise RuntimeError(coordinator.lost())
     end_s = max(fleet.ended_s(), time.monotonic() if until_hellos else 0.0)
     watch.stop(end_s - begin_s)
 
 
-def _start(crew: Crew) -> None:
+def _start(coordinator: Coordinator) -> None:
     """Sends each process the job of its rank: a sweep of SIZES, on hosts that are all named."""
     cases = [
-        Case("all_reduce", "nccl", len(crew.joins), "float", 8 << size, 2 << size, False, "sum")
+        Case(
+            "all_reduce",
+            "nccl",
+            len(coordinator.joins),
+            "float",
+            8 << size,
+            2 << size,
+            False,
+            "sum",
+        )
         for size in range(SIZES)
     ]
-    server = crew.meeting.server
-    for member in crew.remote:
+    server = coordinator.meeting.server
+    for member in coordinator.remote:
         job = Job(
             rank=member.process,
-            ranks=len(crew.joins),
+            ranks=len(coordinator.joins),
             parent_pid=0,
             runtime="host",
             device_indices=[0],
-            every_index=list(crew.devices.indices),
+            every_index=list(coordinator.devices.indices),
             processors=[0],
             oversubscribed=False,
             team_fd=-1,
@@ -171,13 +181,13 @@ def _start(crew: Crew) -> None:
             settings=SETTINGS,
             ccl_path="",
             ccl_wheels={},
-            hosts=crew.host_of,
+            hosts=coordinator.host_of,
         )
         member.start([job])
 
 
-def _abort(crew: Crew) -> None:
-    for member in crew.members:
+def _abort(coordinator: Coordinator) -> None:
+    for member in coordinator.members:
         member.abort()
 
 

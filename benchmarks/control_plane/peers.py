@@ -24,15 +24,15 @@ from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Connection, Follower
 from cclmark.rendezvous.messages import (
     Abort,
-    Alive,
     Clear,
     Gather,
+    Heartbeat,
     Hello,
     Join,
     Leave,
-    Look,
     Met,
     Put,
+    RankStatus,
     Ready,
     Seen,
     Start,
@@ -135,10 +135,10 @@ class Peers:
     def beat(self) -> None:
         """Every process says how its rank is, and hears that the first one is still there."""
         for number, follower in self._followers.items():
-            look = Look(number, os.getpid(), "timing", 3, 17, 0.25, False, None, False)
+            look = RankStatus(number, os.getpid(), "timing", 3, 17, 0.25, False, None, False)
             follower.send(Seen(number, self._keys.token, [look]))
         for follower in self._followers.values():
-            _expect(follower, Alive)
+            _expect(follower, Heartbeat)
 
     def await_start(self) -> None:
         """Every process is told what its rank is to measure."""

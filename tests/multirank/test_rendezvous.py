@@ -290,7 +290,7 @@ def test_a_rank_that_ends_before_its_first_word_is_no_stranger(server):
 
 
 def test_silent_connections_of_ranks_are_kept_beside_a_few_strangers():
-    """More of them than strangers may be: each is heard when it speaks at last."""
+    """More of them than strangers may be: each is heard when it is_primary at last."""
     ranks = 40
     with contextlib.closing(Server(ranks=ranks)) as server, contextlib.ExitStack() as stack:
         server._strangers.most = 4

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from cclmark.errors import MissingError
-from cclmark.launch.crew import gather_crew
+from cclmark.launch.coordinator import gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.rendezvous.messages import Hello
 from conftest import REPOSITORY
@@ -37,10 +37,10 @@ def fleet(peers, tmp_path):
 
 
 @pytest.fixture
-def crew(peers, fleet, tmp_path):
+def coordinator(peers, fleet, tmp_path):
     """All have joined, and their ranks have said hello. In the end all are sent home."""
     fleet.begin("join", sys.argv[1:])
-    with gather_crew(peers.placement(0, PEERS + 1, tmp_path.name), HOST, 30) as made:
+    with gather_processes(peers.placement(0, PEERS + 1, tmp_path.name), HOST, 30) as made:
         fleet.ended_s()
         made.meeting.server.ranks = PEERS + 1
         heard = serve(made, fleet, "connect")
@@ -54,44 +54,44 @@ def crew(peers, fleet, tmp_path):
     fleet.ended_s()
 
 
-def serve(crew, fleet, name, *arguments):
+def serve(coordinator, fleet, name, *arguments):
     """Has the peers do something and serves them meanwhile. Returns what was heard."""
     heard = []
     fleet.begin(name, *arguments)
     while not fleet.is_done():
-        for message in crew.meeting.server.receive(0.02):
-            crew.hear(message)
+        for message in coordinator.meeting.server.receive(0.02):
+            coordinator.hear(message)
             heard.append(message)
     fleet.ended_s()
     return heard
 
 
-def test_all_learn_meet_beat_and_are_told_to_abort(crew, fleet):
-    server = crew.meeting.server
-    assert crew.host_of == list(range(PEERS + 1))
-    assert crew.devices.indices == (0,) * (PEERS + 1)
-    serve(crew, fleet, "learn", "id", bytes(128))
+def test_all_learn_meet_beat_and_are_told_to_abort(coordinator, fleet):
+    server = coordinator.meeting.server
+    assert coordinator.host_of == list(range(PEERS + 1))
+    assert coordinator.devices.indices == (0,) * (PEERS + 1)
+    serve(coordinator, fleet, "learn", "id", bytes(128))
     for doubles in (0, 64, 0):
-        serve(crew, fleet, "meet", doubles)
-    beats = serve(crew, fleet, "beat")
+        serve(coordinator, fleet, "meet", doubles)
+    beats = serve(coordinator, fleet, "beat")
     assert sorted(message.rank for message in beats) == list(range(1, PEERS + 1))
-    for member in crew.members:
+    for member in coordinator.members:
         member.abort()
-    serve(crew, fleet, "await_abort")
-    assert crew.lost() == ""
+    serve(coordinator, fleet, "await_abort")
+    assert coordinator.lost() == ""
     assert server.refused == 0
 
 
-def test_one_that_vanishes_is_named_and_the_others_go_on(crew, fleet):
-    serve(crew, fleet, "vanish", 17)
+def test_one_that_vanishes_is_named_and_the_others_go_on(coordinator, fleet):
+    serve(coordinator, fleet, "vanish", 17)
     deadline_s = time.monotonic() + scaled(20)
-    while not crew.lost() and time.monotonic() < deadline_s:
-        for message in crew.meeting.server.receive(0.02):
-            crew.hear(message)
-    assert crew.lost().startswith("process 17 (pid ")
-    assert crew.lost().endswith("is lost: its connection broke")
-    serve(crew, fleet, "beat")
-    assert crew.lost().startswith("process 17 (pid ")
+    while not coordinator.lost() and time.monotonic() < deadline_s:
+        for message in coordinator.meeting.server.receive(0.02):
+            coordinator.hear(message)
+    assert coordinator.lost().startswith("process 17 (pid ")
+    assert coordinator.lost().endswith("is lost: its connection broke")
+    serve(coordinator, fleet, "beat")
+    assert coordinator.lost().startswith("process 17 (pid ")
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_more_connections_than_files_may_be_open(fleet, few_files, crew):
-    serve(crew, fleet, "meet", 0)
+def test_more_connections_than_files_may_be_open(fleet, few_files, coordinator):
+    serve(coordinator, fleet, "meet", 0)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 2 * PEERS
 
 
@@ -113,4 +113,4 @@ def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
     with pytest.raises(
         MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"
     ):
-        gather_crew(peers.placement(0, 300, "x"), HOST, 1)
+        gather_processes(peers.placement(0, 300, "x"), HOST, 1)

@@ -1,6 +1,6 @@
 """Streams of bytes at the control port, by the thousand: random ones, and real ones that were bent.
 
-The first half comes from strangers. The other has the run's secret, but speaks for ranks and
+The first half comes from strangers. The other has the run's secret, but is_primary for ranks and
 processes for which others have spoken: it is refused word by word, so that all can be counted.
 """
 
@@ -32,11 +32,11 @@ from cclmark.rendezvous.messages import (
     Hello,
     Interrupted,
     Join,
-    Look,
     Measured,
     Notice,
     Observed,
     Put,
+    RankStatus,
     Ready,
     Seen,
     Want,
@@ -61,7 +61,7 @@ def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
     case = Case("all_reduce", "shm", RANKS, "float32", 64, 16, False, reduction="sum")
     device = DeviceDescription(rank, "here", "host", rank, "processor", 1 << 30, 1)
     library = LibraryDescription("shm", "1", "built in")
-    look = Look(rank, 1, "timing", 0, 1, 0.1, True, -9, True)
+    look = RankStatus(rank, 1, "timing", 0, 1, 0.1, True, -9, True)
     return [
         Hello(rank, token, [device], [library], [(0, 1)]),
         Put(rank, token, "id", b"believed"),

@@ -13,7 +13,7 @@ from cclmark.errors import MissingError
 from cclmark.launch.placement import Placement
 
 
-def crew(launcher, *, by_mpi, devices_each=1):
+def coordinator(launcher, *, by_mpi, devices_each=1):
     """As much of one as is looked at: two processes, a host each."""
     join = SimpleNamespace(indices=list(range(devices_each)))
     return SimpleNamespace(
@@ -45,12 +45,14 @@ def torch_is(monkeypatch):
 )
 def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, torch_is):
     torch_is(True)
-    assert libraries_of(Flags(), crew(launcher, by_mpi=by_mpi, devices_each=devices_each)) == [ccl]
+    assert libraries_of(
+        Flags(), coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
+    ) == [ccl]
 
 
 @pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
 def test_neither_of_both_says_what_to_do(launcher, hint, torch_is):
     torch_is(False)
     with pytest.raises(MissingError, match="pip install torch") as caught:
-        libraries_of(Flags(), crew(launcher, by_mpi=False))
+        libraries_of(Flags(), coordinator(launcher, by_mpi=False))
     assert ("srun --mpi=pmix" in str(caught.value)) == hint

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.process_watch import ProcessWatch
@@ -16,7 +16,7 @@ from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed, Interrupted, Look
+from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
@@ -187,21 +187,21 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
 def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
     request = Request(choose_devices("host:2", None, four), None, {})
-    member = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
-    crew = SimpleNamespace(remote=[member])
+    agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
+    coordinator = SimpleNamespace(remote=[agent])
     messages = SimpleNamespace(has_reported_end=lambda rank: False)
-    ranks = RankWatch(request, crew, None, messages)
-    ranks.looks = {1: Look(1, 101, "timing", 0, 0, 0.1, False, None, False)}
-    processes = ProcessWatch(crew, messages, ranks)
+    ranks = RankWatch(request, coordinator, None, messages)
+    ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    processes = ProcessWatch(coordinator, messages, ranks)
     assert ranks.any_can_report(processes.lost_ranks()) is waits
 
 
 def test_ranks_are_in_start_up_before_they_are_started():
     """A launcher's signal may arrive so early."""
     request = Request(choose_devices("host:2", None, four), None, {})
-    crew, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
+    coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
     messages = SimpleNamespace(failures={}, finished={})
-    states = RankWatch(request, crew, layout, messages).states((), {})
+    states = RankWatch(request, coordinator, layout, messages).states((), {})
     assert [(one.rank, one.device) for one in states] == [(0, "host:0"), (1, "host:1")]
     assert {(one.pid, one.status.phase) for one in states} == {(0, "start-up")}
 
@@ -210,16 +210,18 @@ def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
     host = SimpleNamespace(machine=SimpleNamespace(hostname="here"))
     joins = [SimpleNamespace(rank=rank, pid=100 + rank, host=host) for rank in range(3)]
     server = SimpleNamespace(cut_off_s=lambda process: 10.0)
-    crew = Crew(None, SimpleNamespace(server=server), joins, None, None, [0, 0, 0])
-    for member in crew.remote:
-        member.heard_s -= 5.0
-        member.ranks = {member.process}
-    crew.hear(Interrupted(1, b"", "ended by SIGTERM"))
-    crew.remote[0].heard_s -= 5.0
-    assert crew.lost() == ("process 2 (pid 102 on here) is lost with rank 2: its connection broke")
-    crew.hear(Interrupted(2, b"", ""))
-    crew.remote[1].heard_s -= 5.0
-    assert crew.lost(0.1) == "process 1 (pid 101 on here) has exited: ended by SIGTERM"
+    coordinator = Coordinator(None, SimpleNamespace(server=server), joins, None, None, [0, 0, 0])
+    for agent in coordinator.remote:
+        agent.heard_s -= 5.0
+        agent.ranks = {agent.process}
+    coordinator.hear(Interrupted(1, b"", "ended by SIGTERM"))
+    coordinator.remote[0].heard_s -= 5.0
+    assert coordinator.lost() == (
+        "process 2 (pid 102 on here) is lost with rank 2: its connection broke"
+    )
+    coordinator.hear(Interrupted(2, b"", ""))
+    coordinator.remote[1].heard_s -= 5.0
+    assert coordinator.lost(0.1) == "process 1 (pid 101 on here) has exited: ended by SIGTERM"
 
 
 def failed(rank, kind, message="text"):

@@ -15,8 +15,8 @@ from cclmark.launch.placement import (
     Placement,
     find_placement,
     first_host,
+    is_primary,
     notices_alone,
-    speaks,
 )
 
 CAPTURED = json.loads(
@@ -247,10 +247,10 @@ def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
 
 
 def test_only_the_first_speaks():
-    assert speaks({})
-    assert speaks({**PODS, "RANK": "0"})
-    assert not speaks(PODS)
-    assert speaks({**PODS, "RANK": "nonsense"})
+    assert is_primary({})
+    assert is_primary({**PODS, "RANK": "0"})
+    assert not is_primary(PODS)
+    assert is_primary({**PODS, "RANK": "nonsense"})
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from cclmark.plan.cases import Case
 from cclmark.recording.progress import Progress
 from cclmark.recording.status_line import StatusLine
-from cclmark.rendezvous.messages import Look
+from cclmark.rendezvous.messages import RankStatus
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
-OUTSIDE = Look(0, 1, "communicator creation", -1, 0, 0.0, False, None, False)
-TIMING = Look(0, 1, "timing", 1, 12, 0.0, False, None, False)
+OUTSIDE = RankStatus(0, 1, "communicator creation", -1, 0, 0.0, False, None, False)
+TIMING = RankStatus(0, 1, "timing", 1, 12, 0.0, False, None, False)
 
 
 def progress(*, cycles=1, elapsed_s=0.0, done=0):
@@ -69,7 +69,7 @@ def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     line = Progress([case], 1, time.monotonic(), stream)
-    line.show(Look(0, 1, "timing", 0, 1, 0.0, False, None, False))
+    line.show(RankStatus(0, 1, "timing", 0, 1, 0.0, False, None, False))
     line.clear()
     assert "\x1b]0;x" not in stream.getvalue()
     assert "[red]all[/red]" in stream.getvalue()

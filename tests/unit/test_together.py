@@ -51,7 +51,7 @@ def lonely_rank(monkeypatch):
         **files,
     )
     rank = Rank(job)
-    assert rank.client.sent == [Arrived(0, b"")], "a rank speaks as soon as it has a connection"
+    assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
     yield rank
     rank.team = rank.agreement = None  # which hold it in turn
     for file in files.values():

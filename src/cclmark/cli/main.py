@@ -127,9 +127,9 @@ def main() -> None:
 
 def _speaks() -> bool:
     """Whether this process is the one that reports an error that all processes detect."""
-    from cclmark.launch.placement import speaks
+    from cclmark.launch.placement import is_primary
 
-    return speaks(os.environ)
+    return is_primary(os.environ)
 
 
 def _let_the_first_speak(exit_code: int) -> None:

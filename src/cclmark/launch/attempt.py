@@ -6,7 +6,7 @@ import contextlib
 
 from cclmark.errors import MissingError, RankError, UnreadError
 from cclmark.launch.attempt_end import AttemptEnd
-from cclmark.launch.crew import Crew, crew_of_one
+from cclmark.launch.coordinator import Coordinator, coordinator_of_one
 from cclmark.launch.introduction import Introduction
 from cclmark.launch.mpi_watch import MpiWatch
 from cclmark.launch.process_watch import ProcessWatch
@@ -30,13 +30,13 @@ class Attempt:
 
     def run(self) -> Outcome:
         """Starts the ranks and returns when all have exited, for whatever reason."""
-        crew = self._request.crew
+        coordinator = self._request.coordinator
         try:
             with contextlib.ExitStack() as stack:
-                if crew is None:
-                    crew = stack.enter_context(crew_of_one(self._request.devices))
-                crew.meeting.server.ranks = len(self._request.processes)
-                supervision, end = self._parts(crew)
+                if coordinator is None:
+                    coordinator = stack.enter_context(coordinator_of_one(self._request.devices))
+                coordinator.meeting.server.ranks = len(self._request.processes)
+                supervision, end = self._parts(coordinator)
                 try:
                     return end.complete() if supervision.run() else end.fail()
                 except (KeyboardInterrupt, UnreadError) as interruption:
@@ -45,27 +45,27 @@ class Attempt:
                     except UnreadError:  # raised only once: nothing is printed from now on
                         return end.interrupt(interruption)
                 finally:
-                    kill_ranks(crew.own.ranks)
+                    kill_ranks(coordinator.own.ranks)
         except (RankError, MissingError) as error:
             return Outcome(error.exit_code, str(error))
 
-    def _parts(self, crew: Crew) -> tuple[Supervision, AttemptEnd]:
+    def _parts(self, coordinator: Coordinator) -> tuple[Supervision, AttemptEnd]:
         """Connects the parts of the attempt."""
         request, listener = self._request, self._listener
-        layout = lay_out(crew, len(request.processes))
-        delivery, stalls = ResultDelivery(listener), StallWatch(crew)
-        mpi, ras = MpiWatch(request, crew.own), RasQuery()
-        messages = RankMessages(request, listener, crew, delivery, stalls, mpi)
-        introduction = Introduction(request, crew, layout, messages, delivery)
-        ranks = RankWatch(request, crew, layout, messages)
-        processes = ProcessWatch(crew, messages, ranks)
+        layout = lay_out(coordinator, len(request.processes))
+        delivery, stalls = ResultDelivery(listener), StallWatch(coordinator)
+        mpi, ras = MpiWatch(request, coordinator.own), RasQuery()
+        messages = RankMessages(request, listener, coordinator, delivery, stalls, mpi)
+        introduction = Introduction(request, coordinator, layout, messages, delivery)
+        ranks = RankWatch(request, coordinator, layout, messages)
+        processes = ProcessWatch(coordinator, messages, ranks)
         supervision = Supervision(
-            request, listener, crew, layout, messages, introduction, ranks, ras, mpi
+            request, listener, coordinator, layout, messages, introduction, ranks, ras, mpi
         )
         end = AttemptEnd(
             request,
             listener,
-            crew,
+            coordinator,
             messages,
             introduction,
             ranks,

@@ -6,7 +6,7 @@ import time
 from textwrap import indent
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.introduction import Introduction
 from cclmark.launch.mpi_watch import MpiWatch
@@ -31,7 +31,7 @@ class AttemptEnd:
         self,
         request: Request,
         listener: Listener,
-        crew: Crew,
+        coordinator: Coordinator,
         messages: RankMessages,
         introduction: Introduction,
         ranks: RankWatch,
@@ -42,7 +42,7 @@ class AttemptEnd:
     ) -> None:
         self._request = request
         self._listener = listener
-        self._crew = crew
+        self._coordinator = coordinator
         self._messages = messages
         self._introduction = introduction
         self._ranks = ranks
@@ -55,11 +55,11 @@ class AttemptEnd:
         """Ends an attempt in which every rank has finished."""
         self._introduction.wait()
         lost = self._processes.wait_for_others()
-        for member in self._crew.members:
-            member.end()
+        for agent in self._coordinator.agents:
+            agent.end()
         if said := self._mpi.said():
             self._listener.notice(f"mpirun printed: {said}")
-        if turned_away := self._crew.meeting.server.turned_away():
+        if turned_away := self._coordinator.meeting.server.turned_away():
             self._listener.notice(turned_away)
         phases_s = self._messages.finished[0].phases_s
         if lost:
@@ -72,7 +72,7 @@ class AttemptEnd:
         If a launcher ends the run because a process died, the outcome names that process.
         """
         self._messages.receive(0.0)
-        if self._crew.placement is not None and self._processes.has_lost_one():
+        if self._coordinator.placement is not None and self._processes.has_lost_one():
             return self.fail(_SHORT_OF_TIME_S)
         self._introduction.wait()
         return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
@@ -82,7 +82,11 @@ class AttemptEnd:
         failed_s = time.monotonic()
         self._ranks.look(closely=True)
         began_nothing = self._mpi.began_nothing()
-        stopped = {look.rank for look in self._ranks.looks.values() if look.stopped}
+        stopped = {
+            rank_status.rank
+            for rank_status in self._ranks.rank_statuses.values()
+            if rank_status.stopped
+        }
         self._abort_and_gather(stopped, patience_s)
         self._introduction.wait()
         # A broken connection may be restored by now. If others failed first, it was the cause.
@@ -98,8 +102,8 @@ class AttemptEnd:
         for cause in (lost, stalled):
             if cause:
                 message = f"{cause}\n{indent(message, '  ')}"
-        kill_ranks(self._crew.own.ranks)
-        if turned_away := self._crew.meeting.server.turned_away():
+        kill_ranks(self._coordinator.own.ranks)
+        if turned_away := self._coordinator.meeting.server.turned_away():
             message += f"\n  {turned_away}"
         if said := self._mpi.said():
             message += f"\n{indent(said, '  mpirun: ')}"
@@ -107,8 +111,8 @@ class AttemptEnd:
 
     def _abort_and_gather(self, stopped: set[int], patience_s: float) -> None:
         """Ends the waits of all ranks and waits for the reports of those that can respond."""
-        for member in self._crew.members:
-            member.abort()
+        for agent in self._coordinator.agents:
+            agent.abort()
         deadline_s = time.monotonic() + patience_s
         while time.monotonic() < deadline_s and self._ranks.any_can_report(
             stopped | self._processes.lost_ranks()

@@ -8,17 +8,17 @@ import time
 from collections.abc import Mapping
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.launch.agent import LocalAgent, describe_devices
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
-from cclmark.launch.member import LocalMember, describe_devices
 from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Follower
 from cclmark.rendezvous.messages import (
     Abort,
-    Alive,
     Clear,
     Describe,
     Described,
     Failed,
+    Heartbeat,
     Interrupted,
     Join,
     Leave,
@@ -40,18 +40,18 @@ CUT_S = 1.0  # the time for which a process with a broken connection may reconne
 
 
 def follow(
-    placement: Placement, env: Mapping[str, str], join: Join, member: LocalMember, timeout_s: float
+    placement: Placement, env: Mapping[str, str], join: Join, agent: LocalAgent, timeout_s: float
 ) -> int:
     """Connects to the first process, executes its orders and returns the exit code of the run.
 
     Raises UsageError, MissingError and RankError if the first process cannot be reached.
     """
     with deferred():
-        return _follow(placement, env, join, member, timeout_s)
+        return _follow(placement, env, join, agent, timeout_s)
 
 
 def _follow(
-    placement: Placement, env: Mapping[str, str], join: Join, member: LocalMember, timeout_s: float
+    placement: Placement, env: Mapping[str, str], join: Join, agent: LocalAgent, timeout_s: float
 ) -> int:
     deadline_s = time.monotonic() + timeout_s
     endpoint = ""
@@ -73,7 +73,7 @@ def _follow(
                     if _has_moved(placement, env, endpoint):
                         break
             if orders:
-                return _Obedience(placement, join, member, follower).run(orders)
+                return _Obedience(placement, join, agent, follower).run(orders)
         finally:
             if orders:
                 follower.close()
@@ -104,13 +104,13 @@ class _Obedience:
     """Executes the orders of the first process, from the first to the last one."""
 
     def __init__(
-        self, placement: Placement, join: Join, member: LocalMember, follower: Follower
+        self, placement: Placement, join: Join, agent: LocalAgent, follower: Follower
     ) -> None:
         self._placement = placement
         self._process = placement.process
         self._machine: Machine = join.host.machine
         self._token = join.token
-        self._member = member
+        self._agent = agent
         self._follower = follower
         self._heard_s = time.monotonic()
         self._cut_s: float | None = None
@@ -145,17 +145,17 @@ class _Obedience:
         except KeyboardInterrupt as interruption:
             # A launcher ends all processes when one dies. The first process must distinguish the
             # process that died from the interrupted ones.
-            seen = self._member.looks(closely=False)
+            seen = self._agent.rank_statuses(closely=False)
             self._follower.send(Seen(self._process, self._token, seen))
             self._follower.send(Interrupted(self._process, self._token, str(interruption)))
             return EXIT_INTERRUPTED
 
     def _obey(self, order: ToProcess) -> None:
-        member = self._member
+        agent = self._agent
         if isinstance(order, Start):
             self._start(order)
         elif isinstance(order, Clear):
-            left = member.clear()
+            left = agent.clear()
             self._aborted = False
             self._follower.send(
                 Ready(
@@ -163,29 +163,29 @@ class _Obedience:
                     self._token,
                     order.attempt,
                     time.time(),
-                    member.team_fd,
-                    member.board_fd,
+                    agent.team_fd,
+                    agent.board_fd,
                     left,
                 )
             )
         elif isinstance(order, Abort):
-            member.abort()
+            agent.abort()
             self._aborted = True
             self._said_s = 0.0
         elif isinstance(order, Describe):
             threading.Thread(target=self._describe, args=(order,), daemon=True).start()
         elif isinstance(order, Leave):
             if order.exit_code == 0:
-                member.end()
+                agent.end()
             self._exit_code = order.exit_code
         else:
-            assert isinstance(order, Alive)
+            assert isinstance(order, Heartbeat)
 
     def _start(self, order: Start) -> None:
         """Starts the ranks. An OSError is reported as a failure of the first of them."""
         try:
-            self._member.meet_in(order.owner_pid, order.team_fd, order.board_fd)
-            self._member.start(order.jobs)
+            self._agent.meet_in(order.owner_pid, order.team_fd, order.board_fd)
+            self._agent.start(order.jobs)
         except OSError as error:
             job = order.jobs[0]
             text = f"process {self._process} cannot start its ranks: {error}"
@@ -199,14 +199,21 @@ class _Obedience:
         if self._described is not None:
             self._follower.send(self._described)
             self._described = None
-        looks = self._member.looks(closely=self._aborted)
+        rank_statuses = self._agent.rank_statuses(closely=self._aborted)
         now_s = time.monotonic()
         matters = [
-            (look.rank, look.exit_status, look.stopped, look.late, look.overdue) for look in looks
+            (
+                rank_status.rank,
+                rank_status.exit_status,
+                rank_status.stopped,
+                rank_status.late,
+                rank_status.overdue,
+            )
+            for rank_status in rank_statuses
         ]
         if matters != self._said or now_s > self._said_s + _BEAT_S:
             self._said, self._said_s = [*matters], now_s
-            self._follower.send(Seen(self._process, self._token, looks))
+            self._follower.send(Seen(self._process, self._token, rank_statuses))
 
     def _is_alone(self) -> bool:
         """Whether the first process has exited without a Leave message or cannot be reached."""

@@ -7,8 +7,8 @@ import time
 
 import msgspec
 
-from cclmark.launch.crew import Crew
-from cclmark.launch.member import describe_devices
+from cclmark.launch.agent import describe_devices
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.request import Request
@@ -27,13 +27,13 @@ class Introduction:
     def __init__(
         self,
         request: Request,
-        crew: Crew,
+        coordinator: Coordinator,
         layout: RankLayout,
         messages: RankMessages,
         delivery: ResultDelivery,
     ) -> None:
         self._request = request
-        self._crew = crew
+        self._coordinator = coordinator
         self._layout = layout
         self._messages = messages
         self._delivery = delivery
@@ -52,9 +52,9 @@ class Introduction:
             self._requested_s = time.monotonic()
             self._request_descriptions()
         descriptions = self._messages.descriptions
-        if len(descriptions) == len(self._crew.hosts) or self._has_timed_out():
+        if len(descriptions) == len(self._coordinator.hosts) or self._has_timed_out():
             surroundings = surroundings_of(
-                self._crew,
+                self._coordinator,
                 self._messages.hellos_by_rank(),
                 dict(descriptions),
                 between_devices=self._request.traits.between_devices,
@@ -78,17 +78,17 @@ class Introduction:
         for rank, hello in self._messages.hellos.items():
             of_host.setdefault(self._layout.host_of[rank], []).extend(hello.devices)
         first_processes: dict[int, int] = {}
-        for process, host in enumerate(self._crew.host_of):
+        for process, host in enumerate(self._coordinator.host_of):
             first_processes.setdefault(host, process)
         for host, process in first_processes.items():
             devices = of_host.get(host, [])
             if process > 0:
-                self._crew.meeting.server.tell(process, Describe(devices))
+                self._coordinator.meeting.server.tell(process, Describe(devices))
                 continue
             # On copies, so that a partial result of the thread is never used.
             copies = [msgspec.structs.replace(device) for device in devices]
             threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
 
     def _describe_own(self, devices: list[DeviceDescription]) -> None:
-        machine = self._crew.joins[0].host.machine
+        machine = self._coordinator.joins[0].host.machine
         self._messages.add_description(0, describe_devices(devices, machine, 0, b""))

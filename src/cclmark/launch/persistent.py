@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
-from cclmark.rendezvous.messages import Failed, Look
+from cclmark.rendezvous.messages import Failed, RankStatus
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.schema import Condition
 
@@ -73,7 +73,7 @@ class PersistentLaunch:
     def _may_go_on(self, outcome: Outcome, failure: Failed) -> bool:
         """Whether new ranks may continue with another case."""
         request = self._request
-        launched = request.crew is not None and request.crew.placement is not None
+        launched = request.coordinator is not None and request.coordinator.placement is not None
         # The MPI of a launcher does not support a second process for a rank.
         once = launched and request.by_mpi
         return (
@@ -119,5 +119,5 @@ class _Tally:
         """Reports a notice immediately, even while notices are suppressed."""
         self._listener.notice(text)
 
-    def progress(self, look: Look) -> None:
-        self._listener.progress(look)
+    def progress(self, rank_status: RankStatus) -> None:
+        self._listener.progress(rank_status)

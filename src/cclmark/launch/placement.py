@@ -251,7 +251,7 @@ def _contradictions(found: dict[str, Placement]) -> tuple[str, ...]:
     )
 
 
-def speaks(env: _Environment) -> bool:
+def is_primary(env: _Environment) -> bool:
     """Whether this process is the first one, the only one that prints messages for the user."""
     try:
         placement = find_placement(env)

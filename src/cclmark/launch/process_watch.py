@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cclmark.launch.crew import Crew, RemoteMember
+from cclmark.launch.coordinator import Coordinator, RemoteAgent
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_watch import RankWatch
@@ -22,8 +22,8 @@ _STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
 class ProcessWatch:
     """Observes the processes other than the first one."""
 
-    def __init__(self, crew: Crew, messages: RankMessages, ranks: RankWatch) -> None:
-        self._crew = crew
+    def __init__(self, coordinator: Coordinator, messages: RankMessages, ranks: RankWatch) -> None:
+        self._coordinator = coordinator
         self._messages = messages
         self._ranks = ranks
         self._cut_s = CUT_S
@@ -33,22 +33,22 @@ class ProcessWatch:
 
         ``patience_s``: the allowed silence of a stopped process on this host.
         """
-        crew = self._crew
-        for member in crew.remote:
-            silent = time.monotonic() > member.heard_s + patience_s
-            here = crew.host_of[member.process] == crew.host_of[0]
-            if silent and here and is_stopped(crew.joins[member.process].pid):
-                return f"{member.name} is stopped (SIGSTOP or a debugger)"
-        return crew.lost(self._cut_s)
+        coordinator = self._coordinator
+        for agent in coordinator.remote:
+            silent = time.monotonic() > agent.heard_s + patience_s
+            here = coordinator.host_of[agent.process] == coordinator.host_of[0]
+            if silent and here and is_stopped(coordinator.joins[agent.process].pid):
+                return f"{agent.name} is stopped (SIGSTOP or a debugger)"
+        return coordinator.lost(self._cut_s)
 
     def lost_ranks(self) -> set[int]:
         """The ranks of lost processes."""
-        return {rank for member in self._lost_members() for rank in member.ranks}
+        return {rank for agent in self._lost_members() for rank in agent.ranks}
 
     def silence_s(self) -> dict[int, float]:
         """The time since the last message of each lost process, by process."""
         now_s = time.monotonic()
-        return {member.process: now_s - member.heard_s for member in self._lost_members()}
+        return {agent.process: now_s - agent.heard_s for agent in self._lost_members()}
 
     def wait_for_others(self) -> str:
         """Waits for another message from each process after the ranks have finished.
@@ -57,13 +57,13 @@ class ProcessWatch:
         lost, empty if none is.
         """
         since_s = time.monotonic()
-        silent = self._crew.remote
+        silent = self._coordinator.remote
         while silent and not self.lost(_STOPPED_S):
             silent = [
-                member
-                for member in silent
-                if member.heard_s <= since_s
-                and not (member.seen and all(it.exit_status is not None for it in member.seen))
+                agent
+                for agent in silent
+                if agent.heard_s <= since_s
+                and not (agent.seen and all(it.exit_status is not None for it in agent.seen))
             ]
             if silent:
                 self._messages.receive(_POLL_S)
@@ -77,14 +77,19 @@ class ProcessWatch:
         to have exited.
         """
         self._ranks.look(closely=False)
-        own = self._crew.own.looks(closely=False)
+        own = self._coordinator.own.rank_statuses(closely=False)
         deadline_s = time.monotonic() + (_DEPARTURES_S if noted() else 0.0)
         while True:
-            looks = [*own, *(look for member in self._crew.remote for look in member.seen)]
-            if self._messages.failures or any(it.exit_status not in (None, 0) for it in looks):
+            rank_statuses = [
+                *own,
+                *(rank_status for agent in self._coordinator.remote for rank_status in agent.seen),
+            ]
+            if self._messages.failures or any(
+                it.exit_status not in (None, 0) for it in rank_statuses
+            ):
                 return True
-            left = [member for member in self._crew.remote if member.interrupted_by is None]
-            if any(member.lost(_DEAD_S) for member in left):
+            left = [agent for agent in self._coordinator.remote if agent.interrupted_by is None]
+            if any(agent.lost(_DEAD_S) for agent in left):
                 self._cut_s = _DEAD_S
                 return True
             if not left or time.monotonic() > deadline_s:
@@ -92,5 +97,5 @@ class ProcessWatch:
             self._messages.receive(_POLL_S)
             self._ranks.look(closely=False)
 
-    def _lost_members(self) -> list[RemoteMember]:
-        return [member for member in self._crew.remote if member.lost(self._cut_s)]
+    def _lost_members(self) -> list[RemoteAgent]:
+        return [agent for agent in self._coordinator.remote if agent.lost(self._cut_s)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class RankLayout:
     host_of: list[int]
 
 
-def lay_out(crew: Crew, ranks: int) -> RankLayout:
+def lay_out(coordinator: Coordinator, ranks: int) -> RankLayout:
     """The layout of the ranks. A single process may hold all devices as one rank."""
-    process_of = crew.process_of_rank if len(crew.joins) > 1 else [0] * ranks
-    return RankLayout(process_of, [crew.host_of[process] for process in process_of])
+    process_of = coordinator.process_of_rank if len(coordinator.joins) > 1 else [0] * ranks
+    return RankLayout(process_of, [coordinator.host_of[process] for process in process_of])

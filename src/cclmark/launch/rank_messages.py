@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.mpi_watch import MpiWatch
 from cclmark.launch.request import Listener, Request
 from cclmark.launch.result_delivery import ResultDelivery
@@ -30,15 +30,15 @@ class RankMessages:
         self,
         request: Request,
         listener: Listener,
-        crew: Crew,
+        coordinator: Coordinator,
         delivery: ResultDelivery,
         stalls: StallWatch,
         mpi: MpiWatch,
     ) -> None:
         self._request = request
         self._listener = listener
-        self._crew = crew
-        self._server = crew.meeting.server
+        self._coordinator = coordinator
+        self._server = coordinator.meeting.server
         self._delivery = delivery
         self._stalls = stalls
         self._mpi = mpi
@@ -108,10 +108,10 @@ class RankMessages:
         elif isinstance(message, Finished):
             self.finished[message.rank] = message
         elif isinstance(message, Described):
-            self.add_description(self._crew.host_of[message.rank], message)
-            self._crew.hear(message)
+            self.add_description(self._coordinator.host_of[message.rank], message)
+            self._coordinator.hear(message)
         else:
-            self._crew.hear(message)
+            self._coordinator.hear(message)
 
     def _is_consistent(self, message: FromAny) -> bool:
         """Whether a message is consistent with the run.

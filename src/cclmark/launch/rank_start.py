@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_processors import ProcessorPlan, plan_processors
 from cclmark.launch.request import Request
@@ -11,10 +11,12 @@ from cclmark.plan.libraries import added_libraries
 from cclmark.rendezvous.messages import Job, encoded_plan
 
 
-def processors_of_ranks(request: Request, crew: Crew, layout: RankLayout) -> ProcessorPlan:
+def processors_of_ranks(
+    request: Request, coordinator: Coordinator, layout: RankLayout
+) -> ProcessorPlan:
     """The processors of every rank. Raises MissingError if a rank may use none of those listed."""
     ranks = len(request.processes)
-    joins = [crew.joins[process] for process in layout.process_of]
+    joins = [coordinator.joins[process] for process in layout.process_of]
     return plan_processors(
         Binding.parse(request.settings.bind, ranks),
         [join.processors for join in joins],
@@ -25,22 +27,24 @@ def processors_of_ranks(request: Request, crew: Crew, layout: RankLayout) -> Pro
 
 
 def start_ranks(
-    request: Request, crew: Crew, layout: RankLayout, processors: ProcessorPlan
+    request: Request, coordinator: Coordinator, layout: RankLayout, processors: ProcessorPlan
 ) -> None:
     """Starts the ranks, each by the process to which it belongs."""
-    jobs = _jobs(request, crew, layout, processors)
-    crew.own.start_by(request.mpirun)
+    jobs = _jobs(request, coordinator, layout, processors)
+    coordinator.own.start_by(request.mpirun)
     of_member: dict[int, list[Job]] = {}
     for job, process in zip(jobs, layout.process_of, strict=True):
         of_member.setdefault(process, []).append(job)
     for process, own in of_member.items():
-        crew.members[process].start(own)
+        coordinator.agents[process].start(own)
 
 
-def _jobs(request: Request, crew: Crew, layout: RankLayout, processors: ProcessorPlan) -> list[Job]:
+def _jobs(
+    request: Request, coordinator: Coordinator, layout: RankLayout, processors: ProcessorPlan
+) -> list[Job]:
     """The job of every rank. The process that starts a rank adds its pid and descriptors."""
-    server = crew.meeting.server
-    launched = crew.placement is not None and crew.placement.by_mpi
+    server = coordinator.meeting.server
+    launched = coordinator.placement is not None and coordinator.placement.by_mpi
     plan_of_all = encoded_plan(request.planned)
     return [
         Job(
@@ -64,7 +68,7 @@ def _jobs(request: Request, crew: Crew, layout: RankLayout, processors: Processo
             pending=list(request.pending),
             modules=list(request.modules),
             libraries=added_libraries(),
-            hosts=layout.host_of if len(crew.hosts) > 1 else [],
+            hosts=layout.host_of if len(coordinator.hosts) > 1 else [],
             mpi=launched and request.by_mpi,
             absent=dict(request.absent),
             place_on_host=processors.places[rank],

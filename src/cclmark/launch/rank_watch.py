@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.diagnosis import RankState
 from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.request import Request
 from cclmark.rendezvous.board import Operations, Status
-from cclmark.rendezvous.messages import Look
+from cclmark.rendezvous.messages import RankStatus
 from cclmark.signals import ENDING, noted
 
 _POLL_S = 0.02
@@ -22,20 +22,20 @@ _LAST_MESSAGE_S = 1.0  # the longest transit of the last message of a rank that 
 class RankWatch:
     """Observes all ranks through the processes to which they belong.
 
-    ``looks``: the last known state of each rank, by rank; ranks that have not been observed yet are
-    missing.
+    ``rank_statuses``: the last known state of each rank, by rank; ranks that have not been observed
+    yet are missing.
     """
 
     def __init__(
-        self, request: Request, crew: Crew, layout: RankLayout, messages: RankMessages
+        self, request: Request, coordinator: Coordinator, layout: RankLayout, messages: RankMessages
     ) -> None:
         self._request = request
-        self._crew = crew
+        self._coordinator = coordinator
         self._layout = layout
         self._messages = messages
         self._started_s = time.monotonic()
         self._exited_s: dict[int, float] = {}
-        self.looks: dict[int, Look] = {}
+        self.rank_statuses: dict[int, RankStatus] = {}
 
     def begin(self) -> None:
         """Begins to count the time in which ranks start."""
@@ -43,19 +43,19 @@ class RankWatch:
 
     def look(self, *, closely: bool) -> None:
         """Observes all ranks. ``closely``: also finds out whether they are stopped."""
-        for member in self._crew.members:
-            for look in member.looks(closely=closely):
-                self.looks[look.rank] = look
+        for agent in self._coordinator.agents:
+            for rank_status in agent.rank_statuses(closely=closely):
+                self.rank_statuses[rank_status.rank] = rank_status
 
     def any_late(self) -> bool:
         """Whether a rank is close to its deadline."""
-        return any(look.late for look in self.looks.values())
+        return any(rank_status.late for rank_status in self.rank_statuses.values())
 
     def any_overdue(self) -> bool:
         """Whether a rank has exceeded its deadline. After its last message there is none."""
         return any(
-            look.overdue and look.rank not in self._messages.finished
-            for look in self.looks.values()
+            rank_status.overdue and rank_status.rank not in self._messages.finished
+            for rank_status in self.rank_statuses.values()
         )
 
     def any_dead(self) -> bool:
@@ -64,24 +64,24 @@ class RankWatch:
         The last message of a rank that exited by itself may still be in transit for a moment.
         """
         return any(
-            look.exit_status is not None
-            and not self._messages.has_reported_end(look.rank)
-            and not self._may_report(look)
-            for look in self.looks.values()
+            rank_status.exit_status is not None
+            and not self._messages.has_reported_end(rank_status.rank)
+            and not self._may_report(rank_status)
+            for rank_status in self.rank_statuses.values()
         )
 
     def any_started(self) -> bool:
         """Whether a rank has completed its start-up."""
-        return any(look.phase != "start-up" for look in self.looks.values())
+        return any(rank_status.phase != "start-up" for rank_status in self.rank_statuses.values())
 
     def any_can_report(self, excluded: Collection[int]) -> bool:
         """Whether a rank can still report its state, apart from the ``excluded`` ranks."""
         return any(
-            look.rank not in excluded
-            and not look.stopped
-            and not self._messages.has_reported_end(look.rank)
-            and self._may_report(look)
-            for look in self.looks.values()
+            rank_status.rank not in excluded
+            and not rank_status.stopped
+            and not self._messages.has_reported_end(rank_status.rank)
+            and self._may_report(rank_status)
+            for rank_status in self.rank_statuses.values()
         )
 
     def await_own_signal(self) -> None:
@@ -89,7 +89,7 @@ class RankWatch:
 
         A signal to a group of processes is delivered to one process after the other.
         """
-        ended_by = {-(look.exit_status or 0) for look in self.looks.values()}
+        ended_by = {-(rank_status.exit_status or 0) for rank_status in self.rank_statuses.values()}
         deadline_s = time.monotonic() + (0.0 if ended_by.isdisjoint(ENDING) else _SAME_SIGNAL_S)
         while not noted() and time.monotonic() < deadline_s:
             self._messages.receive(_POLL_S)
@@ -102,12 +102,12 @@ class RankWatch:
         """
         now_s = time.monotonic()
         runtimes, processes = self._request.devices.runtimes, self._request.processes
-        hosts = self._crew.hosts
+        hosts = self._coordinator.hosts
         order_of_failure = {rank: order for order, rank in enumerate(self._messages.failures)}
-        unseen = Look(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
+        unseen = RankStatus(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
         for rank, indices in enumerate(processes):
-            look = self.looks.get(rank, unseen)
+            rank_status = self.rank_statuses.get(rank, unseen)
             device = f"{runtimes[rank]}:{','.join(map(str, indices))}"
             if len(hosts) > 1:
                 device += f" of {hosts[self._layout.host_of[rank]].machine.hostname}"
@@ -116,30 +116,32 @@ class RankWatch:
                 RankState(
                     rank=rank,
                     device=device,
-                    pid=look.pid,
+                    pid=rank_status.pid,
                     status=Status(
-                        look.phase,
-                        look.case_index,
-                        look.batches,
-                        now_s - look.in_phase_s,
+                        rank_status.phase,
+                        rank_status.case_index,
+                        rank_status.batches,
+                        now_s - rank_status.in_phase_s,
                         0.0,
-                        Operations(*look.operations) if look.operations is not None else None,
+                        Operations(*rank_status.operations)
+                        if rank_status.operations is not None
+                        else None,
                     ),
-                    exit_status=None if finished else look.exit_status,
-                    stopped=rank in stopped or look.stopped,
+                    exit_status=None if finished else rank_status.exit_status,
+                    stopped=rank in stopped or rank_status.stopped,
                     failure=self._messages.failures.get(rank),
                     heard=order_of_failure.get(rank, 0),
-                    in_phase_s=look.in_phase_s,
-                    stack=look.stack,
+                    in_phase_s=rank_status.in_phase_s,
+                    stack=rank_status.stack,
                     silent_s=silence_s.get(self._layout.process_of[rank]),
                 )
             )
         return states
 
-    def _may_report(self, look: Look) -> bool:
+    def _may_report(self, rank_status: RankStatus) -> bool:
         """Whether a last message can still arrive: the rank runs, or has just exited by itself."""
-        status = look.exit_status
+        status = rank_status.exit_status
         if status is None:
             return True
-        exited_s = self._exited_s.setdefault(look.rank, time.monotonic())
+        exited_s = self._exited_s.setdefault(rank_status.rank, time.monotonic())
         return status >= 0 and time.monotonic() < exited_s + _LAST_MESSAGE_S

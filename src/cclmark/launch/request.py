@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.items import COLLECTIVE, Item
 from cclmark.plan.libraries import BRIDGE
-from cclmark.rendezvous.messages import Failed, Look
+from cclmark.rendezvous.messages import Failed, RankStatus
 from cclmark.results.kinds import KINDS, Kind, Result
 from cclmark.results.schema import (
     Condition,
@@ -34,8 +34,8 @@ class Request:
     cycle continues the numbering of the one before. ``modules``: modules to import before a backend
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
-    libraries that cannot be measured, with the reason. ``crew``: the participating processes, None
-    for this process alone.
+    libraries that cannot be measured, with the reason. ``coordinator``: the participating
+    processes, None for this process alone.
     """
 
     devices: DeviceChoice
@@ -50,7 +50,7 @@ class Request:
     mpirun: str = ""
     warnings: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
-    crew: Crew | None = None
+    coordinator: Coordinator | None = None
 
     @property
     def traits(self) -> Kind:
@@ -66,7 +66,7 @@ class Request:
     def by_mpi(self) -> bool:
         """Whether ranks communicate by MPI, to measure it or for ``bridge`` between hosts."""
         ccls = {one.ccl for one in self.planned}
-        several = self.crew is not None and len(self.crew.hosts) > 1
+        several = self.coordinator is not None and len(self.coordinator.hosts) > 1
         return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
 
     @property
@@ -105,7 +105,7 @@ class Listener(Protocol):
     def notice(self, text: str) -> None:
         """A notice for the user that does not end the run."""
 
-    def progress(self, look: Look) -> None:
+    def progress(self, rank_status: RankStatus) -> None:
         """The current state of rank 0."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.hosts import unlike_devices
 from cclmark.errors import MissingError
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import Described, Hello
@@ -15,7 +15,7 @@ from cclmark.results.topology import relations_between
 
 
 def surroundings_of(
-    crew: Crew,
+    coordinator: Coordinator,
     hellos: Sequence[Hello],
     descriptions: Mapping[int, Described],
     *,
@@ -30,10 +30,10 @@ def surroundings_of(
     devices = [described.get(device.rank, device) for device in devices_of(hellos)]
     links = [link for host in sorted(descriptions) for link in descriptions[host].links]
     notices = [text for host in sorted(descriptions) for text in descriptions[host].notices]
-    machine = crew.joins[0].host.machine
+    machine = coordinator.joins[0].host.machine
     if 0 in descriptions:
         machine.vendor_driver = descriptions[0].vendor_driver or machine.vendor_driver
-    if len(descriptions) < len(crew.hosts):
+    if len(descriptions) < len(coordinator.hosts):
         notices.append("links unknown: NVML does not answer")
     return Surroundings(
         machine,
@@ -47,8 +47,8 @@ def surroundings_of(
             *unlike_devices(devices),
             *_unlike_libraries(hellos),
         ],
-        crew.placement.launcher if crew.placement is not None else "",
-        crew.hosts if len(crew.hosts) > 1 else [],
+        coordinator.placement.launcher if coordinator.placement is not None else "",
+        coordinator.hosts if len(coordinator.hosts) > 1 else [],
     )
 
 

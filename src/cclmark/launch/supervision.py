@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.analysis.hosts import differences_between
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.host_mark import HostMark
 from cclmark.launch.introduction import Introduction
 from cclmark.launch.mpi_watch import MpiWatch
@@ -25,7 +25,7 @@ class Supervision:
         self,
         request: Request,
         listener: Listener,
-        crew: Crew,
+        coordinator: Coordinator,
         layout: RankLayout,
         messages: RankMessages,
         introduction: Introduction,
@@ -35,7 +35,7 @@ class Supervision:
     ) -> None:
         self._request = request
         self._listener = listener
-        self._crew = crew
+        self._coordinator = coordinator
         self._layout = layout
         self._messages = messages
         self._introduction = introduction
@@ -43,7 +43,7 @@ class Supervision:
         self._ras = ras
         self._mpi = mpi
         self._mark = HostMark()
-        self._launched = crew.placement is not None
+        self._launched = coordinator.placement is not None
 
     def run(self) -> bool:
         """Starts the ranks and returns True once all have finished, False if the attempt failed.
@@ -58,11 +58,11 @@ class Supervision:
             self._introduction.advance()
             self._ranks.look(closely=False)
             if self._ranks.any_late():
-                own = [rank.pid for rank in self._crew.own.ranks]
+                own = [rank.pid for rank in self._coordinator.own.ranks]
                 self._ras.begin(self._messages.libraries(), own)
-            if 0 in self._ranks.looks:
-                self._mpi.note_segments(self._ranks.looks[0])
-                self._listener.progress(self._ranks.looks[0])
+            if 0 in self._ranks.rank_statuses:
+                self._mpi.note_segments(self._ranks.rank_statuses[0])
+                self._listener.progress(self._ranks.rank_statuses[0])
             if self._has_failed():
                 self._ranks.await_own_signal()
                 raise_if_ended(launched=self._launched)
@@ -72,11 +72,11 @@ class Supervision:
 
     def _start(self) -> None:
         """Starts the ranks and reports the notices that are known by then."""
-        self._crew.begin_attempt(self._request.settings.timeout_s)
-        processors = processors_of_ranks(self._request, self._crew, self._layout)
+        self._coordinator.begin_attempt(self._request.settings.timeout_s)
+        processors = processors_of_ranks(self._request, self._coordinator, self._layout)
         for text in processors.notices:
             self._listener.notice(text)
-        start_ranks(self._request, self._crew, self._layout, processors)
+        start_ranks(self._request, self._coordinator, self._layout, processors)
         self._ranks.begin()
         for text in self._notices():
             if text:
@@ -88,12 +88,12 @@ class Supervision:
 
     def _notices(self) -> list[str]:
         """Notices on the devices, the request, the placement and the hosts, some of them empty."""
-        request, placement = self._request, self._crew.placement
+        request, placement = self._request, self._coordinator.placement
         return [
             request.devices.notice,
             *request.warnings,
             *(placement.notices if placement is not None else ()),
-            *differences_between(self._crew.hosts),
+            *differences_between(self._coordinator.hosts),
         ]
 
     def _has_failed(self) -> bool:
@@ -101,5 +101,5 @@ class Supervision:
             self._messages.failures
             or self._ranks.any_dead()
             or self._ranks.any_overdue()
-            or self._crew.lost()
+            or self._coordinator.lost()
         )

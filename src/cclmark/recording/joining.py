@@ -9,7 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
-from cclmark.launch.crew import Crew, crew_of_one, follow_first, gather_crew
+from cclmark.launch.coordinator import (
+    Coordinator,
+    coordinator_of_one,
+    follow_first,
+    gather_processes,
+)
 from cclmark.launch.devices import (
     DeviceChoice,
     choose_devices,
@@ -22,29 +27,29 @@ from cclmark.launch.placement import Placement, find_placement, notices_alone
 @contextmanager
 def joined(
     choice: Callable[[], str], count: int | None, timeout_s: float, *, mixed: bool = False
-) -> Iterator[Crew]:
+) -> Iterator[Coordinator]:
     """Yields the processes of this run, with the devices that each selected.
 
     The devices come from ``--devices``, which ``choice`` returns, and ``-g``. On exit, the
-    processes are released with the exit code that the crew then holds. A failure of ``choice`` in
-    any of them ends the run, as other failures there do.
+    processes are released with the exit code that the coordinator then holds. A failure of
+    ``choice`` in any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
     first, for any of them. ``mixed``: devices may be of several runtimes.
     """
     placement = find_placement(os.environ)
     if placement is None:
-        with crew_of_one(pick_devices(choice(), count, mixed=mixed)) as crew:
-            yield crew
+        with coordinator_of_one(pick_devices(choice(), count, mixed=mixed)) as coordinator:
+            yield coordinator
         return
     if placement.process > 0:
         raise Followed(follow_first(placement, _own_devices(placement, choice, count), timeout_s))
     own = _own_devices(placement, choice, count)
-    with gather_crew(placement, own, timeout_s) as crew:
-        if crew.devices.mixed and not mixed:
+    with gather_processes(placement, own, timeout_s) as coordinator:
+        if coordinator.devices.mixed and not mixed:
             raise _no_mixture()
-        _warn(crew.devices)
-        yield crew
+        _warn(coordinator.devices)
+        yield coordinator
 
 
 def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from cclmark.plan.items import Item
 from cclmark.recording.status_line import StatusLine
-from cclmark.rendezvous.messages import Look
+from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.wording.text import clock_text
 
 _PATIENCE_S = 0.5  # a shorter pause needs no explanation
@@ -29,33 +29,33 @@ class Progress:
         self._watched = self._line.is_watched and sys.stdout.isatty()
         self._quiet_since_s = time.monotonic()
 
-    def show(self, look: Look) -> None:
+    def show(self, rank_status: RankStatus) -> None:
         """Shows the progress of rank 0."""
         if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
             return
-        self._line.show(self.describe(look))
+        self._line.show(self.describe(rank_status))
 
     def advance(self) -> None:
         """Counts a completed case."""
         self._done += 1
 
-    def describe(self, look: Look) -> str:
+    def describe(self, rank_status: RankStatus) -> str:
         """Returns the time since the run began, the number of the case, and its phase.
 
         The most important part comes first: a terminal may be too narrow for the whole line.
         """
         words = [clock_text(time.monotonic() - self._began_s)]
-        text = look.phase
-        if 0 <= look.case_index < len(self._cases):
+        text = rank_status.phase
+        if 0 <= rank_status.case_index < len(self._cases):
             number = self._done + 1
             if self._planned:
                 # The last result may arrive before rank 0 reports its next phase.
                 words.append(f"case {min(number, self._planned)} of {self._planned}")
             else:
                 words.append(f"case {number}")
-            text = f"{self._cases[look.case_index].describe()}: {text}"
-            if look.batches:
-                text += f", batch {look.batches}"
+            text = f"{self._cases[rank_status.case_index].describe()}: {text}"
+            if rank_status.batches:
+                text += f", batch {rank_status.batches}"
         return "  ".join([*words, text])
 
     def clear(self) -> None:

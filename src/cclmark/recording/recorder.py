@@ -30,7 +30,7 @@ from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
-from cclmark.rendezvous.messages import Look
+from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Exporter, Observer
 from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
@@ -75,7 +75,7 @@ class Recorder:
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header, and the results that another run has measured before."""
         request = self._request
-        placement = request.crew.placement if request.crew is not None else None
+        placement = request.coordinator.placement if request.coordinator is not None else None
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
@@ -156,9 +156,9 @@ class Recorder:
         else:
             self._notices.append(text)
 
-    def progress(self, look: Look) -> None:
+    def progress(self, rank_status: RankStatus) -> None:
         """Shows the progress of the run on a terminal."""
-        self._progress.show(look)
+        self._progress.show(rank_status)
 
     def finish(self, outcome: Outcome) -> int:
         """Writes the footer, prints the path of the journal and returns the exit code."""

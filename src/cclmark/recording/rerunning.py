@@ -19,7 +19,7 @@ import click
 from cclmark.analysis.compare import Side, compare
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.history.run_rows import devices_of
-from cclmark.launch.placement import find_placement, speaks
+from cclmark.launch.placement import find_placement, is_primary
 from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
 from cclmark.recording.atomic import refuse_to_lose
@@ -126,7 +126,7 @@ def _require_devices(header: Header, path: Path) -> None:
 
 
 def _say(text: str) -> None:
-    if not speaks(os.environ):
+    if not is_primary(os.environ):
         return
     print(f"cclmark: {plain(text)}", file=sys.stderr)
 

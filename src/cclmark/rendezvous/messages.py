@@ -177,7 +177,7 @@ class Gather(msgspec.Struct, tag="gather"):
     values: bytes
 
 
-class Look(msgspec.Struct):
+class RankStatus(msgspec.Struct):
     """The state of a rank as observed by its supervisor on the same host.
 
     ``in_phase_s``: the time since the rank entered its phase. ``late``: the deadline of the phase
@@ -247,7 +247,7 @@ class Seen(msgspec.Struct, tag="seen"):
 
     rank: int
     token: bytes
-    looks: list[Look]
+    rank_statuses: list[RankStatus]
 
 
 class Described(msgspec.Struct, tag="described"):
@@ -322,7 +322,7 @@ class Abort(msgspec.Struct, tag="abort"):
     """Orders a process to end the waits of its ranks and to report their states immediately."""
 
 
-class Alive(msgspec.Struct, tag="alive"):
+class Heartbeat(msgspec.Struct, tag="alive"):
     """The first process still runs."""
 
 
@@ -333,4 +333,4 @@ class Leave(msgspec.Struct, tag="leave"):
 
 
 ToRank = Value | Met
-ToProcess = Clear | Start | Describe | Abort | Alive | Leave
+ToProcess = Clear | Start | Describe | Abort | Heartbeat | Leave

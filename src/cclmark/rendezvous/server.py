@@ -16,10 +16,10 @@ import zmq
 from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
-    Alive,
     Arrived,
     FromAny,
     Gather,
+    Heartbeat,
     Join,
     Met,
     Put,
@@ -235,7 +235,7 @@ class Server:
             pass
         else:
             if isinstance(message, Seen):
-                self._send(sender, Alive())
+                self._send(sender, Heartbeat())
             return False
         return True
 

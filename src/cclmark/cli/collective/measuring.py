@@ -11,8 +11,8 @@ from cclmark.analysis.summary import usual_clock
 from cclmark.cli.options import Flags
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
-from cclmark.launch.crew import Crew
-from cclmark.launch.placement import SRUN, find_placement, launching_program, speaks
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
@@ -76,9 +76,9 @@ def measure(operations: list[str], flags: Flags) -> int:
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     with joined(
         lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
-    ) as crew:
-        crew.exit_code = _measure(operations, flags, crew, began_s)
-        return crew.exit_code
+    ) as coordinator:
+        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
 
 
 def devices_text(flags: Flags) -> str:
@@ -97,8 +97,8 @@ def devices_text(flags: Flags) -> str:
     return "host" if all(runtimes == ["host"] for runtimes in needed) else ""
 
 
-def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) -> int:
-    devices = crew.devices
+def _measure(operations: list[str], flags: Flags, coordinator: Coordinator, began_s: float) -> int:
+    devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     every_s = _duration("--summary-every", flags.summary_every)
     references = _reference_notes(flags)
@@ -106,9 +106,9 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     roots = _roots(flags.root, ranks)
     if flags.root != _USUAL_ROOT and not any(OPERATIONS[name].rooted for name in operations):
         raise UsageError(f"-r {flags.root}: {' and '.join(operations)} has no root")
-    plan = sweep_of(operations, flags, libraries_of(flags, crew), settings, ranks, roots)
+    plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
-    settings.islands = _islands(flags, plan.ccls, crew)
+    settings.islands = _islands(flags, plan.ccls, coordinator)
     settings.through_host = flags.through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
@@ -124,13 +124,13 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     absent: dict[str, str] = {}
     if "mpi" in plan.ccls:
         try:
-            mpirun = _mpirun(crew, "--ccl mpi")
+            mpirun = _mpirun(coordinator, "--ccl mpi")
         except MissingError as error:
             if len(plan.ccls) == 1:
                 raise
             absent["mpi"] = str(error)
-    elif BRIDGE in plan.ccls and len(crew.hosts) > 1:
-        mpirun = _mpirun(crew, "--ccl bridge between hosts")
+    elif BRIDGE in plan.ccls and len(coordinator.hosts) > 1:
+        mpirun = _mpirun(coordinator, "--ccl bridge between hosts")
     request = Request(
         devices=devices,
         planned=cases,
@@ -140,9 +140,9 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan)],
-        mpirun=mpirun.path if mpirun is not None and crew.placement is None else "",
+        mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,
-        crew=crew,
+        coordinator=coordinator,
     )
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
@@ -156,12 +156,12 @@ def _measure(operations: list[str], flags: Flags, crew: Crew, began_s: float) ->
     )
 
 
-def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
+def _mpirun(coordinator: Coordinator, user: str) -> locate.Mpirun:
     """Returns the mpirun that starts the ranks, or that has started this process.
 
     Raises MissingError, UsageError.
     """
-    placement = crew.placement
+    placement = coordinator.placement
     if placement is None:
         return locate.find_mpirun()
     if placement.launcher == SRUN and not placement.by_mpi:
@@ -171,7 +171,7 @@ def _mpirun(crew: Crew, user: str) -> locate.Mpirun:
             f"{user} requires ranks that an mpirun or srun started, but {placement.launcher} "
             "started these: use --ccl torch:gloo, or the library of the devices"
         )
-    if not _is_one_device_each(crew):
+    if not _is_one_device_each(coordinator):
         raise UsageError(
             f"{user} requires one process for each device: start as many, or use -g 1 for one "
             "device of each process"
@@ -190,7 +190,7 @@ def device_count(flags: Flags) -> int | None:
         placement = find_placement(os.environ)
         beside = placement.local_size if placement is not None else None
         return max(1, flags.npus // (beside or 1))
-    if speaks(os.environ):
+    if is_primary(os.environ):
         print(
             f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output "
             "is checked. For one device write -g 1.",
@@ -262,21 +262,21 @@ def _pattern_text(flags: Flags) -> str:
     )
 
 
-def libraries_of(flags: Flags, crew: Crew) -> list[str]:
+def libraries_of(flags: Flags, coordinator: Coordinator) -> list[str]:
     """Returns the libraries of ``--ccl``, else the default. Raises UsageError, MissingError."""
-    names = _named_ccls(flags, crew)
-    if "shm" in names and len(crew.hosts) > 1:
+    names = _named_ccls(flags, coordinator)
+    if "shm" in names and len(coordinator.hosts) > 1:
         raise UsageError(
-            f"shm works within one host, but these ranks are on {len(crew.hosts)} hosts: use --ccl "
-            "mpi or bridge (under an mpirun or srun), or torch:gloo"
+            f"shm works within one host, but these ranks are on {len(coordinator.hosts)} hosts: "
+            "use --ccl mpi or bridge (under an mpirun or srun), or torch:gloo"
         )
     return names
 
 
-def _named_ccls(flags: Flags, crew: Crew) -> list[str]:
-    runtime = crew.devices.runtime
-    if not flags.ccl and runtime == "host" and len(crew.hosts) > 1:
-        return [_ccl_between_hosts(crew)]
+def _named_ccls(flags: Flags, coordinator: Coordinator) -> list[str]:
+    runtime = coordinator.devices.runtime
+    if not flags.ccl and runtime == "host" and len(coordinator.hosts) > 1:
+        return [_ccl_between_hosts(coordinator)]
     if not flags.ccl:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path is not supported: the library of the host is built in")
@@ -348,11 +348,11 @@ def _unknown(name: str, runtime: str) -> UsageError:
     return UsageError(f"unknown library {name!r}: choose from {known}")
 
 
-def _ccl_between_hosts(crew: Crew) -> str:
+def _ccl_between_hosts(coordinator: Coordinator) -> str:
     """Returns the library for host devices of several hosts. Raises MissingError."""
-    placement = crew.placement
+    placement = coordinator.placement
     assert placement is not None
-    if placement.by_mpi and _is_one_device_each(crew):
+    if placement.by_mpi and _is_one_device_each(coordinator):
         return "mpi"
     if not locate.has_torch():
         hint = f"; {_PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
@@ -364,8 +364,8 @@ def _ccl_between_hosts(crew: Crew) -> str:
     return "torch:gloo"
 
 
-def _is_one_device_each(crew: Crew) -> bool:
-    return all(len(join.indices) == 1 for join in crew.joins)
+def _is_one_device_each(coordinator: Coordinator) -> bool:
+    return all(len(join.indices) == 1 for join in coordinator.joins)
 
 
 def _native_ccl(flags: Flags, runtime: str) -> str:
@@ -430,9 +430,9 @@ def rounding_of(plan: Sweep) -> list[str]:
     return []
 
 
-def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
+def _islands(flags: Flags, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
     """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
-    devices = crew.devices
+    devices = coordinator.devices
     if BRIDGE not in ccls:
         for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
             if given:
@@ -447,7 +447,9 @@ def _islands(flags: Flags, ccls: Sequence[str], crew: Crew) -> list[Island]:
         raise UsageError("devices of several runtimes support only --ccl bridge")
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
     natural = {runtime: native_library(runtime) is not None for runtime in libraries}
-    islands = parse_islands(flags.islands, devices.runtimes, libraries, natural, crew.host_of_rank)
+    islands = parse_islands(
+        flags.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
+    )
     inner = _inner_libraries(islands)
     for name in inner:
         _require_allowed(name, flags)

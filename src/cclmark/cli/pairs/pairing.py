@@ -21,7 +21,7 @@ from cclmark.cli.collective.measuring import (
 )
 from cclmark.cli.pairs.pair_options import PairFlags
 from cclmark.errors import UsageError
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
@@ -48,13 +48,13 @@ def measure_pairs(flags: PairFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as crew:
-        crew.exit_code = _measure(flags, crew, began_s)
-        return crew.exit_code
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(flags, coordinator, began_s)
+        return coordinator.exit_code
 
 
-def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
-    devices = crew.devices
+def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
+    devices = coordinator.devices
     number = len(devices.indices)
     if number < 2:
         raise UsageError(
@@ -66,7 +66,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         bind=str(Binding.parse(flags.bind, number)),
     )
     operations = _chosen(flags.only, flags.group)
-    sweep = sweep_of(operations, flags, libraries_of(flags, crew), settings, 2, [0, 1])
+    sweep = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, 2, [0, 1])
     require_added_to_be_used(sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
@@ -91,7 +91,7 @@ def _measure(flags: PairFlags, crew: Crew, began_s: float) -> int:
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
         warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
-        crew=crew,
+        coordinator=coordinator,
     )
     return record(
         request,

@@ -32,7 +32,7 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
-from cclmark.launch.placement import speaks
+from cclmark.launch.placement import is_primary
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
@@ -66,7 +66,7 @@ def run_suite(flags: SuiteFlags) -> int:
         return EXIT_OK
     check_sizes(suite)
     require_devices(suite)
-    if not speaks(os.environ):
+    if not is_primary(os.environ):
         return _follow_suite(suite)
     suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
     baselines = {

@@ -8,7 +8,7 @@ import time
 from cclmark.cli.collective.measuring import check_limits
 from cclmark.cli.torch.torch_options import TorchFlags
 from cclmark.errors import UsageError
-from cclmark.launch.crew import Crew
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
@@ -42,13 +42,13 @@ def check_torch(flags: TorchFlags) -> int:
     if not wanted and usual_runtime(flags.backend) == "host":
         alone = find_placement(os.environ) is None
         wanted = f"host:{flags.count or _USUAL_RANKS}" if alone else "host"
-    with joined(lambda: wanted, flags.count, flags.timeout_s) as crew:
-        crew.exit_code = _check(flags, crew, began_s)
-        return crew.exit_code
+    with joined(lambda: wanted, flags.count, flags.timeout_s) as coordinator:
+        coordinator.exit_code = _check(flags, coordinator, began_s)
+        return coordinator.exit_code
 
 
-def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
-    devices = crew.devices
+def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
+    devices = coordinator.devices
     locate.require_torch()
     require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
@@ -90,7 +90,7 @@ def _check(flags: TorchFlags, crew: Crew, began_s: float) -> int:
         kind=CHECK,
         planned=chosen_checks(flags.only, backend),
         modules=flags.modules,
-        crew=crew,
+        coordinator=coordinator,
     )
     return record(
         request,

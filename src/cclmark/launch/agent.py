@@ -14,7 +14,7 @@ from cclmark.launch.mpi import MpiRanks
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.launch.stacks import collect_stacks
 from cclmark.rendezvous.board import Board
-from cclmark.rendezvous.messages import Described, Job, Look
+from cclmark.rendezvous.messages import Described, Job, RankStatus
 from cclmark.results.machine import complete_from_nvml
 from cclmark.results.schema import DeviceDescription, Machine
 
@@ -25,13 +25,13 @@ _LATE_SHARE = 0.2
 _STACK_S = 0.5
 
 
-class Member(Protocol):
+class Agent(Protocol):
     """One of the processes of a run, local or remote, with its ranks."""
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Starts the ranks of these jobs."""
 
-    def looks(self, *, closely: bool) -> list[Look]:
+    def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The states of its ranks as far as known in this process.
 
         ``closely``: also finds out whether they are stopped, which takes longest.
@@ -44,7 +44,7 @@ class Member(Protocol):
         """Waits briefly for ranks to exit by themselves and ends the others."""
 
 
-class LocalMember:
+class LocalAgent:
     """This process's own ranks, and the memory shared by the ranks of a host.
 
     The memory of another process of this host can replace its own.
@@ -102,26 +102,30 @@ class LocalMember:
         for job in own:
             start_rank(job, self.ranks)
 
-    def looks(self, *, closely: bool) -> list[Look]:
+    def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The state of each rank. When one is close to its deadline, collects all stacks once."""
-        looks = [self._look(rank, closely) for rank in self.ranks]
-        if not any(look.late for look in looks):
+        rank_statuses = [self._look(rank, closely) for rank in self.ranks]
+        if not any(rank_status.late for rank_status in rank_statuses):
             self._stacks = {}
         elif not self._stacks:
-            pids = {look.rank: look.pid for look in looks if look.exit_status is None}
+            pids = {
+                rank_status.rank: rank_status.pid
+                for rank_status in rank_statuses
+                if rank_status.exit_status is None
+            }
             self._stacks = collect_stacks(pids, self._stack_files, _STACK_S)
-        for look in looks:
-            look.stack = self._stacks.get(look.rank, [])
-        return looks
+        for rank_status in rank_statuses:
+            rank_status.stack = self._stacks.get(rank_status.rank, [])
+        return rank_statuses
 
-    def _look(self, rank: RankProcess, closely: bool) -> Look:
+    def _look(self, rank: RankProcess, closely: bool) -> RankStatus:
         assert self._board is not None
         status = self._board.read(rank.rank)
         now_s = time.monotonic()
         counts = status.operations
         has_end = status.deadline_s > 0
         margin_s = min(_LATE_S, _LATE_SHARE * (status.deadline_s - status.since_s))
-        return Look(
+        return RankStatus(
             rank=rank.rank,
             pid=rank.pid,
             phase=status.phase,

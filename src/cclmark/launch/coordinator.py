@@ -20,10 +20,10 @@ from cclmark.errors import (
     RankError,
     UsageError,
 )
+from cclmark.launch.agent import Agent, LocalAgent
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
-from cclmark.launch.member import LocalMember, Member
 from cclmark.launch.placement import Placement
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import (
@@ -35,7 +35,7 @@ from cclmark.rendezvous.messages import (
     Job,
     Join,
     Leave,
-    Look,
+    RankStatus,
     Ready,
     Seen,
     Start,
@@ -54,7 +54,7 @@ _PATIENCE_S = 3.0  # before the first report of missing processes
 _REMINDER_S = 15.0
 
 
-class RemoteMember:
+class RemoteAgent:
     """Another process, from the view of the first process."""
 
     def __init__(self, server: Server, join: Join, owner: Join) -> None:
@@ -62,7 +62,7 @@ class RemoteMember:
         self._owner = owner
         self.process = join.rank
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
-        self.seen: list[Look] = []
+        self.seen: list[RankStatus] = []
         self.ranks: set[int] = set()
         self.interrupted_by: str | None = None
         self.ready_for = 0
@@ -75,7 +75,7 @@ class RemoteMember:
         order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
-    def looks(self, *, closely: bool) -> list[Look]:
+    def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The last report of the process, which looks closely after an abort."""
         return self.seen
 
@@ -90,7 +90,11 @@ class RemoteMember:
         """Records a message of the process."""
         self.heard_s = time.monotonic()
         if isinstance(message, Seen):
-            self.seen = [look for look in message.looks if look.rank in self.ranks]
+            self.seen = [
+                rank_status
+                for rank_status in message.rank_statuses
+                if rank_status.rank in self.ranks
+            ]
         elif isinstance(message, Ready):
             self.ready_for = message.attempt
             self.seen = []
@@ -116,7 +120,7 @@ class RemoteMember:
 
 
 @dataclass
-class Crew:
+class Coordinator:
     """All processes of a run, from the view of the first process.
 
     ``joins``: the Join messages of the processes, by process number. ``devices``: the devices of
@@ -126,7 +130,7 @@ class Crew:
     placement: Placement | None
     meeting: Meeting
     joins: list[Join]
-    own: LocalMember
+    own: LocalAgent
     devices: DeviceChoice
     host_of: list[int]
     exit_code: int = EXIT_DIED
@@ -139,13 +143,13 @@ class Crew:
         for join, host in zip(self.joins, self.host_of, strict=True):
             owners.setdefault(host, join)
         self.remote = [
-            RemoteMember(self.meeting.server, join, owners[self.host_of[join.rank]])
+            RemoteAgent(self.meeting.server, join, owners[self.host_of[join.rank]])
             for join in self.joins[1:]
         ]
 
     @property
-    def members(self) -> list[Member]:
-        """The local and the remote members by process number."""
+    def agents(self) -> list[Agent]:
+        """The local and the remote agents by process number."""
         return [self.own, *self.remote]
 
     @property
@@ -184,8 +188,8 @@ class Crew:
         now_s = time.monotonic()
         if now_s > self._lost_looked_s + _LOST_S or cut_s != CUT_S:
             self._lost_looked_s = now_s
-            by_cause = sorted(self.remote, key=lambda member: member.interrupted_by is not None)
-            self._lost = next(filter(None, (member.lost(cut_s) for member in by_cause)), "")
+            by_cause = sorted(self.remote, key=lambda agent: agent.interrupted_by is not None)
+            self._lost = next(filter(None, (agent.lost(cut_s) for agent in by_cause)), "")
         return self._lost
 
     def begin_attempt(self, timeout_s: float) -> None:
@@ -202,10 +206,10 @@ class Crew:
             raise RankError(_left_behind(left, self.joins[0].host.machine.hostname))
         self.joins[0].team_fd, self.joins[0].board_fd = self.own.team_fd, self.own.board_fd
         server.forget_ranks()
-        for member in self.remote:
-            server.tell(member.process, Clear(attempt))
+        for agent in self.remote:
+            server.tell(agent.process, Clear(attempt))
         deadline_s = time.monotonic() + timeout_s
-        while any(member.ready_for < attempt for member in self.remote):
+        while any(agent.ready_for < attempt for agent in self.remote):
             for message in server.receive(_POLL_S):
                 if isinstance(message, OF_PROCESSES):
                     self.hear(message)
@@ -213,7 +217,7 @@ class Crew:
             if self.lost() or time.monotonic() > deadline_s:
                 raise RankError(self.lost() or "not all processes have ended their ranks in time")
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Coordinator:
         return self
 
     def __exit__(
@@ -225,22 +229,22 @@ class Crew:
         """Ends the other processes with the exit code of this process, then closes the meeting."""
         code = error.exit_code if isinstance(error, CclmarkError) else self.exit_code
         with deferred():
-            for member in self.remote:
-                self.meeting.server.tell(member.process, Leave(code))
+            for agent in self.remote:
+                self.meeting.server.tell(agent.process, Leave(code))
             self.own.close()
             self.meeting.close()
 
 
-def crew_of_one(devices: DeviceChoice) -> Crew:
-    """A crew of this process alone, with all devices."""
-    own = LocalMember()
+def coordinator_of_one(devices: DeviceChoice) -> Coordinator:
+    """A coordinator of this process alone, with all devices."""
+    own = LocalAgent()
     try:
         meeting = open_meeting(None, os.environ)
     except BaseException:
         own.close()
         raise
     join = _own_join(0, own, devices)
-    return Crew(None, meeting, [join], own, devices, [0])
+    return Coordinator(None, meeting, [join], own, devices, [0])
 
 
 def follow_first(
@@ -251,29 +255,29 @@ def follow_first(
     ``devices``: the devices of this process, or the error that prevents their use, which the first
     process reports.
     """
-    member = LocalMember()
-    join = _own_join(placement.process, member, devices, placement.notices)
+    agent = LocalAgent()
+    join = _own_join(placement.process, agent, devices, placement.notices)
     try:
-        return follow(placement, os.environ, join, member, timeout_s)
+        return follow(placement, os.environ, join, agent, timeout_s)
     except CclmarkError as error:
         # The first process cannot report this error, so it is printed here.
         host = join.host.machine.hostname
         print(f"cclmark: process {placement.process} on {host}: {error}", file=sys.stderr)
         return error.exit_code
     finally:
-        member.close()
+        agent.close()
 
 
-def gather_crew(
+def gather_processes(
     placement: Placement, own_devices: DeviceChoice | CclmarkError, timeout_s: float
-) -> Crew:
-    """Waits for all processes to connect and returns the crew.
+) -> Coordinator:
+    """Waits for all processes to connect and returns the coordinator.
 
     Raises the error of any process that cannot take part, and RankError for processes that do not
     connect within ``timeout_s``.
     """
     _allow_connections(placement.processes)
-    own = LocalMember()
+    own = LocalAgent()
     try:
         meeting = open_meeting(placement, os.environ, timeout_s)
     except BaseException:
@@ -299,7 +303,7 @@ def gather_crew(
         name: host for host, name in enumerate(dict.fromkeys(join.host.identity for join in found))
     }
     contradictions = [join.contradiction for join in found if join.contradiction]
-    return Crew(
+    return Coordinator(
         placement=replace(placement, notices=tuple(contradictions[:1])),
         meeting=meeting,
         joins=found,
@@ -327,7 +331,7 @@ def _allow_connections(number: int) -> None:
 
 def _own_join(
     process: int,
-    member: LocalMember,
+    agent: LocalAgent,
     devices: DeviceChoice | CclmarkError,
     contradictions: Sequence[str] = (),
 ) -> Join:
@@ -340,8 +344,8 @@ def _own_join(
         arguments=_without_places(sys.argv[1:]),
         host=describe_host(os.environ),
         pid=os.getpid(),
-        team_fd=member.team_fd,
-        board_fd=member.board_fd,
+        team_fd=agent.team_fd,
+        board_fd=agent.board_fd,
         processors=spread_over_cores(os.sched_getaffinity(0)),
         runtimes=list(chosen.runtimes),
         indices=list(chosen.indices),
