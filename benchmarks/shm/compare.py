@@ -95,7 +95,7 @@ def cache_bytes() -> int:
 
 
 def spare_bytes(ranks: int) -> int:
-    """What a buffer has room for at least, as in Session::reserve of engine/measure."""
+    """What a buffer has room for at least, as in MessageBuffers of engine/measure."""
     return min(3 * cache_bytes(), 1 << 28) // (2 * ranks)
 
 

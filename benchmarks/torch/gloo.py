@@ -67,7 +67,11 @@ class Ours:
 
     def __init__(self, rank: int, ranks: int, file: str) -> None:
         self._device = engine.open_device("host", rank)
-        self._team = engine.Team(os.open(file, os.O_RDWR), rank, ranks, False)
+        self._team = engine.Team(
+            engine.TeamOptions(
+                fd=os.open(file, os.O_RDWR), rank=rank, size=ranks, oversubscribed=False
+            )
+        )
         job = SimpleNamespace(settings=SimpleNamespace(timing="throughput"), rank=rank, ranks=ranks)
         group: Any = SimpleNamespace(close=lambda: None)
         of_rank: Any = SimpleNamespace(job=job)
@@ -80,21 +84,14 @@ class Ours:
     def prepare(self, count: int) -> None:
         """The next batches are of so many elements."""
         self._team.expect_within(TIMEOUT_S, "preparing")
-        self._session.prepare("all_reduce", "float32", "sum", 0, count, [], True, 0)
+        operation = engine.Operation(collective="all_reduce", dtype="float32", count=count)
+        self._session.prepare(operation, True, 0)
 
     def run(self, warm: bool) -> float:
         """Seconds for each operation of a batch, on the slowest rank."""
         self._team.expect_within(TIMEOUT_S, "timing")
         found = self._session.run(
-            engine.Timing.throughput,
-            OPERATIONS,
-            group=1,
-            graph_launches=1,
-            lead_launches=0,
-            delay_s=0.0,
-            warm=warm,
-            library_barrier=False,
-            events=False,
+            engine.Batch(timing=engine.Timing.throughput, iterations=OPERATIONS, warm=warm)
         )
         return max(max(sample) for sample in found.host_s)
 

@@ -17,6 +17,7 @@
 #include <array>
 #include <map>
 
+#include "bind/keyword_struct.hpp"
 #include "bind/python_communicator.hpp"
 #include "ccl/bridge.hpp"
 #include "ccl/communicator.hpp"
@@ -50,23 +51,16 @@ std::array<int, size> codes_of(const std::map<std::string, int>& named, Place pl
   return codes;
 }
 
-Operation make_operation(const std::string& collective, const std::string& dtype,
-                         const std::string& reduction, int root, size_t count,
-                         const std::vector<size_t>& matrix, int ranks) {
-  Operation operation;
-  operation.collective = parse_collective(collective);
-  operation.dtype = parse_dtype(dtype);
-  operation.reduction = parse_reduction(reduction);
-  operation.root = root;
-  operation.count = count;
-  operation.matrix = matrix;
-  if (root < 0 || root >= ranks) throw Error("unknown root rank " + std::to_string(root));
+/// Raises Error if the root or the matrix of an operation does not fit the number of ranks.
+void require_fit(const Operation& operation, int ranks) {
+  if (operation.root < 0 || operation.root >= ranks) {
+    throw Error("unknown root rank " + std::to_string(operation.root));
+  }
   bool uneven = info(operation.collective).uneven;
   size_t cells = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
-  if (matrix.size() != (uneven ? cells : 0)) {
+  if (operation.matrix.size() != (uneven ? cells : 0)) {
     throw Error("alltoallv requires a matrix of ranks x ranks counts, other collectives have none");
   }
-  return operation;
 }
 
 const char* text_of(Composition composition) {
@@ -139,16 +133,7 @@ NB_MODULE(_engine, m) {
       .def_ro("uneven", &CollectiveInfo::uneven)
       .def_ro("staged_in_place", &CollectiveInfo::staged_in_place)
       .def_prop_ro("composition",
-                   [](const CollectiveInfo& row) { return text_of(row.composition); })
-      .def(
-          "output_elements",
-          [](const CollectiveInfo& row, int rank, int ranks, int root, size_t count,
-             const std::vector<size_t>& matrix) {
-            return row.receive_count(make_operation(std::string(name(row.collective)), "float32",
-                                                    "sum", root, count, matrix, ranks),
-                                     rank, ranks);
-          },
-          "rank"_a, "ranks"_a, "root"_a, "count"_a, "matrix"_a);
+                   [](const CollectiveInfo& row) { return text_of(row.composition); });
   m.def("collectives", [] {
     std::vector<CollectiveInfo> rows;
     for (size_t i = 0; i < kCollectives.size(); ++i) {
@@ -178,14 +163,18 @@ NB_MODULE(_engine, m) {
       .def_rw("files", &CclDescription::files)
       .def_rw("variable", &CclDescription::variable)
       .def_rw("oldest_version", &CclDescription::oldest_version)
-      .def("set_dtypes",
-           [](CclDescription& to, const std::map<std::string, int>& codes) {
-             to.dtypes = codes_of<kDtypes.size()>(codes, parse_dtype);
-           })
-      .def("set_reductions",
-           [](CclDescription& to, const std::map<std::string, int>& codes) {
-             to.reductions = codes_of<kReductions.size()>(codes, parse_reduction);
-           })
+      .def(
+          "set_dtypes",
+          [](CclDescription& to, const std::map<std::string, int>& codes) {
+            to.dtypes = codes_of<kDtypes.size()>(codes, parse_dtype);
+          },
+          "codes"_a)
+      .def(
+          "set_reductions",
+          [](CclDescription& to, const std::map<std::string, int>& codes) {
+            to.reductions = codes_of<kReductions.size()>(codes, parse_reduction);
+          },
+          "codes"_a)
       .def_rw("fp8_version", &CclDescription::fp8_version)
       .def_rw("fp8_architecture", &CclDescription::fp8_architecture)
       .def_rw("fp8_halved", &CclDescription::fp8_halved)
@@ -213,15 +202,42 @@ NB_MODULE(_engine, m) {
     for (const kernels::Source& source : kernels::kSources) result.append(source.name);
     return result;
   });
+  const Operation operation;  // the source of the defaults, like the other constants here
+  nb::class_<Operation>(m, "Operation")
+      .def(
+          "__init__",
+          [](Operation* self, const std::string& collective, const std::string& dtype,
+             const std::string& reduction, int root, size_t count, std::vector<size_t> matrix) {
+            new (self) Operation{.collective = parse_collective(collective),
+                                 .dtype = parse_dtype(dtype),
+                                 .reduction = parse_reduction(reduction),
+                                 .root = root,
+                                 .count = count,
+                                 .matrix = std::move(matrix)};
+          },
+          nb::kw_only(), "collective"_a, "dtype"_a, "reduction"_a = name(operation.reduction),
+          "root"_a = operation.root, "count"_a, "matrix"_a = operation.matrix)
+      .def_prop_ro("collective", [](const Operation& one) { return name(one.collective); })
+      .def_prop_ro("dtype", [](const Operation& one) { return name(one.dtype); })
+      .def_prop_ro("reduction", [](const Operation& one) { return name(one.reduction); })
+      .def_ro("root", &Operation::root)
+      .def_ro("count", &Operation::count)
+      .def_ro("matrix", &Operation::matrix)
+      .def(
+          "output_elements",
+          [](const Operation& one, int rank, int ranks) {
+            require_fit(one, ranks);
+            return info(one.collective).receive_count(one, rank, ranks);
+          },
+          "rank"_a, "ranks"_a);
   m.def(
       "room_for",
-      [](const std::string& collective, const std::string& dtype, int root, size_t count,
-         const std::vector<size_t>& matrix, bool in_place, int ranks) {
-        Room room = room_for(make_operation(collective, dtype, "sum", root, count, matrix, ranks),
-                             in_place, ranks);
+      [](const Operation& one, bool in_place, int ranks) {
+        require_fit(one, ranks);
+        Room room = room_for(one, in_place, ranks);
         return nb::make_tuple(room.send_bytes, room.receive_bytes);
       },
-      "collective"_a, "dtype"_a, "root"_a, "count"_a, "matrix"_a, "in_place"_a, "ranks"_a);
+      "operation"_a, "in_place"_a, "ranks"_a);
   m.def("format_value", &format_value, "dtype"_a, "bits"_a);
 
   nb::class_<DeviceInfo>(m, "DeviceInfo")
@@ -241,10 +257,15 @@ NB_MODULE(_engine, m) {
       .def("activate", &Device::activate)
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
+  const Team::Options options;
+  bind_struct<Team::Options>(m, "TeamOptions", field("fd"_a, &Team::Options::fd),
+                             field("rank"_a, &Team::Options::rank),
+                             field("size"_a, &Team::Options::size),
+                             field("oversubscribed"_a, &Team::Options::oversubscribed),
+                             field("hosts"_a = options.hosts, &Team::Options::hosts),
+                             field("courier"_a.none() = nb::none(), &Team::Options::courier));
   nb::class_<Team>(m, "Team")
-      .def(nb::init<int, int, int, bool, std::vector<int>, Team::Courier>(), "fd"_a, "rank"_a,
-           "size"_a, "oversubscribed"_a, "hosts"_a = std::vector<int>{},
-           "courier"_a.none() = nb::none())
+      .def(nb::init<const Team::Options&>(), "options"_a)
       .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a,
            "courier"_a.none() = nb::none())
       .def("rest", &Team::rest, "resting"_a)
@@ -307,16 +328,13 @@ NB_MODULE(_engine, m) {
         return std::make_unique<PythonCommunicator>(std::move(adapter), device);
       },
       "adapter"_a, "device"_a, nb::keep_alive<0, 2>());
-  m.def(
-      "join_islands",
-      [](Device& device, Team& team, std::vector<int> firsts, bool through_host, Communicator* own,
-         Carrier* carrier) {
-        nb::gil_scoped_release release;
-        return join_islands(device, team, {std::move(firsts), through_host}, own, carrier);
-      },
-      "device"_a, "team"_a, "firsts"_a, "through_host"_a, "own"_a.none(), "carrier"_a.none(),
-      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 5>(),
-      nb::keep_alive<0, 6>());
+  const Islands islands;
+  bind_struct<Islands>(m, "Islands", field("firsts"_a, &Islands::firsts),
+                       field("through_host"_a = islands.through_host, &Islands::through_host));
+  m.def("join_islands", &join_islands, "device"_a, "team"_a, "islands"_a, nb::kw_only(),
+        "own"_a.none() = nb::none(), "carrier"_a.none() = nb::none(), nb::keep_alive<0, 1>(),
+        nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
+        nb::call_guard<nb::gil_scoped_release>());
   m.def("tensor_at", &tensor_at, "address"_a, "count"_a, "device"_a, nb::rv_policy::reference);
 
   nb::class_<Samples>(m, "Samples")
@@ -349,6 +367,16 @@ NB_MODULE(_engine, m) {
       .value("local", Registration::local)
       .value("symmetric", Registration::symmetric);
 
+  const Batch batch;
+  bind_struct<Batch>(m, "Batch", field("timing"_a, &Batch::timing),
+                     field("iterations"_a, &Batch::iterations),
+                     field("group"_a = batch.group, &Batch::group),
+                     field("graph_launches"_a = batch.graph_launches, &Batch::graph_launches),
+                     field("lead_launches"_a = batch.lead_launches, &Batch::lead_launches),
+                     field("delay_s"_a = batch.delay_s, &Batch::delay_s),
+                     field("warm"_a = batch.warm, &Batch::warm),
+                     field("library_barrier"_a = batch.library_barrier, &Batch::library_barrier),
+                     field("events"_a = batch.events, &Batch::events));
   nb::class_<Session>(m, "Session")
       .def(nb::init<Device&, Team&, Communicator&, OperationCounter*>(), "device"_a, "team"_a,
            "communicator"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(),
@@ -357,35 +385,14 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def(
           "prepare",
-          [](Session& session, const std::string& collective, const std::string& dtype,
-             const std::string& reduction, int root, size_t count,
-             const std::vector<size_t>& matrix, bool in_place, uint32_t seed) {
-            session.prepare(
-                make_operation(collective, dtype, reduction, root, count, matrix, session.ranks()),
-                in_place, seed);
+          [](Session& session, const Operation& one, bool in_place, uint32_t seed) {
+            require_fit(one, session.ranks());
+            session.prepare(one, in_place, seed);
           },
-          "collective"_a, "dtype"_a, "reduction"_a, "root"_a, "count"_a, "matrix"_a, "in_place"_a,
-          "seed"_a, nb::call_guard<nb::gil_scoped_release>())
+          "operation"_a, "in_place"_a, "seed"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("route", &Session::route)
-      .def(
-          "run",
-          [](Session& session, Timing timing, size_t iterations, size_t group,
-             size_t graph_launches, size_t lead_launches, double delay_s, bool warm,
-             bool library_barrier, bool events) {
-            return session.run({timing, iterations, group, graph_launches, lead_launches, delay_s,
-                                warm, library_barrier, events});
-          },
-          "timing"_a, "iterations"_a, nb::kw_only(), "group"_a, "graph_launches"_a,
-          "lead_launches"_a, "delay_s"_a, "warm"_a, "library_barrier"_a, "events"_a,
-          nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "capture",
-          [](Session& session, size_t iterations, size_t group, bool warm) {
-            session.capture(
-                {.timing = Timing::graph, .iterations = iterations, .group = group, .warm = warm});
-          },
-          "iterations"_a, nb::kw_only(), "group"_a, "warm"_a,
-          nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &Session::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("capture", &Session::capture, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host);
@@ -400,11 +407,21 @@ NB_MODULE(_engine, m) {
       .value("pinned", FarEnd::pinned)
       .value("pageable", FarEnd::pageable);
 
-  nb::class_<Flow>(m, "Flow").def(
-      "__init__",
-      [](Flow* flow, int from, int to, int runner, FarEnd far, bool to_host, size_t landing,
-         double delay_s) { new (flow) Flow{from, to, runner, far, to_host, landing, delay_s}; },
-      "from_device"_a, "to_device"_a, "runner"_a, "far"_a, "to_host"_a, "landing"_a, "delay_s"_a);
+  const Flow flow;
+  bind_struct<Flow>(m, "Flow", field("from_device"_a, &Flow::from), field("to_device"_a, &Flow::to),
+                    field("runner"_a, &Flow::runner), field("far"_a = flow.far, &Flow::far),
+                    field("to_host"_a = flow.to_host, &Flow::to_host),
+                    field("landing"_a = flow.landing, &Flow::landing),
+                    field("delay_s"_a = flow.delay_s, &Flow::delay_s));
+  const Transfer transfer;
+  bind_struct<Transfer>(m, "Transfer", field("flows"_a, &Transfer::flows),
+                        field("engine"_a = transfer.engine, &Transfer::engine),
+                        field("size_bytes"_a, &Transfer::bytes),
+                        field("offset_bytes"_a = transfer.offset_bytes, &Transfer::offset_bytes),
+                        field("blocks"_a = transfer.blocks, &Transfer::blocks),
+                        field("threads"_a = transfer.threads, &Transfer::threads),
+                        field("one_launch"_a = transfer.one_launch, &Transfer::one_launch),
+                        field("staged"_a = transfer.staged, &Transfer::staged));
 
   nb::class_<FlowTimes>(m, "FlowTimes")
       .def_ro("device_s", &FlowTimes::device_s)
@@ -418,15 +435,7 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("reserve_host", &Transfers::reserve_host, "number"_a, "size_bytes"_a, "kind"_a,
            nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "prepare",
-          [](Transfers& transfers, const std::vector<Flow>& flows, Engine engine, size_t bytes,
-             size_t offset_bytes, unsigned blocks, unsigned threads, bool one_launch, bool staged) {
-            transfers.prepare(
-                {flows, engine, bytes, offset_bytes, blocks, threads, one_launch, staged});
-          },
-          "flows"_a, "engine"_a, "size_bytes"_a, "offset_bytes"_a, "blocks"_a, "threads"_a,
-          "one_launch"_a, "staged"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("prepare", &Transfers::prepare, "transfer"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("run", &Transfers::run, "iterations"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Transfers::verify, "corrupt"_a.none(), "corrupted_flow"_a,

@@ -64,10 +64,8 @@ PythonCommunicator::~PythonCommunicator() {
 
 std::unique_ptr<Call> PythonCommunicator::bind(const Operation& op, void* stream) {
   return in_python([&] {
-    auto pair = nb::cast<nb::tuple>(
-        adapter_.attr("bind")(std::string(name(op.collective)), std::string(name(op.dtype)),
-                              std::string(name(op.reduction)), op.root, op.count, op.matrix,
-                              reinterpret_cast<uintptr_t>(stream)));
+    auto pair = nb::cast<nb::tuple>(adapter_.attr("bind")(nb::cast(op, nb::rv_policy::copy),
+                                                          reinterpret_cast<uintptr_t>(stream)));
     return std::make_unique<PythonCall>(pair[0], pair[1]);
   });
 }

@@ -11,10 +11,10 @@ namespace cclmark {
 
 /// A group of ranks whose library has only a Python interface, for example torch.distributed.
 ///
-/// `adapter` has bind(collective, dtype, reduction, root, count, matrix, stream), which returns two
-/// functions of two addresses: one called once before the operation is timed there, one for each
-/// operation; and route(collective). All raise the engine's own error types. Calls come with the
-/// interpreter's lock released and acquire it.
+/// `adapter` has bind(operation, stream), which returns two functions of two addresses: one called
+/// once before the operation is timed there, one for each operation; and route(collective). All
+/// raise the engine's own error types. Calls come with the interpreter's lock released and acquire
+/// it.
 class PythonCommunicator final : public Communicator {
  public:
   PythonCommunicator(nanobind::object adapter, Device& device);

@@ -34,21 +34,18 @@ std::vector<int> numbers_up_to(int size) {
 
 }  // namespace
 
-Team::Team(int fd, int rank, int size, bool oversubscribed, std::vector<int> hosts, Courier courier)
-    : Team(fd, 0, numbers_up_to(size), rank, oversubscribed, std::move(hosts), std::move(courier)) {
-}
+Team::Team(const Options& options) : Team(options, 0, numbers_up_to(options.size)) {}
 
-Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed,
-           std::vector<int> hosts, Courier courier)
+Team::Team(const Options& options, size_t first_slot, std::vector<int> numbers)
     : first_slot_(first_slot),
       numbers_(std::move(numbers)),
-      hosts_(std::move(hosts)),
-      courier_(std::move(courier)),
-      rank_(rank),
+      hosts_(options.hosts),
+      courier_(options.courier),
+      rank_(options.rank),
       size_(static_cast<int>(numbers_.size())),
-      oversubscribed_(oversubscribed) {
-  if (rank < 0 || rank >= size_) {
-    throw Error("rank " + std::to_string(rank) + " does not exist in a team of " +
+      oversubscribed_(options.oversubscribed) {
+  if (rank_ < 0 || rank_ >= size_) {
+    throw Error("rank " + std::to_string(rank_) + " does not exist in a team of " +
                 std::to_string(size_) + " ranks");
   }
   auto host_of = [this](int number) {
@@ -56,18 +53,18 @@ Team::Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool o
     if (static_cast<size_t>(number) < hosts_.size()) return hosts_[static_cast<size_t>(number)];
     throw Error("the host of rank " + std::to_string(number) + " is unknown");
   };
-  int own_host = host_of(numbers_[static_cast<size_t>(rank)]);
+  int own_host = host_of(numbers_[static_cast<size_t>(rank_)]);
   for (int number : numbers_) here_.push_back(host_of(number) == own_host);
   if (!on_one_host()) {
     if (!courier_) throw Error("ranks on several hosts require a courier");
-    fetches_ = std::ranges::find(here_, true) - here_.begin() == rank;
+    fetches_ = std::ranges::find(here_, true) - here_.begin() == rank_;
   }
   bytes_ = kHeaderBytes + sizeof(Slot) * (first_slot_ + numbers_.size());
   // This call grows the file and never shrinks it: other ranks may require more of it.
-  if (fallocate(fd, 0, static_cast<off_t>(bytes_ - 1), 1) != 0) {
+  if (fallocate(options.fd, 0, static_cast<off_t>(bytes_ - 1), 1) != 0) {
     throw Error(Error::describe("fallocate(team memory)", errno, std::strerror(errno)));
   }
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, options.fd, 0);
   if (memory == MAP_FAILED) {
     throw Error(Error::describe("mmap(team memory)", errno, std::strerror(errno)));
   }
@@ -85,8 +82,12 @@ std::unique_ptr<Team> Team::group(int fd, const std::vector<int>& members, size_
   if (own == members.end()) throw Error("a rank cannot join a group that it is not a member of");
   auto place = static_cast<int>(own - members.begin());
   // make_unique cannot access the constructor.
-  return std::unique_ptr<Team>(new Team(fd, first_slot, members, place, oversubscribed_, hosts_,
-                                        courier != nullptr ? std::move(courier) : courier_));
+  Options options{.fd = fd,
+                  .rank = place,
+                  .oversubscribed = oversubscribed_,
+                  .hosts = hosts_,
+                  .courier = courier != nullptr ? std::move(courier) : courier_};
+  return std::unique_ptr<Team>(new Team(options, first_slot, members));
 }
 
 Team::Slot& Team::slot(int rank) const {

@@ -32,11 +32,20 @@ class Team {
   static constexpr int kDevice = -1;
   static constexpr int kElsewhere = -2;
 
-  /// Maps `fd` and grows it to the required size. The caller keeps the descriptor.
-  /// `oversubscribed`: ranks outnumber processors, so waits yield at once instead of spinning.
-  /// `hosts`: a number for the host of each rank, and how to reach them; none where all are here.
-  Team(int fd, int rank, int size, bool oversubscribed, std::vector<int> hosts = {},
-       Courier courier = nullptr);
+  struct Options {
+    int fd = -1;  ///< of the memory; the caller keeps the descriptor
+    int rank = 0;
+    int size = 1;
+    /// Ranks outnumber processors, so waits yield at once instead of spinning.
+    bool oversubscribed = false;
+    /// A number for the host of each rank; empty if all ranks are on one host.
+    std::vector<int> hosts = {};
+    /// Required if the ranks are on several hosts.
+    Courier courier = nullptr;
+  };
+
+  /// Maps the memory and grows it to the required size. Raises Error.
+  explicit Team(const Options& options);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -81,8 +90,8 @@ class Team {
   static constexpr size_t kHeaderBytes = 4096;
   static constexpr double kDefaultSeconds = 60;
 
-  Team(int fd, size_t first_slot, std::vector<int> numbers, int rank, bool oversubscribed,
-       std::vector<int> hosts, Courier courier);
+  /// `numbers`: the numbers of the ranks in messages, whose count replaces the size in `options`.
+  Team(const Options& options, size_t first_slot, std::vector<int> numbers);
 
   Slot& slot(int rank) const;
   /// Returns once every rank has called it; `count` values in everybody's payload go to all.

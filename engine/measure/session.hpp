@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "ccl/communicator.hpp"
-#include "collective/table.hpp"
 #include "core/counter.hpp"
 #include "core/team.hpp"
 #include "device/device.hpp"
-#include "measure/checker.hpp"
+#include "measure/captured_graph.hpp"
+#include "measure/message_buffers.hpp"
+#include "measure/verification.hpp"
 
 namespace cclmark {
 
@@ -45,21 +46,7 @@ struct Samples {
   std::vector<double> enqueue_s;  ///< from the barrier until the last call had returned
 };
 
-/// The outcome of a check: one finding per rank, and how long the comparison of the outputs with
-/// the expected values took on the slowest device.
-struct Verdict {
-  std::vector<Finding> findings;
-  double compare_s = 0;
-};
-
-/// Bytes that an operation needs in the send and in the receive buffer, the same on every rank.
-struct Room {
-  size_t send_bytes;
-  size_t receive_bytes;
-};
-Room room_for(const Operation& operation, bool in_place, int ranks);
-
-/// One rank's part in measuring: buffers, the operation being measured, and the timed loop.
+/// One rank's part in measuring: the operation being measured and the timed loop.
 ///
 /// All calls are collective: every rank makes the same ones with the same arguments. Waits end at
 /// the time granted with Team::expect_within.
@@ -68,12 +55,11 @@ class Session {
   /// `counter`: records the progress of this rank, optional; restarted here.
   Session(Device& device, Team& team, Communicator& communicator,
           OperationCounter* counter = nullptr);
-  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Makes room for inputs and outputs of so many bytes on this rank. More is taken than asked for
-  /// where that keeps small messages from staying in the cache. Raises OutOfMemoryError.
+  /// Allocates buffers for inputs and outputs of so many bytes on this rank, unless they are large
+  /// enough already. See MessageBuffers. Raises OutOfMemoryError, UnsupportedError.
   void reserve(size_t send_bytes, size_t receive_bytes, Registration registration);
 
   /// Binds the operation for the next calls and fills its inputs. Raises UnsupportedError if the
@@ -86,8 +72,7 @@ class Session {
   /// this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
   void capture(const Batch& batch);
 
-  /// Runs the operation once on fresh inputs and a poisoned output and checks that output in full.
-  /// `corrupt`: flip the bits of this element of this rank's output first.
+  /// Runs the operation once and checks its output. See Verification.
   Verdict verify(std::optional<size_t> corrupt);
 
   int ranks() const { return team_.size(); }
@@ -97,20 +82,9 @@ class Session {
   /// can.
   std::string no_graphs() const;
   /// Why checks run on the host; empty when they run on the device.
-  const std::string& checked_on_host() const { return checker_.no_kernels(); }
+  const std::string& checked_on_host() const { return verification_.on_host(); }
 
  private:
-  struct Region {
-    std::byte* data;
-    size_t bytes;
-  };
-
-  void release() noexcept;
-  struct Ends {
-    const std::byte* source;
-    std::byte* to;
-  };
-  Ends ends(size_t slot) const;
   void ready(size_t operations);
   void issue(size_t slot);
   void issue_next();
@@ -124,14 +98,7 @@ class Session {
   Samples run_with_events(const Batch& batch);
   double elapsed_s(const Event& from, const Event& to);
   void begin(const Batch& batch);
-  void* graph_of(const Batch& batch);
-  void launch(void* graph);
-  void drop_graph() noexcept;
-  Region input() const;
-  Region output() const;
-  void flip(const Region& output, size_t index);
-  Finding describe(const Checker::Count& count, const Region& output,
-                   const std::vector<Segment>& segments);
+  void upload_graph(const Batch& batch);
 
   Device& device_;
   Team& team_;
@@ -143,32 +110,16 @@ class Session {
   Stream stream_;
   Event start_, end_;
   std::vector<Event> marks_;
-  Checker checker_;
-
-  std::byte* send_ = nullptr;
-  std::byte* receive_ = nullptr;
-  size_t send_capacity_ = 0;
-  size_t receive_capacity_ = 0;
-  Registration registration_ = Registration::none;
+  Verification verification_;
 
   Operation operation_;
-  const CollectiveInfo* row_ = nullptr;
-  bool in_place_ = false;
-  /// Where slot 0 of the prepared operation reads and writes.
-  Region input_{}, output_{};
   std::unique_ptr<Call> call_;
-  std::unique_ptr<Call> barrier_;  ///< the library's, once a batch wanted it
-  size_t slots_ = 1;
-  size_t places_ = 1;  ///< slots that the batch under way goes through
-  size_t turn_ = 0;
-  size_t readied_ = 0;  ///< slots that the call was prepared for
-  size_t send_stride_ = 0;
-  size_t receive_stride_ = 0;
-  std::string filled_with_;
+  std::unique_ptr<Call> barrier_;  ///< the library's, once a batch required it
+  size_t readied_ = 0;             ///< slots that the call was prepared for
 
-  void* graph_ = nullptr;
-  size_t graph_operations_ = 0;
-  bool graph_uploaded_ = false;
+  // Members are destroyed from the last to the first: the graph, the buffers, then the calls.
+  MessageBuffers buffers_;
+  CapturedGraph graph_;
 };
 
 }  // namespace cclmark

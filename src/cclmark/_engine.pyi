@@ -21,15 +21,7 @@ def collectives() -> list[CollectiveInfo]: ...
 def nvrtc_path() -> str: ...
 def compile_for_cuda(source: str, architecture: int) -> bytes: ...
 def kernel_sources() -> list[str]: ...
-def room_for(
-    collective: str,
-    dtype: str,
-    root: int,
-    count: int,
-    matrix: list[int],
-    in_place: bool,
-    ranks: int,
-) -> tuple[int, int]: ...
+def room_for(operation: Operation, in_place: bool, ranks: int) -> tuple[int, int]: ...
 def format_value(dtype: str, bits: int) -> str: ...
 
 class DeviceInfo:
@@ -50,9 +42,10 @@ class Device:
     def activate(self) -> None: ...
     def free_memory_bytes(self) -> int: ...
 
-class Team:
+class TeamOptions:
     def __init__(
         self,
+        *,
         fd: int,
         rank: int,
         size: int,
@@ -60,6 +53,9 @@ class Team:
         hosts: list[int] = ...,
         courier: Callable[[list[int], list[float]], list[float]] | None = None,
     ) -> None: ...
+
+class Team:
+    def __init__(self, options: TeamOptions) -> None: ...
     def group(
         self,
         fd: int,
@@ -100,9 +96,31 @@ class CollectiveInfo:
     uneven: bool
     staged_in_place: bool
     composition: str
-    def output_elements(
-        self, rank: int, ranks: int, root: int, count: int, matrix: list[int]
-    ) -> int: ...
+
+class Operation:
+    def __init__(
+        self,
+        *,
+        collective: str,
+        dtype: str,
+        reduction: str = "sum",
+        root: int = 0,
+        count: int,
+        matrix: list[int] = ...,
+    ) -> None: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def reduction(self) -> str: ...
+    @property
+    def root(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def matrix(self) -> list[int]: ...
+    def output_elements(self, rank: int, ranks: int) -> int: ...
 
 class ExchangeNames:
     alltoall: str
@@ -153,13 +171,17 @@ class Communicator:
     def check(self) -> None: ...
 
 def adapt(adapter: object, device: Device) -> Communicator: ...
+
+class Islands:
+    def __init__(self, *, firsts: list[int], through_host: bool = False) -> None: ...
+
 def join_islands(
     device: Device,
     team: Team,
-    firsts: list[int],
-    through_host: bool,
-    own: Communicator | None,
-    carrier: Carrier | None,
+    islands: Islands,
+    *,
+    own: Communicator | None = None,
+    carrier: Carrier | None = None,
 ) -> Communicator: ...
 def tensor_at(address: int, count: int, device: Device) -> Any: ...
 
@@ -189,6 +211,21 @@ class Registration:
     local: Registration
     symmetric: Registration
 
+class Batch:
+    def __init__(
+        self,
+        *,
+        timing: Timing,
+        iterations: int,
+        group: int = 1,
+        graph_launches: int = 1,
+        lead_launches: int = 0,
+        delay_s: float = 0.0,
+        warm: bool = False,
+        library_barrier: bool = False,
+        events: bool = False,
+    ) -> None: ...
+
 class Session:
     def __init__(
         self,
@@ -198,33 +235,11 @@ class Session:
         counter: OperationCounter | None = None,
     ) -> None: ...
     def reserve(self, send_bytes: int, receive_bytes: int, registration: Registration) -> None: ...
-    def prepare(
-        self,
-        collective: str,
-        dtype: str,
-        reduction: str,
-        root: int,
-        count: int,
-        matrix: list[int],
-        in_place: bool,
-        seed: int,
-    ) -> None: ...
+    def prepare(self, operation: Operation, in_place: bool, seed: int) -> None: ...
     @property
     def route(self) -> str: ...
-    def run(
-        self,
-        timing: Timing,
-        iterations: int,
-        *,
-        group: int,
-        graph_launches: int,
-        lead_launches: int,
-        delay_s: float,
-        warm: bool,
-        library_barrier: bool,
-        events: bool,
-    ) -> Samples: ...
-    def capture(self, iterations: int, *, group: int, warm: bool) -> None: ...
+    def run(self, batch: Batch) -> Samples: ...
+    def capture(self, batch: Batch) -> None: ...
     def verify(self, corrupt: int | None) -> Verdict: ...
     @property
     def no_graphs(self) -> str: ...
@@ -245,13 +260,28 @@ class FarEnd:
 class Flow:
     def __init__(
         self,
+        *,
         from_device: int,
         to_device: int,
         runner: int,
-        far: FarEnd,
-        to_host: bool,
-        landing: int,
-        delay_s: float,
+        far: FarEnd = ...,
+        to_host: bool = False,
+        landing: int = 0,
+        delay_s: float = 0.0,
+    ) -> None: ...
+
+class Transfer:
+    def __init__(
+        self,
+        *,
+        flows: list[Flow],
+        engine: Engine = ...,
+        size_bytes: int,
+        offset_bytes: int = 0,
+        blocks: int = 0,
+        threads: int = 0,
+        one_launch: bool = False,
+        staged: bool = False,
     ) -> None: ...
 
 class FlowTimes:
@@ -263,17 +293,7 @@ class Transfers:
     def __init__(self, devices: list[Device], team: Team, seed: int) -> None: ...
     def reserve(self, size_bytes: int, landings: int) -> None: ...
     def reserve_host(self, number: int, size_bytes: int, kind: FarEnd) -> None: ...
-    def prepare(
-        self,
-        flows: list[Flow],
-        engine: Engine,
-        size_bytes: int,
-        offset_bytes: int,
-        blocks: int,
-        threads: int,
-        one_launch: bool,
-        staged: bool,
-    ) -> None: ...
+    def prepare(self, transfer: Transfer) -> None: ...
     def run(self, iterations: int, limit_s: float) -> FlowTimes: ...
     def verify(self, corrupt: int | None, corrupted_flow: int) -> list[Finding]: ...
     def chase(self, reader: int, owner: int, accesses: int, limit_s: float) -> float: ...

@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: overhead LIBRARY\n");
     return 2;
   }
-  Team team(memfd_create("overhead", 0), 0, 1, false);
+  Team team({.fd = memfd_create("overhead", 0)});
   auto device = open_host_device(0);
   auto ccl = open_ccl(shape_of("nccl"), {argv[1], {}});
   auto communicator = ccl->join(*device, ccl->make_id(1), team);
@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   std::vector<double> bare, engine;
   for (int round = 0; round < kRounds; ++round) {
     bare.push_back(bare_loop_s(all_reduce, nullptr));
-    engine.push_back(session.run({Timing::throughput, kOperations, 1, 1}).host_s[0]);
+    engine.push_back(
+        session.run({.timing = Timing::throughput, .iterations = kOperations}).host_s[0]);
   }
   std::printf("bare loop %.2f ns, engine %.2f ns, overhead %.2f ns per operation\n",
               median(bare) * 1e9, median(engine) * 1e9, (median(engine) - median(bare)) * 1e9);

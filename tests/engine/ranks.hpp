@@ -41,8 +41,12 @@ inline void run_ranks_on_hosts(const std::vector<int>& hosts,
         return postroom.carry(host, members, own);
       };
       try {
-        Team team(fd, static_cast<int>(rank), static_cast<int>(hosts.size()), true,
-                  several ? hosts : std::vector<int>{}, several ? courier : Team::Courier(nullptr));
+        Team team({.fd = fd,
+                   .rank = static_cast<int>(rank),
+                   .size = static_cast<int>(hosts.size()),
+                   .oversubscribed = true,
+                   .hosts = several ? hosts : std::vector<int>{},
+                   .courier = several ? courier : Team::Courier(nullptr)});
         // Sanitizers on busy machines are slow.
         team.expect_within(static_cast<double>(patience.count()), "a test");
         try {

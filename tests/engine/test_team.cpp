@@ -135,8 +135,8 @@ TEST_CASE("a group stops with its team, and calls its ranks as the team does") {
 }
 
 TEST_CASE("impossible ranks are refused") {
-  CHECK_THROWS_AS(Team(-1, 0, 1, false), Error);
-  CHECK_THROWS_AS(Team(0, 3, 2, false), Error);
+  CHECK_THROWS_AS(Team({.fd = -1}), Error);
+  CHECK_THROWS_AS(Team({.fd = 0, .rank = 3, .size = 2}), Error);
 }
 
 TEST_CASE("ranks of several hosts meet and gather like those of one") {
@@ -171,12 +171,13 @@ TEST_CASE("ranks of several hosts meet and gather like those of one") {
 
 TEST_CASE("hosts that cannot reach each other make no team") {
   run_ranks_on_file(1, [](Team&, int fd) {
-    CHECK_THROWS_AS(Team(fd, 0, 2, true, {0, 1}), Error);
-    CHECK_THROWS_AS(Team(fd, 0, 2, true, {0}), Error);
+    CHECK_THROWS_AS(Team({.fd = fd, .size = 2, .oversubscribed = true, .hosts = {0, 1}}), Error);
+    CHECK_THROWS_AS(Team({.fd = fd, .size = 2, .oversubscribed = true, .hosts = {0}}), Error);
     auto brings_nothing = [](const std::vector<int>&, const std::vector<double>&) {
       return std::vector<double>{};
     };
-    Team team(fd, 0, 2, true, {0, 1}, brings_nothing);
+    Team team(
+        {.fd = fd, .size = 2, .oversubscribed = true, .hosts = {0, 1}, .courier = brings_nothing});
     CHECK_THROWS_AS(team.gather(std::array<double, 1>{1.0}), Error);
   });
 }

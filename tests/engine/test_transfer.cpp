@@ -161,7 +161,7 @@ TEST_CASE("descriptors of all ranks arrive in order") {
   constexpr int kRanks = 3;
   int shared = memfd_create("test-team", MFD_CLOEXEC);
   auto play = [&](int rank) {
-    Team team(shared, rank, kRanks, true);
+    Team team({.fd = shared, .rank = rank, .size = kRanks, .oversubscribed = true});
     team.expect_within(30, "a test");
     int own = memfd_create("test-content", MFD_CLOEXEC);
     if (write(own, &rank, sizeof(rank)) != sizeof(rank)) return false;

@@ -25,7 +25,8 @@ class Copies:
         self._copy = getattr(ctypes.CDLL(path), copy)
         self._order = order.split(",")
 
-    def bind(self, collective, dtype, reduction, root, count, matrix, stream):
+    def bind(self, operation, stream):
+        count = operation.count
         last = [ctypes.c_void_p(stream) if word == "stream" else int(word) for word in self._order]
 
         def enqueue(send: int, receive: int) -> None:
@@ -44,7 +45,9 @@ def main() -> None:
     """Measures and checks, out of place and with the input put aside."""
     runtime, copy, order = sys.argv[1:]
     device = engine.open_device(runtime, 1)
-    team = engine.Team(os.memfd_create("team"), 0, 1, True)
+    team = engine.Team(
+        engine.TeamOptions(fd=os.memfd_create("team"), rank=0, size=1, oversubscribed=True)
+    )
     communicator = engine.adapt(Copies(device.info.library_path, copy, order), device)
     session = engine.Session(device, team, communicator)
     session.reserve(4 * COUNT, 4 * COUNT, engine.Registration.none)
@@ -57,19 +60,10 @@ def main() -> None:
         "reach": engine.devices_reach(runtime, 0, 1),
         "checked_on_host": session.checked_on_host,
     }
+    operation = engine.Operation(collective="alltoall", dtype="float32", count=COUNT)
     for name, in_place in (("out of place", False), ("in place", True)):
-        session.prepare("alltoall", "float32", "sum", 0, COUNT, [], in_place, 1)
-        samples = session.run(
-            engine.Timing.throughput,
-            4,
-            group=1,
-            graph_launches=1,
-            lead_launches=0,
-            delay_s=0.0,
-            warm=False,
-            library_barrier=False,
-            events=False,
-        )
+        session.prepare(operation, in_place, 1)
+        samples = session.run(engine.Batch(timing=engine.Timing.throughput, iterations=4))
         (device_s,), (host_s,) = samples.device_s[0], samples.host_s[0]
         verdict = session.verify(None)
         caught = session.verify(9)

@@ -41,10 +41,12 @@ class BridgeLibrary:
             rank.form_group(self._own.ranks, self._own.first)
             rank.enter("communicator creation")
         inner = in_step(rank.agreement, partial(self._join_island, rank, device))
-        firsts = [island.first for island in self._islands]
-        through_host = job.settings.through_host
+        islands = engine.Islands(
+            firsts=[island.first for island in self._islands],
+            through_host=job.settings.through_host,
+        )
         carrier = self._mpi.ccl.carry(rank.team) if self._mpi is not None else None
-        return engine.join_islands(device, rank.team, firsts, through_host, inner, carrier)
+        return engine.join_islands(device, rank.team, islands, own=inner, carrier=carrier)
 
     def _join_island(self, rank: Rank, device: engine.Device) -> engine.Communicator | None:
         if self._library is None or rank.group is None:

@@ -18,6 +18,7 @@ from cclmark.plan.inject import Injection
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceTime, Finding, Samples, Settings, Verification
 from cclmark.run.all_or_none import in_step
+from cclmark.run.engine_operation import operation_of
 
 _TIMINGS = {
     "auto": engine.Timing.throughput,
@@ -120,16 +121,7 @@ class CaseRunner:
         )
 
     def _prepare(self, case: Case) -> None:
-        self._session.prepare(
-            case.operation,
-            case.dtype,
-            case.reduction or "sum",
-            case.root or 0,
-            case.count,
-            list(case.matrix),
-            case.in_place,
-            self._settings.seed,
-        )
+        self._session.prepare(operation_of(case), case.in_place, self._settings.seed)
 
     def _hang(self) -> None:
         """Never returns, so that the supervisor of this rank must detect the hang."""
@@ -173,39 +165,38 @@ class CaseRunner:
         return DeviceTime(replayed, summarise(case, replayed, settings), converged), ""
 
     def _capture(self, iterations: int) -> None:
-        settings = self._settings
-        warm = settings.cache == "warm"
-        self._session.capture(iterations, group=settings.group, warm=warm)
+        self._session.capture(self._replayed(iterations))
 
     def _replay(self, iterations: int) -> Samples:
         """A sample of device time from graph replays, without individual launches."""
+        measured = self._session.run(self._replayed(iterations))
+        return _samples_of(measured, iterations * self._settings.group * _REPLAYS)
+
+    def _replayed(self, iterations: int) -> engine.Batch:
         settings = self._settings
-        measured = self._session.run(
-            engine.Timing.graph,
-            iterations,
+        return engine.Batch(
+            timing=engine.Timing.graph,
+            iterations=iterations,
             group=settings.group,
             graph_launches=_REPLAYS,
             lead_launches=_LEAD_REPLAYS,
-            delay_s=0.0,
             warm=settings.cache == "warm",
             library_barrier=settings.barrier == "library",
-            events=False,
         )
-        return _samples_of(measured, iterations * settings.group * _REPLAYS)
 
     def _run(self, iterations: int) -> Samples:
         settings = self._settings
-        measured = self._session.run(
-            _TIMINGS[settings.timing],
-            iterations,
+        batch = engine.Batch(
+            timing=_TIMINGS[settings.timing],
+            iterations=iterations,
             group=settings.group,
             graph_launches=settings.graph_launches,
-            lead_launches=0,
             delay_s=self._delay_s,
             warm=settings.cache == "warm",
             library_barrier=settings.barrier == "library",
             events=settings.timing == "blocking" and settings.clock == "device",
         )
+        measured = self._session.run(batch)
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
         samples = _samples_of(measured, 1 if single else iterations * settings.group * launches)

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
+from cclmark.run.engine_operation import operation_of
 
 _KEPT_FREE = 0.02  # share of the memory that the library may allocate on first use
 
 
 def room_for(case: Case) -> tuple[int, int]:
     """The sizes in bytes of the send and receive buffers that ``case`` needs on every rank."""
-    return engine.room_for(
-        case.operation,
-        case.dtype,
-        case.root or 0,
-        case.count,
-        list(case.matrix),
-        case.in_place,
-        case.ranks,
-    )
+    return engine.room_for(operation_of(case), case.in_place, case.ranks)
 
 
 def free_on_all(device: engine.Device, team: engine.Team, ranks: int) -> int:

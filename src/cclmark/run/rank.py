@@ -27,7 +27,14 @@ class Rank:
         self.client = Client(job)
         self.client.send(Arrived(job.rank, job.token))
         self.team = engine.Team(
-            job.team_fd, job.rank, job.ranks, job.oversubscribed, job.hosts, self._carry
+            engine.TeamOptions(
+                fd=job.team_fd,
+                rank=job.rank,
+                size=job.ranks,
+                oversubscribed=job.oversubscribed,
+                hosts=job.hosts,
+                courier=self._carry,
+            )
         )
         self.group: engine.Team | None = None
         self.group_agreement: engine.Team | None = None

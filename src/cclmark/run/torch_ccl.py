@@ -89,20 +89,14 @@ class TorchCommunicator:
         return route_of(operation)
 
     def bind(
-        self,
-        operation: str,
-        dtype: str,
-        reduction: str,
-        root: int,
-        count: int,
-        matrix: Sequence[int],
-        stream: int,
+        self, operation: engine.Operation, stream: int
     ) -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
         """Two functions of the input and output addresses: for preparation and for each call.
 
         This function and both results may raise UnsupportedError, but only until the operation has
         succeeded once, so that all ranks detect it at the same point.
         """
+        name, dtype = operation.collective, operation.dtype
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
             raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")
@@ -113,16 +107,17 @@ class TorchCommunicator:
         binding = _Binding(
             self._torch, self._device, kind, DTYPE_BYTES[dtype], self._rank, self._ranks
         )
-        binding.count, binding.root, binding.matrix = count, root, matrix
-        binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[reduction])
-        bound: Prepare | None = getattr(binding, operation, None)
+        binding.count, binding.root = operation.count, operation.root
+        binding.matrix = operation.matrix
+        binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[operation.reduction])
+        bound: Prepare | None = getattr(binding, name, None)
         if bound is None:
-            raise engine.UnsupportedError(f"no function of torch is known for {operation}")
+            raise engine.UnsupportedError(f"no function of torch is known for {name}")
         prepared: dict[tuple[int, int], Run] = {}
         done = False
 
         def fail(error: Exception) -> None:
-            text = f"{operation}: {one_line(error)}"
+            text = f"{name}: {one_line(error)}"
             if cannot(error) and not done:
                 raise engine.UnsupportedError(text) from None
             raise engine.EngineError(f"torch.distributed {text}") from None

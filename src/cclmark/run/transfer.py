@@ -146,24 +146,27 @@ class TransferRunner:
             landings[end] = place + 1
             flows.append(
                 engine.Flow(
-                    start,
-                    end,
-                    transfer.runner((start, end)),
-                    _FAR_ENDS[transfer.host_memory],
-                    transfer.to_host,
-                    place,
-                    delays_s.get((start, end), 0.0),
+                    from_device=start,
+                    to_device=end,
+                    runner=transfer.runner((start, end)),
+                    far=_FAR_ENDS[transfer.host_memory],
+                    to_host=transfer.to_host,
+                    landing=place,
+                    delay_s=delays_s.get((start, end), 0.0),
                 )
             )
+        is_long = transfer.measure != "latency" and transfer.size_bytes >= _LEAST_IN_ONE_LAUNCH
         self._transfers.prepare(
-            flows,
-            _ENGINES[transfer.kernel],
-            transfer.size_bytes,
-            transfer.offset_bytes,
-            transfer.blocks,
-            transfer.threads,
-            transfer.measure != "latency" and transfer.size_bytes >= _LEAST_IN_ONE_LAUNCH,
-            not transfer.peer_access,
+            engine.Transfer(
+                flows=flows,
+                engine=_ENGINES[transfer.kernel],
+                size_bytes=transfer.size_bytes,
+                offset_bytes=transfer.offset_bytes,
+                blocks=transfer.blocks,
+                threads=transfer.threads,
+                one_launch=is_long,
+                staged=not transfer.peer_access,
+            )
         )
 
     def _faults(self, kind: str) -> list[Injection]:

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccl/communicator.hpp"
+#include "collective/table.hpp"
+#include "core/team.hpp"
+#include "device/device.hpp"
+#include "measure/checker.hpp"
+#include "measure/message_buffers.hpp"
+
+namespace cclmark {
+
+/// The outcome of a check: one finding per rank, and the time that the slowest device took to
+/// compare the outputs with the expected values.
+struct Verdict {
+  std::vector<Finding> findings;
+  double compare_s = 0;
+};
+
+/// Checks the output of one operation on every rank.
+class Verification {
+ public:
+  Verification(Device& device, void* stream, Team& team, Communicator& communicator);
+
+  /// Chooses the content of inputs and fills the buffers, which are divided for the operation.
+  void prepare(const Operation& operation, uint32_t seed, MessageBuffers& buffers);
+
+  /// Runs the operation once on a fresh input and a poisoned output in the first slot, and checks
+  /// that output in full. A collective call. `run_once` returns when the operation is complete.
+  /// `corrupt`: this element of this rank's output is inverted before the check.
+  Verdict verify(const MessageBuffers& buffers, const std::function<void()>& run_once,
+                 std::optional<size_t> corrupt);
+
+  /// Why checks run on the host; empty when they run on the device.
+  const std::string& on_host() const { return checker_.no_kernels(); }
+
+ private:
+  using Region = MessageBuffers::Region;
+
+  void invert(const Region& output, size_t index);
+  Finding describe(const Checker::Count& count, const Region& output,
+                   const std::vector<Segment>& segments);
+  Verdict gather(const Finding& own, double compare_s);
+
+  Device& device_;
+  void* stream_;
+  Team& team_;
+  Communicator& communicator_;
+  Event begin_, end_;  ///< of the comparison
+  Checker checker_;
+  Operation operation_;
+};
+
+}  // namespace cclmark
