@@ -126,7 +126,7 @@ def test_the_directory_may_have_any_name(tag, tmp_path, name):
 def test_arguments_that_are_no_text_are_refused(tag, tmp_path, arguments):
     ended = run_in(tmp_path, tag, *SWEEP, *ON_HOST, *arguments)
     assert ended.returncode == 2
-    assert b"is no UTF-8" in ended.stderr
+    assert b"is not UTF-8" in ended.stderr
     assert b"Traceback" not in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
