@@ -221,7 +221,7 @@ def test_what_does_not_fit_is_left_out_with_the_reason(cclmark):
     run = cclmark("pairs", "--devices", "host:3", *sizes, "--only", "sendrecv")
     by_size = {result.case.size_bytes: result.status for result in run.journal.results}
     assert by_size == {1 << 10: "ok", 1 << 40: "skipped"}
-    assert "n/a  1 TiB: needs 2 TiB of memory per rank" in run.out
+    assert "n/a  1 TiB: requires 2 TiB of memory per rank" in run.out
     assert "time [µs] at 1 KiB" in run.out
 
 

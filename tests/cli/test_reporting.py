@@ -127,7 +127,7 @@ def test_a_journal_without_results_has_no_report(cclmark, tmp_path):
     header = Path(COLLECTIVES).read_bytes().splitlines()[0]
     (tmp_path / "early.jsonl").write_bytes(header + b"\n")
     told = cclmark("report", "early.jsonl", code=2)
-    assert "early.jsonl holds no results" in told.err
+    assert "early.jsonl contains no results" in told.err
 
 
 def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):

@@ -167,7 +167,7 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
     journal = read_journal(path)
     assert [result.status for result in journal.results] == ["ok", "ok", "skipped", "skipped"]
     reason = journal.results[-1].reason
-    assert "needs 1 GiB of memory per rank" in reason
+    assert "requires 1 GiB of memory per rank" in reason
     assert "Cannot allocate memory" in reason
     assert "skipped: needs" in ended.stdout
     assert "Traceback" not in ended.stderr
