@@ -201,7 +201,7 @@ def test_a_suite_for_accelerators_measures_no_host(run, needs):
             pytest.skip("this machine has accelerators")
     suite = f'needs = "{needs}"\n' + suite_of((f'run = "all_reduce {TINY}"',))
     ended = run(suite, code=3)
-    assert "accelerators on this machine, which the suite mine needs" in ended.message
+    assert "accelerators on this machine, which the suite mine requires" in ended.message
     assert ended.out == ""
     assert ended.written() == ["mine.toml"]
 

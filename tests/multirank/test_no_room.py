@@ -169,5 +169,5 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
     reason = journal.results[-1].reason
     assert "requires 1 GiB of memory per rank" in reason
     assert "Cannot allocate memory" in reason
-    assert "skipped: needs" in ended.stdout
+    assert "skipped: requires" in ended.stdout
     assert "Traceback" not in ended.stderr
