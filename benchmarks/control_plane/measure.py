@@ -187,8 +187,8 @@ def _start(coordinator: Coordinator) -> None:
 
 
 def _abort(coordinator: Coordinator) -> None:
-    for member in coordinator.members:
-        member.abort()
+    for agent in coordinator.agents:
+        agent.abort()
 
 
 PARTS = ("join", "connect", "await_start", "learn", "barrier", "samples", "beat", "await_abort")

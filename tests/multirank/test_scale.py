@@ -75,8 +75,8 @@ def test_all_learn_meet_beat_and_are_told_to_abort(coordinator, fleet):
         serve(coordinator, fleet, "meet", doubles)
     beats = serve(coordinator, fleet, "beat")
     assert sorted(message.rank for message in beats) == list(range(1, PEERS + 1))
-    for member in coordinator.members:
-        member.abort()
+    for agent in coordinator.agents:
+        agent.abort()
     serve(coordinator, fleet, "await_abort")
     assert coordinator.lost() == ""
     assert server.refused == 0
