@@ -32,7 +32,8 @@ from peers import Fleet, placement
 from cclmark.launch.coordinator import Coordinator, gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.cases import Case
-from cclmark.rendezvous.messages import FromAny, Hello, Job
+from cclmark.plan.items import COLLECTIVE
+from cclmark.rendezvous.messages import FromAny, Hello, Job, encoded_plan
 from cclmark.results.schema import Settings
 
 POLL_S = 0.02
@@ -162,9 +163,9 @@ def _start(coordinator: Coordinator) -> None:
         for size in range(SIZES)
     ]
     server = coordinator.meeting.server
-    for member in coordinator.remote:
+    for agent in coordinator.remote:
         job = Job(
-            rank=member.process,
+            rank=agent.process,
             ranks=len(coordinator.joins),
             parent_pid=0,
             runtime="host",
@@ -176,14 +177,14 @@ def _start(coordinator: Coordinator) -> None:
             board_fd=-1,
             access=server.keys.access(server.endpoint),
             token=server.token,
-            cases=cases,
-            transfers=[],
+            kind=COLLECTIVE,
+            plan=encoded_plan(cases),
             settings=SETTINGS,
             ccl_path="",
             ccl_wheels={},
             hosts=coordinator.host_of,
         )
-        member.start([job])
+        agent.start([job])
 
 
 def _abort(coordinator: Coordinator) -> None:
