@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from cclmark import _engine as engine
-from cclmark.analysis.compare import LEAST_RUNS, ratio_interval
+from cclmark.analysis.ratio import LEAST_RUNS, ratio_estimate
 from cclmark.results.host_processors import spread_over_cores
 
 OPERATIONS = ("all_reduce", "all_gather", "alltoall", "broadcast")
@@ -106,9 +106,9 @@ def of_cclmark(prefix: Path, operations: str, cache: str) -> Times:
 def compared(ours: Sequence[float], loop: Sequence[float]) -> tuple[float, float, float]:
     """Their ratio and its 95 % interval, by how much rounds differ: three of them at least."""
     sides = ([(time, None) for time in times] for times in (loop, ours))
-    found = ratio_interval(*sides)
+    found = ratio_estimate(*sides)
     assert found is not None
-    return found[:3]
+    return found.ratio, found.low, found.high
 
 
 def main() -> None:

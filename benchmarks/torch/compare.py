@@ -25,7 +25,7 @@ import tempfile
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-from cclmark.analysis.compare import ratio_interval
+from cclmark.analysis.ratio import ratio_estimate
 
 ITERATIONS = 20  # its default, and 5 to warm up
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -108,9 +108,9 @@ def main() -> None:
     for power in range(args.smallest, args.largest + 1):
         size = 1 << power
         own, bench = zip(*[(ours[size], theirs[size]) for ours, theirs in rounds], strict=True)
-        found = ratio_interval(*([(1 / rate, None) for rate in rates] for rates in (bench, own)))
-        ratio = geometric_mean(bench) / geometric_mean(own) if found is None else found[0]
-        interval = None if found is None else found[1:3]
+        found = ratio_estimate(*([(1 / rate, None) for rate in rates] for rates in (bench, own)))
+        ratio = geometric_mean(bench) / geometric_mean(own) if found is None else found.ratio
+        interval = None if found is None else (found.low, found.high)
         entries.append(
             {
                 "size_bytes": size,
