@@ -398,9 +398,10 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path, attack):
         machine=replace(header.machine, hostname=attack),
         command=[attack],
     )
-    journal = Journal(header, [*results, *COPIES.transfers[:24]])
+    cases, copies = Journal(header, [*results]), Journal(header, [*COPIES.transfers[:24]])
     path = tmp_path / "hostile.html"
-    path.write_text(render(page_of([Run(attack, journal), Run("other", journal)], attack)))
+    runs = [Run(attack, cases), Run("other", cases), Run(attack, copies)]
+    path.write_text(render(page_of(runs, attack)))
     seen.open(path)
     seen.draw_all()
     for figure in seen.page.locator("figure").all():
