@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from patience import scaled
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -53,7 +55,7 @@ class Seen:
             figures.nth(number).scroll_into_view_if_needed()
         drawn = "document.querySelectorAll('figure[data-drawn=yes] .main-svg').length > 0 && "
         drawn += "!document.querySelector('figure[data-chart]:not([data-drawn=yes])')"
-        self.page.wait_for_function(drawn, timeout=60_000)
+        self.page.wait_for_function(drawn, timeout=scaled(60) * 1000)
         return figures.count()
 
 
@@ -61,5 +63,7 @@ class Seen:
 def seen(browser):
     """A new page."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    yield Seen(context.new_page())
+    page = context.new_page()
+    page.set_default_timeout(scaled(30) * 1000)
+    yield Seen(page)
     context.close()
