@@ -5,7 +5,7 @@
 
 The first process is the product's own: gather_processes, Server, Coordinator. The ranks are
 lightweight (see peers.py) and in two other processes, so that the program under test has an
-interpreter to itself; they share its processors. Each round is a run of its own in a new process.
+interpreter to itself; they share its processors. Each round is a separate run in a new process.
 Prints medians over the
 rounds; the processor time is the first process's: `main` where it runs Python, `I/O` where ZeroMQ
 encrypts, decrypts and moves bytes.
