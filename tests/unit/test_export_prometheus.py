@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.plan.checks import Check
+from cclmark.printable import plain
 from cclmark.report.exports.prometheus import METRICS, prometheus
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import Verification

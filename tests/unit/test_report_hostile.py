@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.plan.items import COLLECTIVE
+from cclmark.printable import plain, printable
 from cclmark.report.formats.markdown import escape
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.replay import exporter_of, replayed
-from cclmark.report.wording.text import plain, token
-from cclmark.results.journal import read_journal
+from cclmark.report.wording.text import token
+from cclmark.results.journal import parse_journal, read_journal
 from cclmark.results.schema import Finding
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
@@ -85,7 +86,7 @@ def runs(draw):
 
 
 def export(name, run):
-    header, cases, footer = run
+    header, cases, footer = printable(run)
     exporter = exporter_of(COLLECTIVE, name)
     return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
 
@@ -109,7 +110,7 @@ def test_csv_keeps_its_rows_and_columns(run):
 @given(run=runs())
 def test_json_stays_json(run):
     document = json.loads(export("json", run))
-    header, cases, _ = run
+    header, cases, _ = printable(run)
     assert document["header"]["notices"] == header.notices
     assert [case["reason"] for case in document["cases"]] == [case.reason for case in cases]
 
@@ -164,13 +165,19 @@ def test_markdown_reads_a_name_as_it_is_written():
 
 @given(run=runs())
 def test_the_table_of_cases_reaches_no_terminal_raw(run):
-    header, cases, footer = run
+    header, cases, footer = printable(run)
     header = msgspec.structs.replace(
         header, settings=msgspec.structs.replace(header.settings, timing=header.cclmark_version)
     )
     exporter = TableExporter()
     text = exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
     assert all(character == "\n" or character.isprintable() for character in text)
+
+
+def read_again(journal):
+    """The journal from its lines, as a file has them."""
+    entries = (journal.header, *journal.results, journal.footer)
+    return parse_journal([msgspec.json.encode(entry) for entry in entries], "journal")
 
 
 EVIL = "\x1b]0;x\x07"
@@ -192,7 +199,7 @@ def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, meas
     footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")
     for results in ([result], [unmeasured], [result, unmeasured]):
         journal = dataclasses.replace(run, header=header, results=results, footer=footer)
-        text = "".join(replayed(journal, format))
+        text = "".join(replayed(read_again(journal), format))
         assert all(character == "\n" or character.isprintable() for character in text)
         assert "x1b" in text or format == "pccl"
 
@@ -205,3 +212,19 @@ def test_a_soak_and_one_placement_are_written_out_as_they_were_printed():
     assert "  soak       1:00\n" in text
     assert "in-place" in text
     assert "out-of-place" not in text
+
+
+@given(run=runs())
+def test_a_journal_is_read_with_printable_texts_or_as_written(run):
+    header, cases, footer = run
+    entries = [entry for entry in (header, *cases, footer) if entry is not None]
+    try:
+        lines = [msgspec.json.encode(entry) for entry in entries]
+    except UnicodeEncodeError:  # a lone surrogate, which no journal can hold
+        return
+    read = parse_journal(lines, "journal")
+    assert (read.header, read.results, read.footer) == printable((header, cases, footer))
+    raw = parse_journal(lines, "journal", as_written=True)
+    assert (raw.header, raw.results, raw.footer) == (header, cases, footer)
+    texts = json.dumps(msgspec.to_builtins([read.header, read.results]), ensure_ascii=False)
+    assert texts.isprintable()

@@ -168,7 +168,7 @@ def _run() -> None:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        from cclmark.report.wording.text import plain_lines
+        from cclmark.printable import plain_lines
 
         # All processes detect an error of the command line, and one reports it.
         if isinstance(error, RankError) or _speaks():

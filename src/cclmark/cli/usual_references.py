@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection
 
 from cclmark.errors import UsageError
+from cclmark.printable import plain
 from cclmark.references.reference import Reference
-from cclmark.report.wording.text import plain
 
 
 def usual_references(kinds: Collection[str]) -> list[Reference]:

@@ -32,6 +32,7 @@ from cclmark.history.tables import (
 )
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.printable import printable
 from cclmark.results.figures import AUTO, THROUGHPUT
 
 _UNSHOWN = ("digest", "size_bytes")
@@ -190,7 +191,7 @@ def _runs(
     query = query.order_by(runs.c.started_at.desc(), runs.c.number.desc()).limit(limit)
     if skipped:
         query = query.offset(skipped)
-    return [StoredRun(**row._mapping) for row in connection.execute(query)]
+    return [StoredRun(**printable(dict(row._mapping))) for row in connection.execute(query)]
 
 
 def _rows(connection: Connection, which: RunFilter) -> Sequence[tuple[Any, ...]]:
@@ -272,7 +273,7 @@ def _things(connection: Connection, which: RunFilter) -> dict[int, tuple[Thing, 
         select(*columns).where(*things_of(which))
     ):
         thing: Thing = (_CASES if kind == "case" else _TRANSFERS).decode(document)
-        found[number] = (thing, clock)
+        found[number] = (printable(thing), clock)
     return found
 
 

@@ -22,6 +22,7 @@ from cclmark.plan.thresholds import (
     meant,
     parse_threshold,
 )
+from cclmark.printable import plain_lines, printable
 
 ACCELERATORS = "accelerators"  # of any vendor
 _MOST_REPEATS = 1000
@@ -125,9 +126,8 @@ def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
                 "command a unique name"
             )
         commands.append(command)
-    return Suite(
-        Path(file).stem, written.title, written.description, tuple(commands), written.needs
-    )
+    title, needs = printable((written.title, written.needs))
+    return Suite(Path(file).stem, title, plain_lines(written.description), tuple(commands), needs)
 
 
 def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> Suite:
@@ -221,7 +221,7 @@ def _arguments(run: Words) -> tuple[str, ...]:
     if words[:1] == ["cclmark"]:
         words = words[1:]
     for word in words:
-        if "\0" in word:
+        if not word.isprintable():
             raise UsageError(f"a command line cannot contain {word!r}")
         if word.partition("=")[0] in ("--journal", "--output") or word.startswith("-O"):
             raise UsageError(

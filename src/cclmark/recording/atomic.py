@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cclmark.errors import OutputError, UnreadError, UsageError
-from cclmark.report.wording.text import plain
+from cclmark.printable import plain
 
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe

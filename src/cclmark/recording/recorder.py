@@ -25,6 +25,7 @@ from cclmark.errors import (
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
+from cclmark.printable import plain, plain_lines, printable
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
@@ -32,7 +33,6 @@ from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Exporter, Observer
-from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import Result
 from cclmark.results.machine import kept_environment, readable
@@ -113,7 +113,7 @@ class Recorder:
         if self._resumed is not None:  # before anything is printed, which may fail
             for result in self._resumed.remainder.carried:
                 self._keep(result)
-        beginning = self._exporter.begin(header)
+        beginning = self._exporter.begin(printable(header))
         self._print(beginning)
         for text in news:
             if plain(text) not in beginning:  # not every format shows them
@@ -140,13 +140,13 @@ class Recorder:
             self._reasons[result.reason] = None
 
     def _show(self, result: Result) -> None:
-        self._print(self._exporter.add(result))
+        self._print(self._exporter.add(printable(result)))
 
     def condition(self, condition: Condition) -> None:
         """Writes the state of a device."""
         self._journal.write(condition)
         if isinstance(self._exporter, Observer):
-            self._exporter.observe(condition)
+            self._exporter.observe(printable(condition))
 
     def notice(self, text: str) -> None:
         """Keeps the notice for the header, or prints it at once after the header."""
@@ -182,7 +182,7 @@ class Recorder:
             try:
                 for result in self._carried.rest():
                     self._show(result)
-                self._print(self._exporter.end(footer))
+                self._print(self._exporter.end(printable(footer)))
             except UnreadError:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
         messages = [outcome.message, *self._hung, self._output.failure]
@@ -249,10 +249,10 @@ def record(
 
 def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
     """Shows a complete journal; writes no new one."""
-    output.write(exporter.begin(resumed.header))
+    output.write(exporter.begin(printable(resumed.header)))
     for result in resumed.in_plan().rest():
-        output.write(exporter.add(result))
-    output.write(exporter.end(resumed.footer))
+        output.write(exporter.add(printable(result)))
+    output.write(exporter.end(printable(resumed.footer)))
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
 

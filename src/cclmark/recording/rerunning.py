@@ -22,13 +22,14 @@ from cclmark.history.run_rows import devices_of
 from cclmark.launch.placement import find_placement, is_primary
 from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
+from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
 from cclmark.recording.repetition import Repetition
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.repeat import repeat_lines
-from cclmark.report.wording.text import counted, plain
-from cclmark.results.journal import Journal, read_journal
+from cclmark.report.wording.text import counted
+from cclmark.results.journal import read_journal
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header
 from cclmark.results.secrets import HIDDEN
@@ -52,7 +53,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
     Returns the exit code. Raises UsageError for a journal without such a command and, unless
     ``elsewhere`` or ``options`` select others, MissingError if its devices are not present.
     """
-    then = read_journal(path)
+    then = read_journal(path, as_written=True)
     names, command, words = _command_of(then.header, path)
     given = _given(command, words)
     replaced = _given(command, options)
@@ -87,7 +88,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
         code = ended.code if isinstance(ended.code, int) else EXIT_DIED
     if repetition.journal is not None and repetition.journal.exists():
         on_screen = given.get("format", "table") == "table" and "output" not in given
-        _compare(then, repetition, sys.stdout if on_screen else sys.stderr)
+        _compare(repetition, sys.stdout if on_screen else sys.stderr)
     return code
 
 
@@ -248,19 +249,19 @@ def _models(header: Header) -> set[tuple[str, str]]:
     return {(device.runtime, device.name) for device in header.devices}
 
 
-def _compare(then: Journal, repetition: Repetition, stream: Any) -> None:
+def _compare(repetition: Repetition, stream: Any) -> None:
     assert repetition.journal is not None
-    now = read_journal(repetition.journal)
+    then, now = read_journal(repetition.path), read_journal(repetition.journal)
     if not now.results or not report_kind(now.kind).has_times:
         return
     there, here = devices_of(then.header), devices_of(now.header)
     if _models(then.header) != _models(now.header):
         print(
-            f"  nothing is compared: {plain(str(repetition.path))} was measured on {plain(there)}, "
-            f"this run on {plain(here)}",
+            f"  nothing is compared: {plain(str(repetition.path))} was measured on {there}, "
+            f"this run on {here}",
             file=stream,
         )
         return
     found = compare(Side("then", [then]), Side("now", [now]))
-    for line in repeat_lines(found, str(repetition.path)):
+    for line in repeat_lines(found, plain(str(repetition.path))):
         print(line, file=stream)

@@ -59,7 +59,7 @@ class Resumed:
     @classmethod
     def read(cls, path: Path, request: Request) -> Resumed:
         """Reads the journal. Raises UsageError if it is not a journal of this request."""
-        journal = read_journal(path)
+        journal = read_journal(path, as_written=True)
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
         planned = len(request.items)

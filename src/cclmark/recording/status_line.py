@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from typing import TextIO
 
-from cclmark.report.wording.text import plain
+from cclmark.printable import plain
 
 _ERASE = "\r\x1b[K"
 _DUMB = ("", "dumb", "unknown")  # values of TERM: terminals that obey no control sequences

@@ -13,6 +13,7 @@ from cclmark.plan.operations import OPERATIONS, REDUCTIONS, parse_dtypes
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
+from cclmark.printable import plain, printable
 from cclmark.references.reference import P2P, Reference, Source
 from cclmark.references.reference_tables import grid, of_matrix, of_table
 
@@ -92,10 +93,10 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
         raise UsageError(f"{file}: title is empty: write the measurement and the machine")
     source = Source(
         name=Path(file).stem,
-        title=written.title,
-        published=written.published,
-        url=written.url,
-        note=written.note,
+        title=plain(written.title),
+        published=plain(written.published),
+        url=plain(written.url),
+        note=plain(written.note),
         file=file,
         own=own,
     )
@@ -141,14 +142,15 @@ def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
 
 def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) -> list[Reference]:
     _check(series)
+    version, tool, conditions = printable((series.version, series.tool, series.conditions))
     common = Reference(
         source=source,
         operation=series.operation,
         devices=parse_devices(series.devices),
         hosts=series.hosts,
         library=series.library,
-        version=series.version,
-        tool=series.tool,
+        version=version,
+        tool=tool,
         dtype=parse_dtypes(series.dtype)[0] if series.dtype else "",
         reduction=series.reduction,
         root=series.root,
@@ -157,7 +159,7 @@ def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) 
         launch=series.launch,
         kind=series.kind,
         approximate=series.approximate,
-        conditions=series.conditions,
+        conditions=conditions,
         measure=series.measure,
         direction=series.direction,
         engine=series.engine,

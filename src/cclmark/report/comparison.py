@@ -17,7 +17,7 @@ from cclmark.analysis.ratio import Verdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.report.wording.text import counted, format_time_us
 
 _STYLES: dict[Verdict, str] = {
     "slower": "red",
@@ -77,7 +77,7 @@ class Comparison:
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
     """The bands of sizes, a table for each operation, the tally, and why some have no verdict."""
     lines = [_title(comparison)]
-    lines += [f"  differs    {plain(text)}" for text in comparison.differences]
+    lines += [f"  differs    {text}" for text in comparison.differences]
     if not comparison.differences:
         lines.append("  differs    nothing that the journals record")
     lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
@@ -90,7 +90,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
     lines += _band_lines(comparison, paint)
     group = ""
     for one in shown_of(comparison):
-        name = plain(comparison.group_of(one))
+        name = comparison.group_of(one)
         if name != group:
             group = name
             head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
@@ -105,7 +105,7 @@ def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
     """Time after over time before of the bands, each on a line."""
     if not comparison.bands:
         return []
-    names = [f"{plain(band.operation)}, {band.name}" for band in comparison.bands]
+    names = [f"{band.operation}, {band.name}" for band in comparison.bands]
     width = max(map(len, names))
     head = f"{'cases of like sizes together':<{width}}  {'cases':>8} {'ratio':>7}  95 % interval"
     lines = ["", paint(f"  {head}", "dim")]
@@ -257,7 +257,7 @@ def _title(comparison: Comparison) -> str:
     sides = []
     for side in (comparison.before, comparison.after):
         runs = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
-        sides.append(plain(side.name) + runs)
+        sides.append(side.name + runs)
     return f"{sides[1]} against {sides[0]}"
 
 
@@ -316,7 +316,7 @@ def _row(one: Compared, paint: Paint) -> str:
     assert one.before_s is not None
     assert one.after_s is not None
     times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
-    what = f"  {plain(flows)}" if (flows := one.thing.flow_words()) else ""
+    what = f"  {flows}" if (flows := one.thing.flow_words()) else ""
     figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
     row = f"{one.thing.size_words():>10} {figures} {_remark(one)}{what}".rstrip()
     return _painted(row, one.verdict, paint)
@@ -356,7 +356,7 @@ def tally(found: Sequence[Compared]) -> str:
 
 def _reasons(found: Sequence[Compared]) -> list[str]:
     """Why some were not compared: the most frequent first."""
-    counts = Counter(plain(one.reason) for one in found if one.verdict == "not comparable")
+    counts = Counter(one.reason for one in found if one.verdict == "not comparable")
     lines = [f"{count} not comparable: {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])

@@ -8,7 +8,6 @@ from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import Insight, Kind, counted, listed
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.head import origin_of
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 
 _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
@@ -28,21 +27,17 @@ def headline(run: Run) -> str:
 def measured_words(journal: Journal) -> str:
     """What was measured, in a sentence."""
     header = journal.header
-    names = Counter(plain(device.name) for device in header.devices)
+    names = Counter(device.name for device in header.devices)
     devices = " and ".join(f"{count} × {name}" for name, count in names.items())
-    hosts = [plain(one.machine.hostname) for one in header.hosts]
-    where = f"{len(hosts)} hosts" if len(hosts) > 1 else plain(header.machine.hostname)
+    hosts = [one.machine.hostname for one in header.hosts]
+    where = f"{len(hosts)} hosts" if len(hosts) > 1 else header.machine.hostname
     done = report_kind(journal.kind).counted(journal) if journal.results else "Nothing yet"
-    libraries = listed(
-        [f"{plain(one.name)} {plain(one.version)}".strip() for one in header.libraries]
-    )
+    libraries = listed([f"{one.name} {one.version}".strip() for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
     if header.imported is not None:
         devices = devices or counted(header.imported.ranks, "rank")
         by += f", imported {origin_of(header.imported)}"
     if header.settings.inject:
-        by += (
-            f", with faults put in on purpose (--inject {plain(' '.join(header.settings.inject))})"
-        )
+        by += f", with faults put in on purpose (--inject {(' '.join(header.settings.inject))})"
     of = f" of {where}" if where else ""
     return f"{done} on {devices or 'no device'}{of}{by}."

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.report.formats.csv_format import CsvExporter
@@ -15,14 +13,8 @@ from cclmark.report.kinds import report_kind
 from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import Load, ReferenceNotes, no_references
-from cclmark.report.wording.text import plain, plain_lines
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import KINDS
-from cclmark.results.schema import Footer
-
-# Text for a terminal. The other formats write in their own ways what one would obey.
-_FOR_TERMINALS = ("table", "pccl")
-_NUMBERS = ("samples", "matrix", "flows", "weights")  # fields that may be large
 
 
 def formats_of(kind: str) -> list[str]:
@@ -56,8 +48,7 @@ def replayed(
     """The text of ``format``, one of formats_of the journal's kind, piece by piece.
 
     ``columns``: of the terminal, None for none. ``references`` loads what the peaks of tables are
-    held against. The journal may come from anywhere: nothing in it
-    reaches a terminal raw. Raises UsageError for an inconsistent journal.
+    held against. Raises UsageError for an inconsistent journal.
     """
     try:
         view = View(journal, paint, columns, ReferenceNotes(references))
@@ -71,36 +62,10 @@ def replayed(
 
 def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:
     exporter = exporter_of(journal.kind, format, view)
-    clean: Callable[[Any], Any] = _plain if format in _FOR_TERMINALS else _as_it_is
     if isinstance(exporter, Observer):
         for condition in journal.conditions:
-            exporter.observe(clean(condition))
-    yield exporter.begin(clean(journal.header))
+            exporter.observe(condition)
+    yield exporter.begin(journal.header)
     for result in journal.results:
-        yield exporter.add(clean(result))
-    yield exporter.end(clean(journal.footer))
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """The same without anything that a terminal would obey, however deep it is."""
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, Footer):
-        # Tables show the first line of its message.
-        return msgspec.structs.replace(value, message=plain_lines(value.message))
-    if isinstance(value, msgspec.Struct):
-        found = {
-            name: _plain(part)
-            for name in value.__struct_fields__
-            if name not in _NUMBERS and not isinstance(part := getattr(value, name), (int, float))
-        }
-        return msgspec.structs.replace(value, **found)
-    if isinstance(value, Mapping):
-        return {plain(str(name)): _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_plain, value))
-    return value
+        yield exporter.add(result)
+    yield exporter.end(journal.footer)

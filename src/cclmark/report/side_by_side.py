@@ -10,7 +10,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.grid import grid_lines
 from cclmark.report.wording.paint import Paint
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 from cclmark.results.kinds import CaseResult
 
 
@@ -19,7 +19,7 @@ def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> lis
     lines: list[str] = []
     for comparison in comparisons(results):
         lines.append("")
-        lines.append(f"  {paint(f'{plain(title(comparison.case))}: time in µs', 'bold')}")
+        lines.append(f"  {paint(f'{title(comparison.case)}: time in µs', 'bold')}")
         lines += grid_lines(
             [size_of(comparison.case, size) for size, _ in comparison.rows],
             heads(comparison),
@@ -32,7 +32,7 @@ def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> lis
 
 def heads(comparison: Comparison) -> list[str]:
     """The names of the columns that ``cells`` fills."""
-    first, *others = (plain(name) for name in comparison.ccls)
+    first, *others = (name for name in comparison.ccls)
     return [first, *(text for other in others for text in (other, f"/ {first}"))]
 
 

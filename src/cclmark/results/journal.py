@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, TypeVar
 
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE
+from cclmark.printable import printable
 from cclmark.results.kinds import CaseResult, CheckResult, Line, Result, TransferResult
 from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 
+_AnyEntry = TypeVar("_AnyEntry", bound=Line)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -183,8 +185,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, CheckResult)]
 
 
-def read_journal(path: Path) -> Journal:
+def read_journal(path: Path, *, as_written: bool = False) -> Journal:
     """Reads a journal, complete or truncated.
+
+    All texts in it are printable (see ``cclmark.printable``), unless ``as_written``, for commands
+    and settings that are to be used again.
 
     Raises UsageError if the file cannot be read, is not a journal, or has a newer schema.
     """
@@ -192,10 +197,10 @@ def read_journal(path: Path) -> Journal:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    return parse_journal(content.splitlines(), str(path))
+    return parse_journal(content.splitlines(), str(path), as_written=as_written)
 
 
-def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
+def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
     """As read_journal, from lines. ``name`` is for messages.
 
     Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way, and
@@ -208,13 +213,15 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Journal:
         if not line.strip():
             continue
         entry = _entry(line, f"{name}:{number}")
+        if entry is not None and not as_written:
+            entry = _printable(entry, line)
         if journal is None:
             _refuse_newer(line, name)
             # No other line can be read without a header: a damaged one is better than none.
             header = entry or _decoded(line)
             if not isinstance(header, Header):
                 _refuse(line, name)
-            journal = Journal(header)
+            journal = Journal(header if as_written else _printable(header, line))
             damaged += entry is None
         elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
             damaged += 1
@@ -244,6 +251,13 @@ def _entry(line: bytes, place: str) -> Line | None:
     if entry is None:
         _refuse_impossible(line, place)
     return entry
+
+
+def _printable(entry: _AnyEntry, line: bytes) -> _AnyEntry:
+    """``entry`` with printable texts. Most lines have no others, which is quick to see."""
+    if line.isascii() and b"\\" not in line and b"\x7f" not in line:
+        return entry
+    return printable(entry)
 
 
 def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from cclmark.analysis.compare import Side
 from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
+from cclmark.printable import plain
 from cclmark.report.charts.naming import Run
 from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.held_together import comparison_of, require_figures
@@ -19,7 +20,6 @@ from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.page import Facts, Page, Section
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.serve.parameters import address
 from cclmark.serve.references import Load
@@ -40,7 +40,7 @@ def run_page(one: Stored, load: Load) -> Page:
     run, journal = one
     _require_results(one)
     with _fitting(run):
-        page = page_of([Run(plain(_stem(run)), journal, ReferenceNotes(load))])
+        page = page_of([Run(_stem(run), journal, ReferenceNotes(load))])
     links = [
         ("All runs", "/"),
         ("Journal", address("/journal", ("run", run.run_id))),
@@ -61,7 +61,7 @@ def together_page(runs: Sequence[Stored], load: Load) -> Page:
     with _fitting(*(run for run, _ in runs)):
         page = page_of(
             [
-                Run(plain(name), journal, ReferenceNotes(load))
+                Run(name, journal, ReferenceNotes(load))
                 for name, (_, journal) in zip(names, runs, strict=True)
             ]
         )
@@ -116,12 +116,12 @@ def names_of(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _stem(run: StoredRun) -> str:
-    return PurePath(run.source).stem or run.run_id
+    return plain(PurePath(run.source).stem) or run.run_id
 
 
 def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:
     return [
-        (plain(name), address("/run", ("run", run.run_id)))
+        (name, address("/run", ("run", run.run_id)))
         for name, (run, _) in zip(names, runs, strict=True)
     ]
 
@@ -137,7 +137,7 @@ def _known(run: StoredRun) -> list[tuple[str, str]]:
         rows.append(("continues", run.continues))
     if run.damaged_lines:
         rows.append(("damaged lines", str(run.damaged_lines)))
-    return [(name, plain(text)) for name, text in rows]
+    return rows
 
 
 def _require_results(one: Stored) -> None:

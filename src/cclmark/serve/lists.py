@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
+from cclmark.printable import plain
 from cclmark.report.lists.history_lists import MOST_MEASURED, SHORT_ID, started_of
-from cclmark.report.wording.text import plain
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
 
@@ -71,16 +71,16 @@ def _line(run: StoredRun) -> Line:
     return Line(
         run_id=run.run_id,
         address=address("/run", ("run", run.run_id)),
-        name=plain(run.run_id[:SHORT_ID]),
+        name=(run.run_id[:SHORT_ID]),
         started=started_of(run),
-        machine=plain(run.hostname),
-        devices=plain(run.devices),
-        measured=plain(f"{named} · {', '.join(run.ccls)}"),
+        machine=run.hostname,
+        devices=run.devices,
+        measured=f"{named} · {', '.join(run.ccls)}",
         cases=run.cases,
         state=state,
         trouble=trouble,
-        labels=plain(", ".join(run.labels)),
-        journal=plain(PurePath(run.source).name),
+        labels=", ".join(run.labels),
+        journal=(PurePath(run.source).name),
     )
 
 

@@ -11,7 +11,6 @@ import jinja2
 
 from cclmark import __version__
 from cclmark.report.page.page import page_style, source_hash
-from cclmark.report.wording.text import shown
 from cclmark.serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
@@ -49,7 +48,6 @@ def _environment() -> jinja2.Environment:
         ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -11,6 +11,7 @@ from cclmark.analysis.change import Change
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
 from cclmark.history.trend import Trend
+from cclmark.printable import plain
 from cclmark.report.lists.history_lists import SHORT_ID, started_of
 from cclmark.report.lists.trend_lines import (
     MOST_LINES,
@@ -25,7 +26,7 @@ from cclmark.report.lists.trend_lines import (
     verdict_of,
 )
 from cclmark.report.lists.trend_steps import trends_of
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 
@@ -92,8 +93,8 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         place=plain(history.name),
         fields=fields,
         choices=history.choices(),
-        told=plain(title_of(found)),
-        tally=plain(tally_of(found)),
+        told=title_of(found),
+        tally=tally_of(found),
         places=[_place(step) for step in reversed(found.steps)],
         blocks=_blocks(shown, found),
         hidden=len(found.trends) - len(shown),
@@ -107,7 +108,7 @@ def _place(step: Step) -> Place:
         before=_link(step.before),
         after=_link(step.after),
         comparison=address("/compare", *(("run", run.run_id) for run in (step.before, step.after))),
-        differences=[plain(text) for text in step.differences],
+        differences=step.differences,
         changed=[_changed(trend, change) for trend, change in by_distance],
     )
 
@@ -115,7 +116,7 @@ def _place(step: Step) -> Place:
 def _changed(trend: Trend, change: Change) -> Changed:
     thing = trend.series.thing
     return Changed(
-        case=plain(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
+        case=(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
         size=thing.size_words(),
         before_us=format_time_us(change.before_s),
         after_us=format_time_us(change.after_s),
@@ -127,7 +128,7 @@ def _changed(trend: Trend, change: Change) -> Changed:
 
 def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
     def head(trend: Trend) -> tuple[str, str]:
-        return plain(context_of(trend)), plain(trend.series.thing.group_words())
+        return context_of(trend), trend.series.thing.group_words()
 
     return [
         Block(machine, name, [_row(trend, found) for trend in trends])
@@ -139,7 +140,7 @@ def _row(trend: Trend, found: Trends) -> Row:
     thing = trend.series.thing
     return Row(
         size=thing.size_words(),
-        flows=plain(thing.flow_words()),
+        flows=thing.flow_words(),
         runs=len(trend.runs),
         first_us=format_time_us(trend.times_s[0]),
         last_us=format_time_us(trend.times_s[-1]),
@@ -156,5 +157,5 @@ def _row(trend: Trend, found: Trends) -> Row:
 
 
 def _link(run: StoredRun) -> Link:
-    text = plain(f"{run.run_id[:SHORT_ID]} ({started_of(run)})")
+    text = f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
     return text, address("/run", ("run", run.run_id))

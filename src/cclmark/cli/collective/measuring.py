@@ -254,7 +254,7 @@ def _pattern_text(flags: Flags) -> str:
     """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
     if flags.resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
-    then = read_journal(flags.resume).header.settings
+    then = read_journal(flags.resume, as_written=True).header.settings
     return (
         rows_pattern(then.weights)
         if then.pattern == flags.pattern and then.weights

@@ -9,6 +9,7 @@ from cclmark.analysis.compare import MARGIN, Side
 from cclmark.cli.compare.comparison_gate import gate
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output, print_out
 from cclmark.report.comparison import (
@@ -84,7 +85,7 @@ def _side(text: str) -> Side:
         if (lacks := lacking(run))
     ]
     if len(runs) == 1:
-        return Side(names[0], runs, incomplete)
+        return Side(plain(names[0]), runs, incomplete)
     for name, run in zip(names[1:], runs[1:], strict=True):
         changed = differing_settings(
             runs[0].header.settings, run.header.settings, sides=("in the first", "in the other")
@@ -94,7 +95,7 @@ def _side(text: str) -> Side:
                 f"{names[0]} and {name} are not runs of the same configuration: "
                 f"{', '.join(changed)}"
             )
-    return Side(f"{names[0]} and {len(names) - 1} more", runs, incomplete)
+    return Side(plain(f"{names[0]} and {len(names) - 1} more"), runs, incomplete)
 
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:

@@ -9,8 +9,8 @@ from cclmark.analysis.gate import Outcome, judge
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.plan.cases import Case
+from cclmark.printable import plain
 from cclmark.report.comparison import Comparison
-from cclmark.report.wording.text import plain
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

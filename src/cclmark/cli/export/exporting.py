@@ -8,10 +8,10 @@ from pathlib import Path
 
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
 from cclmark.report.wording.remarks import lacking
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
 
 

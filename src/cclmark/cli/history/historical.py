@@ -16,12 +16,13 @@ from cclmark.history.filters import filter_of
 from cclmark.history.history_model import StoredRun
 from cclmark.history.moments import moment
 from cclmark.history.store import History
+from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
 from cclmark.report.lists.history_lists import run_lines, runs_csv, runs_json, runs_table
 from cclmark.report.replay import replayed
 from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.text import counted, plain
+from cclmark.report.wording.text import counted
 
 
 def history_at(db: str | None) -> History:

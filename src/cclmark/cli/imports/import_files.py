@@ -15,7 +15,8 @@ from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
-from cclmark.report.wording.text import counted, plain
+from cclmark.printable import plain
+from cclmark.report.wording.text import counted
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.kinds import Line
 from cclmark.results.machine import readable

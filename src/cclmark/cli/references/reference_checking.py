@@ -8,6 +8,7 @@ from pathlib import Path
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.plan.sizes import parse_size
+from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import print_out
 from cclmark.references.matching import kinds_of
@@ -25,7 +26,6 @@ from cclmark.report.lists.reference_check import (
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, share_text
 from cclmark.report.wording.remarks import lacking
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
 
 

@@ -13,6 +13,7 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.thresholds import meant
+from cclmark.printable import plain
 from cclmark.recording.output import print_out
 from cclmark.recording.standard_output import say
 from cclmark.references.matching import multicast_of
@@ -33,7 +34,6 @@ from cclmark.report.lists.reference_lists import (
 )
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal, read_journal
 
 _ODD = re.compile(r"[^\w.]+")

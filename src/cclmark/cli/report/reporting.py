@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
@@ -16,7 +17,6 @@ from cclmark.report.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.report.wording.remarks import lacking
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import read_journal
 
 

@@ -21,9 +21,9 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
+from cclmark.printable import plain
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
-from cclmark.report.wording.text import plain
 from cclmark.signals import on_ending_signals
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from cclmark.errors import (
 )
 from cclmark.launch.placement import is_primary
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
+from cclmark.printable import plain, printable
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
 from cclmark.recording.standard_output import say
@@ -159,7 +160,7 @@ class SuiteRun:
         verdict = SuiteVerdict(
             suite=self._suite.name,
             title=self._suite.title,
-            hostname=platform.node(),
+            hostname=plain(platform.node()),
             started_at=started_at,
             duration_s=time.monotonic() - began_s,
             interrupted=self._children.interrupted,
@@ -197,7 +198,7 @@ class SuiteRun:
             runs=len(attempts),
             duration_s=time.monotonic() - began_s,
             journals=journals,
-            verdicts=judge(command, attempts, self._baselines.get(command.name)),
+            verdicts=printable(judge(command, attempts, self._baselines.get(command.name))),
         )
 
     def _attempt(self, command: SuiteCommand, run: int) -> Attempt:

@@ -16,7 +16,7 @@ from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, Heat, Lev
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
 from cclmark.report.insights.insight_words import on_host_alone
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Summary
 
@@ -157,8 +157,8 @@ class _Draft:
             for point in points:
                 match = run.notes.match(point.results[0], run.journal.header)
                 if match is not None and match.bandwidth:
-                    by_size = found.setdefault(plain(match.name), {})
-                    users.setdefault(plain(match.name), {})[run.name] = None
+                    by_size = found.setdefault(match.name, {})
+                    users.setdefault(match.name, {})[run.name] = None
                     by_size[point.size_bytes] = match.bandwidth / BYTES_PER_GB
         usual = sorted(found.items(), key=lambda entry: -len(entry[1]))[:_MOST_REFERENCES]
         return [
@@ -385,7 +385,7 @@ def _words(point: _Point) -> str:
             f"95th percentile {format_time_us(point.high_s)} µs"
         )
     route = point.results[0].route
-    words += [plain(route)] if route != "native" else []
+    words += [route] if route != "native" else []
     if summary.slowest_rank is not None:
         words.append(f"rank {summary.slowest_rank} is the slowest")
     if summary.late_rank is not None:

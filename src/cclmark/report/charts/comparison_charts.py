@@ -9,7 +9,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.chart_model import Level, Lines, Series
 from cclmark.report.comparison import Comparison
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 
 
 def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
@@ -50,7 +50,7 @@ def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
 def _name(case: Case) -> str:
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
-    return plain(" ".join(filter(None, [*words, case.ccl])))
+    return " ".join(filter(None, [*words, case.ccl]))
 
 
 def _curve(placement: str, found: Sequence[Compared], number: int, curves: int) -> Series:

@@ -9,7 +9,6 @@ from functools import cached_property
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.plan.operations import moves_data
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
@@ -80,7 +79,7 @@ def group_titles(groups: Sequence[Group]) -> list[str]:
             words.append(group.reduction or "")
         if len({one.root for one in alike}) > 1:
             words.append(f"root {group.root}")
-        titles.append(plain(" ".join(filter(None, words))))
+        titles.append(" ".join(filter(None, words)))
     return titles
 
 
@@ -102,7 +101,7 @@ def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str
         words = [runs[number].name if numbers > 1 else "", ccl if library else ""]
         words.append(f"{count} ranks" if ranks else "")
         words.append(("in-place" if in_place else "out-of-place") if placed else "")
-        names[curve] = plain(" ".join(filter(None, words)) or ccl)
+        names[curve] = " ".join(filter(None, words)) or ccl
     return names
 
 

@@ -9,7 +9,7 @@ from cclmark.report.charts.cells import device_names, extremes, key_of, least_sp
 from cclmark.report.charts.chart_model import Chart, Heat, Lines, Series
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
-from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 
 
@@ -25,7 +25,7 @@ def pair_charts(journal: Journal) -> list[Chart]:
         if len(points) > 1:
             curves.append(
                 Series(
-                    name=plain(name),
+                    name=name,
                     x=[point.size_bytes for point in points],
                     y=[(point.bytes_per_s or 0.0) / BYTES_PER_GB for point in points],
                     colour=number,
@@ -44,13 +44,13 @@ def pair_charts(journal: Journal) -> list[Chart]:
             )
         )
     devices = device_names(journal.header)
-    kinds = {(one.first, one.second): plain(one.kind) for one in journal.header.relations}
+    kinds = {(one.first, one.second): one.kind for one in journal.header.relations}
     keys: set[str] = set()
     for sweep, name in zip(found, names, strict=True):
         for matrix in matrices_of(sweep):
             if matrix.values:
                 charts.append(
-                    _pair_heat(matrix, plain(name), sweep.series.operation, devices, kinds, keys)
+                    _pair_heat(matrix, name, sweep.series.operation, devices, kinds, keys)
                 )
     return charts
 

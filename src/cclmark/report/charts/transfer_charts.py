@@ -16,7 +16,7 @@ from cclmark.report.charts.cells import extremes, key_of, least_span
 from cclmark.report.charts.chart_model import Chart, Heat, Lines, Series
 from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure
 from cclmark.report.wording.deviations import relative
-from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
 
@@ -66,21 +66,21 @@ def _transfer_heat(
         if cell is None:  # x on the diagonal, as between pairs
             return "x" if place[0] == place[1] else ""
         if cell.value is None:
-            return plain(cell.note) or "?"
+            return cell.note or "?"
         found = far(cell)
         mark = "" if found is None else " ▼" if found.worse else " ▲"
         return figure(cell.value) + mark
 
     def words(cell: Cell | None) -> str:
         if cell is None or cell.value is None:
-            return "" if cell is None else plain(cell.note) or "?"
+            return "" if cell is None else cell.note or "?"
         link, found = kinds.get(cell.pair), far(cell)
         said = [f"{figure(cell.value)} {matrix.unit}"]
-        said += [plain(link.kind)] if link is not None else []
+        said += [link.kind] if link is not None else []
         if found is not None:
             latency = found.transfer.measure == "latency"
             share = relative(found.value, found.usual, lower_is_better=latency)
-            said.append(f"{share} than usual for {plain(found.kind)}")
+            said.append(f"{share} than usual for {found.kind}")
         return ", ".join(said)
 
     title = f"{matrix.title[0].upper()}{matrix.title[1:]}"

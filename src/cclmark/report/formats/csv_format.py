@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 
 from cclmark.report.columns import Cell, Layout
-from cclmark.report.wording.text import plain
 from cclmark.results.kinds import Result
 from cclmark.results.schema import Footer, Header
 
@@ -58,5 +57,4 @@ def _cell(cell: Cell, exact: bool) -> str:
         return number if math.isfinite(cell) else ""
     if isinstance(cell, int):
         return str(cell)
-    text = plain(cell)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
+    return f"'{cell}" if cell.lstrip().startswith(_FORMULA_STARTS) else cell

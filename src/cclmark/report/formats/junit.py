@@ -14,7 +14,6 @@ from cclmark.analysis.threshold_checks import (
     SuiteVerdict,
     Verdict,
 )
-from cclmark.report.wording.text import plain
 from cclmark.report.wording.verdicts import details
 
 _ELEMENTS = {FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
@@ -23,7 +22,7 @@ _ELEMENTS = {FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
 def junit_xml(verdict: SuiteVerdict) -> str:
     """The document. Characters that XML cannot hold are spelt out."""
     every = [one for command in verdict.commands for one in command.verdicts]
-    attributes = {"name": plain(verdict.suite), **_counts(every, verdict.duration_s)}
+    attributes = {"name": verdict.suite, **_counts(every, verdict.duration_s)}
     root = ElementTree.Element("testsuites", attributes)
     for command in verdict.commands:
         root.append(_suite(verdict, command))
@@ -36,10 +35,10 @@ def _suite(verdict: SuiteVerdict, command: CommandVerdict) -> ElementTree.Elemen
     element = ElementTree.Element(
         "testsuite",
         {
-            "name": plain(command.name),
+            "name": command.name,
             **_counts(command.verdicts, command.duration_s),
-            "hostname": plain(verdict.hostname),
-            "timestamp": plain(verdict.started_at),
+            "hostname": verdict.hostname,
+            "timestamp": verdict.started_at,
         },
     )
     properties = ElementTree.SubElement(element, "properties")
@@ -47,7 +46,7 @@ def _suite(verdict: SuiteVerdict, command: CommandVerdict) -> ElementTree.Elemen
     values += [("tag", tag) for tag in command.tags]
     values += [("journal", journal) for journal in command.journals]
     for name, value in values:
-        ElementTree.SubElement(properties, "property", {"name": name, "value": plain(value)})
+        ElementTree.SubElement(properties, "property", {"name": name, "value": value})
     for one in command.verdicts:
         element.append(_case(verdict, command, one))
     return element
@@ -59,8 +58,8 @@ def _case(verdict: SuiteVerdict, command: CommandVerdict, one: Verdict) -> Eleme
     element = ElementTree.Element(
         "testcase",
         {
-            "classname": plain(f"{verdict.suite}.{command.name}"),
-            "name": plain(one.test),
+            "classname": f"{verdict.suite}.{command.name}",
+            "name": one.test,
             "time": f"{time_s:.3f}",
         },
     )

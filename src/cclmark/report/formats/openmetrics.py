@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cclmark.report.wording.text import plain
-
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -81,7 +79,7 @@ def lines_of(series: Series) -> Iterator[str]:
 
 def labels_of(pairs: Iterable[tuple[str, str]]) -> Labels:
     """Without those that are empty: to Prometheus that is the same."""
-    return tuple((name, plain(text)) for name, text in pairs if text)
+    return tuple((name, text) for name, text in pairs if text)
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,6 @@ from cclmark.report.wording.reference_notes import (
     verdict_of,
     verdict_text,
 )
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
@@ -45,8 +44,8 @@ def of_limits(
         if peak is None or peak.summary is None or not moves_data(found.operation):
             continue
         share = peak.summary.busbw_bytes_per_s / limit
-        route = "" if peak.route == "native" else f" ({plain(peak.route)})"
-        text = f"{plain(found.name)} {_share_words(share)}{route}"
+        route = "" if peak.route == "native" else f" ({peak.route})"
+        text = f"{found.name} {_share_words(share)}{route}"
         is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
         if share > _HIGH_SHARE and not is_normal:
             high.append(text)
@@ -93,11 +92,11 @@ def _peaks(
     for one in found:
         if one.peak is None or one.peak.case.size_bytes < LEAST_JUDGED_BYTES:
             continue
-        name = plain(one.name)
+        name = one.name
         match = notes.match(one.peak, journal.header)
         verdict = verdict_of(match)
         if match is not None and verdict == "normal":
-            normal.setdefault(plain(match.name), []).append(f"{name} {share_text(match.share)}")
+            normal.setdefault(match.name, []).append(f"{name} {share_text(match.share)}")
         elif text := verdict_text(match):
             advice = {
                 "low": "`cclmark references check` shows every case.",
@@ -118,7 +117,7 @@ def _latencies(
         verdict = notes.latency(one.latency, journal.header)
         if verdict is None:
             continue
-        name, size_bytes = plain(one.name), one.latency.case.size_bytes
+        name, size_bytes = one.name, one.latency.case.size_bytes
         if verdict.slow:
             yield Insight(
                 "look",
@@ -128,7 +127,7 @@ def _latencies(
             )
             continue
         whose = "time of the device" if verdict.by_device else "cost of a call"
-        key = (verdict.most, whose, plain(verdict.match.name))
+        key = (verdict.most, whose, verdict.match.name)
         plausible.setdefault(key, []).append(
             f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
         )
@@ -151,8 +150,8 @@ def of_restrictions(
         match = notes.match(peak, journal.header)
         for found in restrictions(journal.header, one.operation, peak.case.ccl):
             beside = "" if match is None else f"; {found.beside(match)}"
-            text = plain(f"{found.words} ({found.setting}){beside}")
-            affected.setdefault(text, []).append(plain(one.name))
+            text = f"{found.words} ({found.setting}){beside}"
+            affected.setdefault(text, []).append(one.name)
     for text, names in affected.items():
         about = listed(names[:_MOST_LISTED], len(names))
         yield Insight("note", f"{text[0].upper()}{text[1:]}: {about}.")

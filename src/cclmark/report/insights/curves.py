@@ -17,7 +17,7 @@ from cclmark.report.insights.insight_words import (
     rate_words,
 )
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
@@ -30,7 +30,7 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     yield from of_kinks(journal, notes)
     several = len({one.case.ccl for one in results}) > 1
     gaps = [
-        f"{plain(gap.in_place.case.operation)}{f' ({plain(gap.in_place.case.ccl)})' * several} "
+        f"{gap.in_place.case.operation}{f' ({gap.in_place.case.ccl})' * several} "
         f"{max(gap.ratio, 1 / gap.ratio):.2f} times as long "
         f"{'in-place' if gap.ratio > 1 else 'out-of-place'} at "
         f"{format_size(gap.in_place.case.size_bytes)}"
@@ -68,7 +68,7 @@ def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> 
     """A note where the reference has the same figure for that size, else worth a look."""
     match = notes.match(at, journal.header)
     if match is not None and verdict_of(match) == "normal":
-        return Insight("note", f"{text}; the reference has {plain(match.figure)} there too.")
+        return Insight("note", f"{text}; the reference has {match.figure} there too.")
     return Insight("look", f"{text}.", _course_advice(journal, at))
 
 
@@ -117,7 +117,7 @@ def of_libraries(journal: Journal) -> Iterator[Insight]:
         ends = common[:: len(common) - 1] if len(common) > 1 else common
         texts = [_beside_fastest(sweep.ccls, times_s, size) for size, times_s in ends]
         if found := [text for text in texts if text]:
-            yield Insight("note", f"{plain(operation)}: {'; '.join(found)}.")
+            yield Insight("note", f"{operation}: {'; '.join(found)}.")
 
 
 def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
@@ -125,7 +125,7 @@ def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: i
     fastest_s = min(times_s)
     slower = sorted(
         (
-            (time_s, plain(ccl))
+            (time_s, ccl)
             for ccl, time_s in zip(ccls, times_s, strict=True)
             if time_s >= _LEAST_TIMES * fastest_s
         ),
@@ -133,7 +133,7 @@ def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: i
     )
     if not slower:
         return ""
-    name = plain(ccls[times_s.index(fastest_s)])
+    name = ccls[times_s.index(fastest_s)]
     words = [
         f"{time_s / fastest_s:.3g} times{' as long' * (not place)} by {ccl}"
         for place, (time_s, ccl) in enumerate(slower)
@@ -145,4 +145,4 @@ def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: i
 
 
 def _curve_words(result: CaseResult) -> str:
-    return plain(f"{result.case.operation} {result.case.placement}, {result.case.ccl}")
+    return f"{result.case.operation} {result.case.placement}, {result.case.ccl}"

@@ -16,7 +16,7 @@ from cclmark.references.match import LEAST_JUDGED_BYTES
 from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import counted
 from cclmark.report.wording.remarks import half_peak_text
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.schema import Relation
 
 _MOST_APART = 2.0  # rates of links of one kind, to be told as a range
@@ -43,7 +43,7 @@ def headline_of_collectives(run: Run) -> str:
     assert best.peak is not None
     share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
     text = (
-        f"{plain(best.name)} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
+        f"{best.name} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
         f"{format_size(best.peak.case.size_bytes)}{share}{half_peak_text(best)}"
     )
     latency = best.latency.summary
@@ -65,7 +65,7 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     time_s, place = min(known)
     best = found[place]
     size = format_size(best.latency.case.size_bytes)
-    return f"{plain(best.name)} of {size} takes {format_time_us(time_s)} µs."
+    return f"{best.name} of {size} takes {format_time_us(time_s)} µs."
 
 
 def headline_of_pairs(run: Run) -> str:
@@ -80,7 +80,7 @@ def headline_of_pairs(run: Run) -> str:
         rates = sorted(one.algbw_bytes_per_s / BYTES_PER_GB for one in point.once.values())
         if rates and point.bytes_per_s:
             return (
-                f"{plain(sweep.series.operation)} between two devices: "
+                f"{sweep.series.operation} between two devices: "
                 f"{point.bytes_per_s / BYTES_PER_GB:.1f} GB/s at {format_size(point.size_bytes)}, "
                 f"the median of {counted(len(rates), 'pair')}, from {rates[0]:.1f} to "
                 f"{rates[-1]:.1f}."
@@ -102,11 +102,11 @@ def headline_of_copies(run: Run) -> str:
     if not by_series:
         return ""
     series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
-    what = f"{plain(series.means)}, {plain(series.direction)}, {format_size(series.size_bytes)}"
+    what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
     kinds = _by_kind(by_series[series], journal.header.relations)
     texts = []
     for kind, (rates, limit) in kinds.items():
-        over = f" over {plain(kind or 'what is not known')}" if len(kinds) > 1 else ""
+        over = f" over {(kind or 'what is not known')}" if len(kinds) > 1 else ""
         texts.append(f"{_span(rates)}{over}{_of_limit(rates, limit)}")
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
 

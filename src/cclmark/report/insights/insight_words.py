@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Summary
@@ -39,13 +39,13 @@ def device_words(journal: Journal, rank: int) -> str:
     """`` (cuda:2 of host)``, empty for a rank whose device is not known."""
     for device in journal.header.devices:
         if device.rank == rank and device.runtime:
-            return f" ({plain(device.runtime)}:{device.index} of {plain(device.host)})"
+            return f" ({device.runtime}:{device.index} of {device.host})"
     return ""
 
 
 def described(result: CaseResult | TransferResult) -> str:
     """What was measured."""
-    return plain(result.item.describe())
+    return result.item.describe()
 
 
 def rate_words(summary: Summary | None) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.report.insights.insight_words import MOST_NAMED, Insight, listed
-from cclmark.report.wording.text import plain
 from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
@@ -56,7 +55,7 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
         names = told_by_both(there, here, _METHOD)
         found = differing_settings(there.settings, here.settings, names)
         if found:
-            unlike.setdefault((first, plain("; ".join(found))), []).append(name)
+            unlike.setdefault((first, "; ".join(found)), []).append(name)
     return [
         Insight(
             "look",

@@ -18,7 +18,6 @@ from cclmark.report.insights.insight_words import (
     listed,
 )
 from cclmark.report.wording.remarks import ending, planned_results, problems
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 
@@ -64,7 +63,7 @@ def of_checks(checks: Sequence[CheckResult]) -> Iterator[Insight]:
     """Whether checks of a framework's backend failed."""
     failed = [one for one in checks if one.status == "failed"]
     if failed:
-        names = [plain(one.check.name) for one in failed[:MOST_NAMED]]
+        names = [one.check.name for one in failed[:MOST_NAMED]]
         yield Insight("bad", f"Checks that failed: {listed(names, len(failed))}.")
     elif checks:
         yield Insight("good", "No check of the backend failed.")
@@ -83,8 +82,8 @@ def of_completeness(
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):
-            reason = plain(first_line(one.reason)) or one.status
-            by_status.setdefault(plain(one.status), []).append(reason)
+            reason = first_line(one.reason) or one.status
+            by_status.setdefault(one.status, []).append(reason)
     for status, reasons in by_status.items():
         usual, times = Counter(reasons).most_common(1)[0]
         skipped = status == "skipped"
@@ -101,7 +100,7 @@ def of_completeness(
     if journal.damaged_lines:
         lines = counted(journal.damaged_lines, "line")
         yield Insight("look", f"{lines} of the journal could not be read.")
-    yield from (Insight("note", f"{plain(text)}.") for text in journal.header.notices)
+    yield from (Insight("note", f"{text}.") for text in journal.header.notices)
 
 
 def _ending(journal: Journal, done: int) -> Iterator[Insight]:

@@ -27,7 +27,7 @@ from cclmark.report.wording.reference_notes import (
     verdict_of,
     verdict_text,
 )
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10
@@ -41,7 +41,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
     """Those that are slower than the others, or come late, in most cases."""
     host = on_host_alone(journal)
     for found in of_operations:
-        name = plain(found.name)
+        name = found.name
         if found.slowest_rank is not None:
             device = device_words(journal, found.slowest_rank)
             yield Insight(
@@ -92,8 +92,8 @@ def _far_words(one: PairDeviation, names: Sequence[str]) -> str:
     first, second = (names[rank] for rank in one.pair)
     return (
         f"{first} and {second} need {format_time_us(one.time_s)} µs for "
-        f"{plain(one.series.operation)} of {format_size(one.size_bytes)}; pairs linked by "
-        f"{plain(one.kind)} usually need {format_time_us(one.usual_s)} µs "
+        f"{one.series.operation} of {format_size(one.size_bytes)}; pairs linked by "
+        f"{one.kind} usually need {format_time_us(one.usual_s)} µs "
         f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
     )
 
@@ -118,7 +118,7 @@ def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
     for series, match in slowest_matches(journal.transfers, header, notes.match_transfer).items():
         verdict = verdict_of(match)
         if verdict == "normal":
-            normal.setdefault(plain(match.name), []).append(match.share)
+            normal.setdefault(match.name, []).append(match.share)
         elif text := verdict_text(match):
             kind: Kind = "look" if verdict else "note"
             advice = _link_advice(journal) if verdict == "low" else ""

@@ -26,7 +26,7 @@ from cclmark.report.wording.remarks import (
     unsettled_text,
 )
 from cclmark.report.wording.staging import staged_legend, staged_mark
-from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.report.wording.text import counted, format_time_us
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Header, Settings, Summary
@@ -110,7 +110,7 @@ class TableExporter:
         lines += self._kinks()
         lines += self._checked()
         if footer is not None and footer.message:
-            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
@@ -142,10 +142,10 @@ class TableExporter:
         return columns, stacked
 
     def _section_head(self, row: Row) -> str:
-        title = plain(f"{row.case.operation} · {row.case.ccl}")
+        title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
         if route not in ("native", "") and row.summary is not None:
-            title += f" ({plain(route)})"
+            title += f" ({route})"
         names = _TIME.format("time µs")
         names += _DEVICE.format("device") if self._with_device else ""
         names += _PART.format("algbw", "busbw", "wrong", "spread")
@@ -168,7 +168,7 @@ class TableExporter:
         lead = _lead(row)
         if all(result.summary is None for result in row.results):
             result = row.results[0]
-            reason = self._paint(f"  {plain(result.status)}: {plain(result.reason)}", "yellow")
+            reason = self._paint(f"  {result.status}: {result.reason}", "yellow")
             return self._aligned(lead) + reason
         if self._stacked:
             return self._stack(row, lead) + self._mismatch(row)
@@ -195,7 +195,7 @@ class TableExporter:
         if result is None:
             return " " * self._part_width
         if result.summary is None:
-            return self._paint(f"  {plain(result.status):>{self._part_width - 2}}", "yellow")
+            return self._paint(f"  {result.status:>{self._part_width - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
         bad = result.status == "wrong"
@@ -234,16 +234,16 @@ class TableExporter:
         text = ""
         for result in row.results:
             if result.summary is None:
-                reason = plain(f"{result.case.placement} {result.status}: {result.reason}")
+                reason = f"{result.case.placement} {result.status}: {result.reason}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
             elif result.status == "wrong" and result.verification is None:
-                reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
+                reason = f"wrong: {result.case.placement}: {result.reason}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "red")
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(
                     f"{'':>12}wrong: {result.case.placement}, rank {found.rank}: {found.wrong} "
                     f"element{'s' * (found.wrong > 1)}, first at index {found.first_element}: "
-                    f"expected {plain(found.expected)}, got {plain(found.actual)}",
+                    f"expected {found.expected}, got {found.actual}",
                     "red",
                 )
         return text
@@ -251,7 +251,7 @@ class TableExporter:
     def _found(self, found: OperationFindings) -> list[str]:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
-        name = self._paint(plain(found.name), "bold")
+        name = self._paint(found.name, "bold")
         if not moves_data(found.operation):
             return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
         at_smallest = (
@@ -399,7 +399,7 @@ def _lead(row: Row) -> dict[str, str]:
     return cycle | {
         "size": format_size(case.size_bytes),
         "count": str(case.count),
-        "dtype": _SHORT_DTYPES.get(case.dtype, plain(case.dtype)),
-        "op": plain(case.reduction or "-"),
+        "dtype": _SHORT_DTYPES.get(case.dtype, case.dtype),
+        "op": (case.reduction or "-"),
         "root": "-" if case.root is None else str(case.root),
     }

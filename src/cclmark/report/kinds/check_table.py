@@ -9,7 +9,6 @@ from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending, planned_results
-from cclmark.report.wording.text import plain
 from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import Footer, Header
 
@@ -20,7 +19,7 @@ _NAME = max(map(len, CHECKS))
 
 def verdict_of_check(result: CheckResult) -> str:
     """The verdict in the words of the table."""
-    return _WORDS.get(result.status, plain(result.status))
+    return _WORDS.get(result.status, result.status)
 
 
 def _counts(results: list[CheckResult], header: Header) -> str:
@@ -48,9 +47,9 @@ class CheckTable:
         self._results.append(result)
         verdict = self._paint(f"{verdict_of_check(result):<11}", _STYLES.get(result.status, "red"))
         words = CHECKS.get(result.check.name, "")
-        line = f"  {verdict}  {plain(result.check.name):<{_NAME}}  {words}"
+        line = f"  {verdict}  {result.check.name:<{_NAME}}  {words}"
         if result.reason:
-            line += f"\n{'':15}{plain(result.reason)}"
+            line += f"\n{'':15}{result.reason}"
         return line + "\n"
 
     def end(self, footer: Footer | None) -> str:
@@ -59,7 +58,7 @@ class CheckTable:
         counts = _counts(self._results, self._header)
         lines = ["", self._paint(f"  {counts}", "red") if failed else f"  {counts}"]
         if footer is not None and footer.message:
-            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 

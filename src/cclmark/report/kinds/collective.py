@@ -12,7 +12,6 @@ from cclmark.report.kinds.case_metrics import CASE_METRICS, measure_case
 from cclmark.report.kinds.kind import ReportKind, View, later
 from cclmark.report.kinds.sample_columns import CASE_SAMPLES
 from cclmark.report.wording.head import method_of
-from cclmark.report.wording.text import plain
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
@@ -52,7 +51,7 @@ def _later(module: str, exporter: str) -> Callable[[View], Exporter[CaseResult]]
 
 
 def _counted(journal: Journal) -> str:
-    operations = sorted({plain(one.case.operation) for one in journal.cases})
+    operations = sorted({one.case.operation for one in journal.cases})
     return f"{counted(len(journal.results), 'case')} of {listed(operations)}"
 
 

@@ -10,7 +10,7 @@ from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.wording.device_labels import labels
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
 
@@ -75,7 +75,7 @@ class Matrix:
             words.append(format_size(series.size_bytes))
         if series.offset_bytes:
             words.append(f"offset {format_size(series.offset_bytes)}")
-        return plain(", ".join(words))
+        return ", ".join(words)
 
     @property
     def meaning(self) -> str:
@@ -85,7 +85,7 @@ class Matrix:
             return CALL_MEANING
         if series.measure == "latency":
             way = "" if series.method == "ping-pong" else f"; {_way(series)}"
-            return _LATENCY_MEANING.get(series.method, plain(series.method)) + way
+            return _LATENCY_MEANING.get(series.method, series.method) + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
             return f"row and column {verb} each other at once; both directions together"
@@ -113,7 +113,7 @@ _SCOPE_WORDS = {
 
 def _row_of(series: Transfer) -> str:
     """The name of the only row of a matrix of many flows at once."""
-    return plain(series.scope.replace("-", " "))
+    return series.scope.replace("-", " ")
 
 
 def _way(series: Transfer) -> str:
@@ -196,7 +196,7 @@ class MatrixCollector:
             column = transfer.flows[0][0]
         if transfer.scope == "host":
             far = "" if transfer.numa in ("", "near") else " far"
-            there, here = plain(f"{transfer.host_memory}{far} host"), "device"
+            there, here = f"{transfer.host_memory}{far} host", "device"
             row_name = f"{here} → {there}" if transfer.to_host else f"{there} → {here}"
         return [((row_name, self._names[column]), transfer.flows[0], value)]
 
@@ -247,6 +247,4 @@ def note(result: TransferResult) -> str:
     """What a cell says of a result that is not in order."""
     if result.status == "ok":
         return ""
-    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(
-        result.status, plain(result.status)
-    )
+    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)

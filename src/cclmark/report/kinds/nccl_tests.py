@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, plain, token
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, token
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceDescription, Footer, Header
 
@@ -63,13 +63,13 @@ class NcclTestsExporter:
 
     def begin(self, header: Header) -> str:
         """The versions of what is measured and what measures; the rest of the head comes later."""
-        self._version = plain(header.cclmark_version)
+        self._version = header.cclmark_version
         self._settings = _settings(header) + "#\n# Using devices\n"
         self._devices = header.devices
         lines = [f"cclmark version {header.cclmark_version}, in the layout of nccl-tests 2.19.6"]
         lines += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
         lines += header.notices
-        return "".join(f"# {plain(line)}\n" for line in lines)
+        return "".join(f"# {line}\n" for line in lines)
 
     def add(self, result: CaseResult) -> str:
         """The rows that ``result`` completes."""
@@ -135,7 +135,7 @@ def _device(device: DeviceDescription) -> str:
     domain, number, slot = (int(part, 16) for part in bus.groups()) if bus else (0, 0, 0)
     return (
         f"#  Rank {device.rank:2d} Group  0 Pid {device.pid:6d} on {token(device.host):>10} "
-        f"device {device.index:2d} [{domain:04x}:{number:02x}:{slot:02x}] {plain(device.name)}\n"
+        f"device {device.index:2d} [{domain:04x}:{number:02x}:{slot:02x}] {device.name}\n"
     )
 
 

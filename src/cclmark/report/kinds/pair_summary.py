@@ -18,7 +18,7 @@ from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.remarks import planned_results, unsettled_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Header
 
@@ -86,8 +86,8 @@ class PairSummary:
                     lines[
                         f"{self._case(result.case)}: "
                         f"{self._names[found.rank]} got {found.wrong} wrong, "
-                        f"first at index {found.first_element}: expected {plain(found.expected)}, "
-                        f"got {plain(found.actual)}" + self._beside(result)
+                        f"first at index {found.first_element}: expected {found.expected}, "
+                        f"got {found.actual}" + self._beside(result)
                     ] = None
         return list(lines)
 
@@ -104,7 +104,7 @@ class PairSummary:
                     )
                     groups.setdefault((sign, about, result.reason), []).append(case)
         return [
-            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {plain(reason)}"
+            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {reason}"
             for (sign, about, reason), cases in groups.items()
         ]
 
@@ -192,7 +192,7 @@ class GatheredPairs:
 
 def _deviation(one: PairDeviation) -> str:
     return (
-        f"{figure(one.time_s * US_PER_S)} µs, usual for {plain(one.kind)} "
+        f"{figure(one.time_s * US_PER_S)} µs, usual for {one.kind} "
         f"{figure(one.usual_s * US_PER_S)} µs "
         f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
     )

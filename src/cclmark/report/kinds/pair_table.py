@@ -13,7 +13,7 @@ from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.kinds.pair_summary import GatheredPairs, PairSummary
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.schema import Footer
 
 _BETWEEN = 4
@@ -57,7 +57,7 @@ class PairTable(GatheredPairs):
         if summary.unsettled():
             lines.append(self._paint(f"  {summary.unsettled()}", "yellow"))
         if footer is not None and footer.message:
-            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 

@@ -14,7 +14,7 @@ from cclmark.plan.cases import Case
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.remarks import problems
-from cclmark.report.wording.text import clock_text, format_time_us, plain
+from cclmark.report.wording.text import clock_text, format_time_us
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Condition, Footer, Header
 
@@ -98,7 +98,7 @@ class SoakTable:
             text += f", {self._skipped} skipped"
         lines.append(self._paint(text, "red") if self._wrong else text)
         if footer is not None and footer.message:
-            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return self._close_table() + "\n".join(lines) + "\n"
 
@@ -121,7 +121,7 @@ class SoakTable:
             times.cycles.append(max(0, result.cycle))
 
     def _label(self, case: Case) -> str:
-        return plain(f"{case.ccl} {case.describe()}" if self._several else case.describe())
+        return f"{case.ccl} {case.describe()}" if self._several else case.describe()
 
     def _summary_if_due(self, cycle: int) -> str:
         if self._elapsed_s < self._due_s:
@@ -200,8 +200,7 @@ def _condition_line(rank: int, seen: Conditions) -> str:
         _range("", seen.power_w, 1, "W"),
     ]
     texts += [
-        f"{plain(reason)} {number / seen.readings:.0%}"
-        for reason, number in seen.reasons.most_common()
+        f"{reason} {number / seen.readings:.0%}" for reason, number in seen.reasons.most_common()
     ]
     if seen.throttle_count.width:
         texts.append(f"throttled {seen.throttle_count.width:.0f} times for heat")

@@ -14,7 +14,7 @@ from cclmark.report.columns import Cell
 from cclmark.report.kinds.matrix import MatrixCollector, figure
 from cclmark.report.page.page import Section, Table
 from cclmark.report.wording.reference_notes import share_text
-from cclmark.report.wording.text import BYTES_PER_GB, plain
+from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.kinds import TransferResult
 from cclmark.results.topology import LEGEND
 
@@ -84,7 +84,7 @@ def _connections(run: Run) -> Table | None:
         + [
             ("x" if row == column else "")
             if (one := by_pair.get((row, column))) is None
-            else plain(one.kind)
+            else one.kind
             for column in numbers
         ]
         for row in numbers

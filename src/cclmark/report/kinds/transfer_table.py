@@ -21,7 +21,7 @@ from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.report.wording.remarks import planned_results
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header, Relation
 from cclmark.results.topology import LEGEND
@@ -82,7 +82,7 @@ class TransferTable:
         lines += self._standing_out()
         lines += self._checks()
         if footer is not None and footer.message:
-            ended = f"  ended early: {plain(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {(footer.message.splitlines()[0])}"
             lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
@@ -91,7 +91,7 @@ class TransferTable:
         numbers = range(len(self._names))
 
         def sign(row: int, column: int) -> str:
-            return "X" if row == column else plain(by_pair[row, column].kind)
+            return "X" if row == column else (by_pair[row, column].kind)
 
         def steps(row: int, column: int) -> str:
             if row == column:
@@ -132,7 +132,7 @@ class TransferTable:
         lines += [self._paint(f"  {part}", "dim") for part in matrix.meaning.split("; ") if part]
         results = list({id(cell.result): cell.result for cell in matrix.cells.values()}.values())
         reasons = dict.fromkeys(
-            f"{note(one)}: {plain(one.reason)}" for one in results if one.summary is None
+            f"{note(one)}: {one.reason}" for one in results if one.summary is None
         )
         if results and all(one.summary is None for one in results):
             return lines + [self._paint(f"  {reason}", "yellow") for reason in reasons]
@@ -210,7 +210,7 @@ class TransferTable:
                 continue
             measure, scope, direction, means, _ = group
             where = "" if scope == "pairs" else f", {scope}"
-            head = plain(
+            head = (
                 f"  {measure} {direction} by {means}{where} against {name}: median over the pairs "
                 "[GB/s]"
             )

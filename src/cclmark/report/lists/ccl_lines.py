@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.report.wording.text import plain
+from cclmark.printable import plain
 from cclmark.results.schema import CclReport
 
 

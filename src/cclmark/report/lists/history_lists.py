@@ -9,7 +9,6 @@ from dataclasses import asdict
 from cclmark.history.history_model import StoredRun
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import plain
 
 SHORT_ID = 12  # characters of a run's id that tables show; commands take any beginning
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
@@ -70,12 +69,12 @@ def run_lines(run: StoredRun) -> list[str]:
     ]
     if run.damaged_lines:
         lines.append(f"damaged    {run.damaged_lines} lines could not be read")
-    return [plain(line) for line in lines]
+    return lines
 
 
 def started_of(run: StoredRun) -> str:
     """When it started, to the second."""
-    return plain(run.started_at[:19].replace("T", " "))
+    return run.started_at[:19].replace("T", " ")
 
 
 def _cells(run: StoredRun) -> list[str]:
@@ -85,7 +84,7 @@ def _cells(run: StoredRun) -> list[str]:
         named.append("…")
     measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
     cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
-    return [plain(cell) for cell in (*cells, str(run.cases), code, ", ".join(run.labels))]
+    return [*cells, str(run.cases), code, ", ".join(run.labels)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

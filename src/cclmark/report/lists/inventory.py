@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import plain
+from cclmark.printable import plain
 from cclmark.results.schema import DeviceDescription, LibraryDescription, Link, Machine
 
 

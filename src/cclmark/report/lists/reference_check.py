@@ -12,7 +12,7 @@ from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
 
 _MOST_REASONS = 6
 _COLUMNS = (
@@ -33,10 +33,10 @@ class Check:
 
 def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
     """A table for each operation, what its shares are of, and what it comes to."""
-    lines = [f"{plain(check.name)} against references"]
+    lines = [f"{check.name} against references"]
     for name, group in _in_groups(check.found).items():
         head = f"{'size':>10} {'time µs':>11} {'GB/s':>9} {'reference':>12} {'share':>9}"
-        lines += ["", paint(plain(name), "bold"), paint(head, "dim")]
+        lines += ["", paint(name, "bold"), paint(head, "dim")]
         lines += [_row(check, one, paint) for one in group]
     lines.append("")
     lines += [paint(f"  {line}", "dim") for line in check.notes.legend()]
@@ -186,7 +186,7 @@ def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
 
 def _reasons(check: Check) -> list[str]:
     """Why some were not judged: the most frequent first."""
-    counts = Counter(plain(one.unjudged) for one in check.found if one.unjudged and not one.bad)
+    counts = Counter(one.unjudged for one in check.found if one.unjudged and not one.bad)
     lines = [f"{count} not judged: {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])

@@ -15,7 +15,7 @@ from cclmark.report.columns import Cell
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
 
 _COLUMNS = (
     *("source", "devices", "hosts", "operation", "library", "version", "tool", "dtype"),
@@ -37,8 +37,8 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
         operations = dict.fromkeys(one.operation for one in own)
         lines.append(_source_title(source, paint))
         what = f"{', '.join(devices)}: {', '.join(operations)}; {len(own)} figures"
-        lines.append(f"  {plain(what)}")
-        lines += [f"  {plain(text)}" for text in (source.note, source.url, _file(source)) if text]
+        lines.append(f"  {what}")
+        lines += [f"  {text}" for text in (source.note, source.url, _file(source)) if text]
         lines.append("")
     lines.append("Their figures: cclmark references --source NAME, --device NAME, --operation NAME")
     return lines
@@ -49,14 +49,14 @@ def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
     lines: list[str] = []
     for source, own in _by_source(references):
         lines.append(_source_title(source, paint))
-        lines += [f"  {plain(text)}" for text in (source.note, source.url) if text]
+        lines += [f"  {text}" for text in (source.note, source.url) if text]
         series: dict[Reference, list[Reference]] = {}
         for one in own:
             series.setdefault(_series(one), []).append(one)
         for common, points in series.items():
-            lines += ["", f"  {paint(plain(_series_title(common)), 'bold')}"]
+            lines += ["", f"  {paint(_series_title(common), 'bold')}"]
             if common.conditions:
-                lines.append(f"  {plain(common.conditions)}")
+                lines.append(f"  {common.conditions}")
             lines += _pairs(points) if common.operation == P2P else _points(points, paint)
         lines.append("")
     return lines[:-1]
@@ -107,8 +107,8 @@ def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Refer
 
 
 def _source_title(source: Source, paint: Paint) -> str:
-    published = f" ({plain(source.published)})" if source.published else ""
-    return f"{paint(plain(source.name), 'bold')}: {plain(source.title)}{published}"
+    published = f" ({source.published})" if source.published else ""
+    return f"{paint(source.name, 'bold')}: {source.title}{published}"
 
 
 def _file(source: Source) -> str:

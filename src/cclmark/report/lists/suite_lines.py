@@ -6,30 +6,30 @@ import shlex
 from collections.abc import Iterable
 
 from cclmark.plan.suites import Suite
-from cclmark.report.wording.text import plain
+from cclmark.printable import plain
 
 
 def describe_suites(suites: Iterable[Suite]) -> str:
     """A line for each suite and its description."""
     lines = []
     for suite in suites:
-        lines.append(f"{suite.name:<8}  {plain(suite.title)}")
+        lines.append(f"{suite.name:<8}  {suite.title}")
         lines += [f"{'':8}  {line}" for line in map(plain, suite.description.strip().splitlines())]
     return "\n".join(lines)
 
 
 def describe_suite(suite: Suite) -> str:
     """Every command with its tags and repeats, and below it what its figures must reach."""
-    lines = [f"{plain(suite.name)}: {plain(suite.title)}" if suite.title else plain(suite.name)]
-    lines += [f"needs {plain(suite.needs)}"] if suite.needs else []
+    lines = [f"{suite.name}: {suite.title}" if suite.title else suite.name]
+    lines += [f"needs {suite.needs}"] if suite.needs else []
     for command in suite.commands:
         notes = [f"tags {', '.join(command.tags)}"] if command.tags else []
         notes += [f"{command.repeats} runs"] if command.repeats > 1 else []
         notes += ["optional"] if command.optional else []
         remark = f"  [{'; '.join(notes)}]" if notes else ""
-        lines += ["", plain(command.name + remark)]
-        lines.append(plain(f"  cclmark {shlex.join(command.arguments)}"))
-        lines += [f"    {plain(one.describe())}" for one in command.thresholds]
+        lines += ["", (command.name + remark)]
+        lines.append(f"  cclmark {shlex.join(command.arguments)}")
+        lines += [f"    {one.describe()}" for one in command.thresholds]
         if command.baseline is not None:
-            lines.append(plain(f"    baseline {command.baseline}"))
+            lines.append(f"    baseline {command.baseline}")
     return "\n".join(lines)

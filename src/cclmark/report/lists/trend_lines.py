@@ -13,7 +13,7 @@ from cclmark.history.trend import Trend
 from cclmark.report.formats.markdown import escape
 from cclmark.report.lists.history_lists import SHORT_ID, started_of
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted, format_time_us, plain
+from cclmark.report.wording.text import counted, format_time_us
 from cclmark.results.figures import AUTO, THROUGHPUT
 
 _KINDS: dict[SeriesKind, str] = {
@@ -63,12 +63,12 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
         above = context_of(trend)
         if above != heading:
             heading, group = above, ""
-            lines += ["", paint(plain(above), "bold")]
+            lines += ["", paint(above, "bold")]
         name = trend.series.thing.group_words()
         if name != group:
             group = name
             head = f"{'size':>10} {'runs':>5} {'first µs':>11} {'last µs':>11}  course"
-            lines += [f"{plain(name)}", paint(head, "dim")]
+            lines += [f"{name}", paint(head, "dim")]
         lines.append(_row(trend, found.runs, paint))
     for step in found.steps:
         lines += ["", *_step_lines(step, paint)]
@@ -231,7 +231,7 @@ def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     row = f"{trend.series.thing.size_words():>10} {len(trend.runs):>5} {times}  "
     row += course_of(trend.times_s)
     if flows := trend.series.thing.flow_words():
-        row += f"  {plain(flows)}"
+        row += f"  {flows}"
     for change in trend.changes:
         word = verdict_of(change)
         since = started_of(runs[trend.ends_of(change)[1]])
@@ -259,13 +259,13 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
             thing = trend.series.thing
             most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
             text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
-            lines.append("  " + paint(plain(text), style))
-    return lines + [f"  differs    {plain(text)}" for text in step.differences or _NOTHING]
+            lines.append("  " + paint(text, style))
+    return lines + [f"  differs    {text}" for text in step.differences or _NOTHING]
 
 
 def _between(step: Step) -> str:
     ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
-    return plain("Between runs " + " and ".join(ends))
+    return "Between runs " + " and ".join(ends)
 
 
 def verdict_of(change: Change) -> str:

@@ -23,7 +23,7 @@ from cclmark.report.comparison import (
 from cclmark.report.insights.insight_words import Insight, Kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, Rows, Section, Table
-from cclmark.report.wording.text import counted, plain
+from cclmark.report.wording.text import counted
 
 _COLUMNS = (
     *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),
@@ -59,7 +59,7 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
     sections += _overlays(runs)
     return Page(
         title=f"{', '.join(names[1:])} against {names[0]}",
-        subtitle=plain(runs[0].journal.header.machine.hostname)
+        subtitle=runs[0].journal.header.machine.hostname
         + "".join(f", {name}: {_runs(side)}" for name, side in zip(names, sides, strict=True)),
         lead=[
             (f"{name}: " if several else "") + tally(one.found) + "."
@@ -83,10 +83,10 @@ def _names(sides: Sequence[Side]) -> list[str]:
         if len(side.runs) > 1:
             first, _, number = side.name.rpartition(" and ")
             more = f" and {number}"
-        stems.append(plain(Path(first).stem + more))
+        stems.append(Path(first).stem + more)
     if len(set(stems)) == len(stems):
         return stems
-    return [plain(side.name) for side in sides]
+    return [side.name for side in sides]
 
 
 def _runs(side: Side) -> str:
@@ -126,19 +126,18 @@ def _insights(comparison: Comparison) -> list[Insight]:
         )
     if launches := launches_in_words(comparison):
         found.append(Insight("note", f"{launches[0].upper()}{launches[1:]}."))
-    differences = [plain(text) for text in comparison.differences]
-    said = "; ".join(differences) or "nothing that the journals record"
+    said = "; ".join(comparison.differences) or "nothing that the journals record"
     found.append(Insight("note", f"What differs between them: {said}."))
     reasons = Counter(one.reason for one in comparison.found if one.verdict == "not comparable")
     for reason, count in reasons.most_common(3):
-        found.append(Insight("note", f"{count} not comparable: {plain(reason)}."))
+        found.append(Insight("note", f"{count} not comparable: {reason}."))
     if noise := noise_said(comparison):
         found.append(Insight("note", f"Noise from run to run is {noise}."))
     found.append(Insight("note", f"Margin: {margin_in_words(comparison.margin)}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
-        found += [Insight("look", f"{plain(text)}.") for text in side.incomplete]
+        found += [Insight("look", f"{text}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
-        found += [Insight("note", f"{word}: {plain(text)}.") for text in notices]
+        found += [Insight("note", f"{word}: {text}.") for text in notices]
     return found
 
 
@@ -156,7 +155,7 @@ def _means(comparison: Comparison) -> list[Table]:
         return []
     rows = [
         [
-            f"{plain(band.operation)}, {band.name}",
+            f"{band.operation}, {band.name}",
             band.verdict,
             band.count_in_words,
             f"{band.ratio:.3f}",
@@ -182,7 +181,7 @@ def _overlays(runs: Sequence[Run]) -> list[Section]:
 
 
 def _what(one: Compared) -> str:
-    return plain(one.thing.describe())
+    return one.thing.describe()
 
 
 def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
@@ -198,12 +197,12 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
                 [
                     *([name] if several else []),
                     _what(one),
-                    plain(one.thing.ccl),
+                    one.thing.ccl,
                     one.size_bytes,
                     "device time" if one.by_device else "time",
                     *(None if value is None else shortened(value) for value in figures),
                     one.verdict,
-                    plain(one.reason),
+                    one.reason,
                 ]
             )
     return Rows(_COLUMNS if several else _COLUMNS[1:], lines, "comparison.csv")

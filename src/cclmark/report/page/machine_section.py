@@ -14,7 +14,6 @@ from cclmark.report.wording.head import (
     link_lines,
     origin_of,
 )
-from cclmark.report.wording.text import plain
 from cclmark.results.kinds import KINDS
 
 _LONGEST_VALUE = 2000  # characters of a variable
@@ -28,11 +27,11 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
         header = run.journal.header
         machine = header.machine
         rows = [
-            ("host", plain(machine.hostname)),
-            ("system", f"{plain(machine.system)}, kernel {plain(machine.kernel)}"),
+            ("host", machine.hostname),
+            ("system", f"{machine.system}, kernel {machine.kernel}"),
             (
                 "processor",
-                f"{plain(machine.processor)}, {machine.processors} processors, "
+                f"{machine.processor}, {machine.processors} processors, "
                 f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}",
             ),
             ("memory", format_size(machine.memory_bytes)),
@@ -42,28 +41,21 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
         rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
         rows += [("binding", line) for line in binding_lines(header)]
         rows += [("links", line) for line in link_lines(header.links) if line]
-        rows += [
-            (f"library {plain(one.name)}", f"{plain(one.version)}  {plain(one.path)}")
-            for one in header.libraries
-        ]
+        rows += [(f"library {one.name}", f"{one.version}  {one.path}") for one in header.libraries]
         rows += [
             (
                 "another host",
-                f"{plain(one.machine.hostname)}, {plain(one.machine.system)}, kernel "
-                f"{plain(one.machine.kernel)}",
+                f"{one.machine.hostname}, {one.machine.system}, kernel {one.machine.kernel}",
             )
             for one in header.hosts[1:]
         ]
-        rows += [("notice", plain(text)) for text in header.notices]
+        rows += [("notice", text) for text in header.notices]
         facts.append(Facts(f"Machine and libraries{name}", rows))
         if header.environment:
             environment.append(
                 Facts(
                     run.name if len(runs) > 1 else "",
-                    [
-                        (plain(key), plain(_cut(value)))
-                        for key, value in sorted(header.environment.items())
-                    ],
+                    [(key, _cut(value)) for key, value in sorted(header.environment.items())],
                 )
             )
         method.append(Facts(run.name if len(runs) > 1 else "", _method_rows(run)))
@@ -91,16 +83,16 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
     header, settings = journal.header, journal.header.settings
     kind = report_kind(journal.kind)
     rows = [
-        ("command", plain(" ".join(header.command))),
-        ("started", plain(header.started_at)),
+        ("command", " ".join(header.command)),
+        ("started", header.started_at),
         ("in words", kind.method(header)),
     ]
     if header.imported is None and kind.by_session:
         rows += [
-            ("timing", plain(settings.timing)),
-            ("across ranks", plain(settings.across_ranks)),
-            ("barrier", plain(settings.barrier)),
-            ("clock", plain(settings.clock)),
+            ("timing", settings.timing),
+            ("across ranks", settings.across_ranks),
+            ("barrier", settings.barrier),
+            ("clock", settings.clock),
         ]
     if header.imported is None:
         rows += [
@@ -111,9 +103,9 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
             ),
             ("seed", str(settings.seed)),
         ]
-    rows.append(("run", plain(header.run_id)))
+    rows.append(("run", header.run_id))
     if header.launcher:
-        rows.append(("started by", plain(header.launcher)))
+        rows.append(("started by", header.launcher))
     if journal.footer is not None:
         rows.append(
             ("took", f"{journal.footer.duration_s:.1f} s, exit code {journal.footer.exit_code}")

@@ -22,7 +22,6 @@ from cclmark.errors import MissingError
 from cclmark.report.charts.chart_model import Chart
 from cclmark.report.insights.insight_words import Insight
 from cclmark.report.page.encode import Encoder, Value, for_script
-from cclmark.report.wording.text import plain, shown
 
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -132,7 +131,6 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -142,7 +140,7 @@ def _environment() -> jinja2.Environment:
 
 def _coded(text: str) -> Markup:
     """As HTML: what is between backticks is code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 @cache

@@ -9,7 +9,6 @@ from cclmark.report.columns import Cell
 from cclmark.report.kinds import report_kind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Rows
-from cclmark.report.wording.text import plain
 from cclmark.results.kinds import KINDS
 
 _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
@@ -36,4 +35,4 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
 def _clean(cell: Cell) -> Cell:
     if isinstance(cell, float):
         return shortened(cell)
-    return plain(cell) if isinstance(cell, str) else cell
+    return cell

@@ -20,7 +20,7 @@ from cclmark.report.page.page_rows import rows_of
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.kinds import KINDS, CaseResult
 from cclmark.results.schema import Summary
 
@@ -83,13 +83,13 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
 def _title(runs: Sequence[Run]) -> str:
     header = runs[0].journal.header
     what = report_kind(runs[0].journal.kind).titled(runs)
-    names = list(dict.fromkeys(plain(device.name) for device in header.devices))
+    names = list(dict.fromkeys(device.name for device in header.devices))
     number = len(header.devices)
     if header.imported is not None and not number:
         on = counted(header.imported.ranks, "rank")
     else:
         on = f"{number} × {names[0]}" if len(names) == 1 else f"{number} devices"
-    return f"{plain(what)} on {on}"
+    return f"{what} on {on}"
 
 
 def _subtitle(runs: Sequence[Run]) -> str:
@@ -98,9 +98,9 @@ def _subtitle(runs: Sequence[Run]) -> str:
     header = runs[0].journal.header
     if header.imported is not None:
         return f"imported {origin_of(header.imported)}"
-    started = plain(header.started_at).replace("T", " ")[:16]
-    version = plain(header.cclmark_version)
-    return f"{plain(header.machine.hostname)}, {started} UTC, cclmark {version}"
+    started = header.started_at.replace("T", " ")[:16]
+    version = header.cclmark_version
+    return f"{header.machine.hostname}, {started} UTC, cclmark {version}"
 
 
 def peaks_of(runs: Sequence[Run]) -> Table | None:
@@ -116,7 +116,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
             latency = found.latency.summary
             if latency is None:
                 continue
-            name = plain(found.name)
+            name = found.name
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
             own = found.latency.device
             device = "" if own is None else format_time_us(own.summary.time_s)
@@ -133,7 +133,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
                 shown["link limit"] |= bool(share)
                 shown["reference"] |= match is not None
                 if match is not None:
-                    users = references.setdefault(plain(match.name_and_differences), {})
+                    users = references.setdefault(match.name_and_differences, {})
                     users.setdefault(name, []).append(run.name)
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",

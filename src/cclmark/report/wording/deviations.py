@@ -8,7 +8,7 @@ from cclmark.analysis.copies import Checks
 from cclmark.analysis.transfer_results import Deviation
 from cclmark.plan.transfers import Transfer
 from cclmark.report.kinds.matrix import Matrix, figure
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, plain
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 
 
 def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
@@ -25,7 +25,7 @@ def deviation_text(one: Deviation, names: Sequence[str]) -> str:
     start, end = (names[rank] for rank in one.pair)
     share = relative(one.value, one.usual, lower_is_better=latency)
     return (
-        f"{start} → {end}: {figure(one.value * scale)} {unit}, usual for {plain(one.kind)} "
+        f"{start} → {end}: {figure(one.value * scale)} {unit}, usual for {one.kind} "
         f"{figure(one.usual * scale)} {unit} ({share}): {series_title(one.transfer.series())}"
     )
 
@@ -33,7 +33,7 @@ def deviation_text(one: Deviation, names: Sequence[str]) -> str:
 def series_title(series: Transfer) -> str:
     """What was measured, as the heading of its matrix."""
     figure_of = "latency" if series.measure == "latency" else "bandwidth"
-    return plain(Matrix(series, figure_of, [], []).title)
+    return Matrix(series, figure_of, [], []).title
 
 
 def checks_text(checks: Checks) -> str:

@@ -8,7 +8,6 @@ from cclmark.plan.binding import RANKS, mode_of
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.report.wording.paint import Paint
-from cclmark.report.wording.text import plain
 from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
 
 _MOST_HOSTS = 4
@@ -22,7 +21,7 @@ _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the hos
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
     """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
     number = len(header.devices) if header.imported is None else header.imported.ranks
-    title = f"cclmark {plain(header.cclmark_version)}"
+    title = f"cclmark {header.cclmark_version}"
     what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
     lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
@@ -34,21 +33,21 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
     lines += labelled(
         "library",
         [
-            f"{plain(library.name)} {plain(library.version)}  {plain(library.path)}".rstrip()
+            f"{library.name} {library.version}  {library.path}".rstrip()
             for library in header.libraries
         ],
     )
     lines += labelled("method", [method])
-    lines += [paint(f"  notice     {plain(text)}", "yellow") for text in header.notices]
+    lines += [paint(f"  notice     {text}", "yellow") for text in header.notices]
     return lines
 
 
 def _where(header: Header) -> str:
     """The host, or how many there are with the first of their names, and what started the ranks."""
-    started = f", started by {plain(header.launcher)}" if header.launcher else ""
-    names = [plain(host.machine.hostname) for host in header.hosts]
+    started = f", started by {header.launcher}" if header.launcher else ""
+    names = [host.machine.hostname for host in header.hosts]
     if not names:
-        return f"{plain(header.machine.hostname)}{started}"
+        return f"{header.machine.hostname}{started}"
     more = f" and {len(names) - _MOST_HOSTS} more" if len(names) > _MOST_HOSTS else ""
     return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
 
@@ -71,16 +70,16 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
         kinds.setdefault((host, device.runtime, device.name), []).append(device)
     for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
         indices = ",".join(str(device.index) for device in members if device.index >= 0)
-        line = f"{len(members)} × {plain(name)}"
+        line = f"{len(members)} × {name}"
         # Of devices that another tool names, not more may be known.
-        line += f" ({plain(runtime)}:{indices})" if runtime else f" ({indices})" * bool(indices)
+        line += f" ({runtime}:{indices})" if runtime else f" ({indices})" * bool(indices)
         if runtime != "host":
             line += f", {format_size(memory)} each" if (memory := members[0].memory_bytes) else ""
-            line += f", driver {plain(driver)}" if driver else ""
+            line += f", driver {driver}" if driver else ""
             version = members[0].driver_version
-            line += f", {plain(runtime)} {plain(version)}" if version else ""
+            line += f", {runtime} {version}" if version else ""
         line += _numa([device.numa_node for device in members])
-        lines.append(f"{plain(host)}: {line}" if host else line)
+        lines.append(f"{host}: {line}" if host else line)
     if len(kinds) > _MOST_LINES:
         lines.append(f"… and {len(kinds) - _MOST_LINES} more kinds and hosts")
     return lines
@@ -104,12 +103,12 @@ def binding_lines(header: Header) -> list[str]:
         if device.processors:
             ranks_on.setdefault(device.processors, []).append(device.rank)
     parts = [
-        f"rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} → {plain(processors)}"
+        f"rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} → {processors}"
         for processors, ranks in list(ranks_on.items())[:_MOST_BINDINGS]
     ]
     if len(ranks_on) > _MOST_BINDINGS:
         parts.append(f"… and {len(ranks_on) - _MOST_BINDINGS} more lists of processors")
-    mode = plain(mode_of(header.settings.bind))
+    mode = mode_of(header.settings.bind)
     mode = "listed" if mode == RANKS else mode
     return [f"{mode}: {'; '.join(parts)}" if parts else mode]
 
@@ -119,10 +118,10 @@ def link_lines(links: Sequence[Link]) -> list[str]:
     by_device: dict[int, list[str]] = {}
     for link in links:
         if link.kind == "PCIe":
-            text = f"PCIe {plain(link.version)} x{link.count}"
+            text = f"PCIe {link.version} x{link.count}"
         else:
             rate = f" at {link.rate_bytes_per_s / 1e9:.0f} GB/s" if link.rate_bytes_per_s else ""
-            text = f"{link.count} × {plain(link.kind)} {plain(link.version)}{rate}"
+            text = f"{link.count} × {link.kind} {link.version}{rate}"
         by_device.setdefault(link.device, []).append(text)
     described = {device: " and ".join(texts) for device, texts in by_device.items()}
     if len(set(described.values())) == 1:
@@ -134,7 +133,7 @@ def origin_of(imported: Imported) -> str:
     """Where the results of another tool come from, in a line."""
     file = f", {imported.file}" if imported.file else ""
     date = f" of {imported.file_date[:10]}" if imported.file_date else ""
-    return plain(f"from {imported.source}{file}{date}")
+    return f"from {imported.source}{file}{date}"
 
 
 def method_of(header: Header) -> str:
@@ -149,7 +148,7 @@ def method_of(header: Header) -> str:
     check = _check_of(settings.check)
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
-    timing = _TIMINGS.get(settings.timing) or plain(settings.timing)
+    timing = _TIMINGS.get(settings.timing) or settings.timing
     return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
 
 
@@ -169,7 +168,7 @@ def _met_and_clocked(settings: Settings) -> str:
 
 def _method_of_another(settings: Settings) -> str:
     """What a text tells of how it was measured."""
-    words = [plain(settings.timing)] if settings.timing != "throughput" else []
+    words = [settings.timing] if settings.timing != "throughput" else []
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
     words.append("one figure for each case")

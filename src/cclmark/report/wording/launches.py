@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 
 
 def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
     """The same of all operations of a run, in one sentence; empty without any."""
-    texts = [(plain(one.name), text) for one in found if (text := launches_in_words(one))]
+    texts = [(one.name, text) for one in found if (text := launches_in_words(one))]
     if not texts:
         return ""
     if len(found) > 1:
@@ -34,4 +34,4 @@ def launches_in_words(found: OperationFindings) -> str:
         size = format_size(smallest.case.size_bytes)
         return f"{words}: at {size} a call costs {call} µs, the device needs {device} µs"
     reason = largest.device_reason or smallest.device_reason
-    return f"{words}; device times unknown: {plain(reason)}" if reason else words
+    return f"{words}; device times unknown: {reason}" if reason else words

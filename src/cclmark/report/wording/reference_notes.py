@@ -13,7 +13,7 @@ from cclmark.references.match import LEAST_JUDGED_BYTES, Match
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.restrictions import restrictions
-from cclmark.report.wording.text import format_time_us, plain
+from cclmark.report.wording.text import format_time_us
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Header
 
@@ -72,7 +72,7 @@ class ReferenceNotes:
         restricted = restrictions(header, result.case.operation, result.case.ccl)
         return [
             text,
-            *(plain(f"{one.words} ({one.setting}); {one.beside(match)}") for one in restricted),
+            *(f"{one.words} ({one.setting}); {one.beside(match)}" for one in restricted),
         ]
 
     def latency(self, result: CaseResult, header: Header) -> LatencyVerdict | None:
@@ -100,7 +100,7 @@ class ReferenceNotes:
 
     def legend(self) -> list[str]:
         """A line for each reference that cells were about. Safe to print."""
-        return [f"{mark}: {plain(what)}" for what, mark in self._marks.items()]
+        return [f"{mark}: {what}" for what, mark in self._marks.items()]
 
     def _of(self, header: Header) -> References:
         """Those of the run's devices: a run on thousands of pairs asks thousands of times."""
@@ -147,14 +147,14 @@ def verdict_text(match: Match | None) -> str:
     if match.small:
         why += f"; not judged: smaller than {format_size(LEAST_JUDGED_BYTES)}"
     share = f"{share_text(match.share)} of the reference"
-    return plain(f"{verdict}: {share}, {match.figure}{where} ({name}{why})")
+    return f"{verdict}: {share}, {match.figure}{where} ({name}{why})"
 
 
 def latency_text(verdict: LatencyVerdict, size_bytes: int) -> str:
     """Whether the time of a small message is plausible, the band stated. Safe to print."""
     word = "latency slow" if verdict.slow else "latency plausible"
     whose = "the device needs" if verdict.by_device else "a call takes"
-    return plain(
+    return (
         f"{word}: {whose} {format_time_us(verdict.time_s)} µs at {format_size(size_bytes)}, "
         f"{verdict.ratio:.2f} times the reference's {format_time_us(verdict.match.time_s)} µs "
         f"({verdict.match.name}); up to {verdict.most:g} times counts as plausible"

@@ -9,7 +9,7 @@ from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.kinds.placement_rows import Row
-from cclmark.report.wording.text import BYTES_PER_GB, counted, plain
+from cclmark.report.wording.text import BYTES_PER_GB, counted
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Finding, Footer, Header, Settings
@@ -25,13 +25,13 @@ def problems(result: CaseResult) -> list[str]:
     if result.status == "wrong" and result.verification is not None:
         findings = [_describe(finding) for finding in result.verification.findings]
         return findings or [f"wrong: {result.verification.wrong} elements"]
-    return [plain(f"{result.status}: {result.reason}" if result.reason else result.status)]
+    return [(f"{result.status}: {result.reason}" if result.reason else result.status)]
 
 
 def problem_lines(row: Row) -> list[str]:
     """The problems of both placements, each with the case that it is about."""
     return [
-        f"{plain(result.case.describe())}: {problem}"
+        f"{result.case.describe()}: {problem}"
         for result in row.results
         for problem in problems(result)
     ]
@@ -43,7 +43,7 @@ def series(row: Row) -> str:
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
     words.append(case.placement if moves_data(case.operation) else "")
-    return plain(f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}")
+    return f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}"
 
 
 def planned_results(header: Header | None) -> int:
@@ -55,14 +55,14 @@ def ending(footer: Footer | None) -> str:
     """Why the run ended as it did; empty for one that has nothing to say about it."""
     if footer is None:
         return _NO_END
-    return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+    return footer.message or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
 def closing(footer: Footer | None) -> str:
     """The same with the exit code before a message, for texts that are read back."""
     if footer is None or not footer.exit_code or not footer.message:
         return ending(footer)
-    return f"exit code {footer.exit_code}: {plain(footer.message)}"
+    return f"exit code {footer.exit_code}: {footer.message}"
 
 
 def lacking(journal: Journal) -> list[str]:
@@ -90,7 +90,7 @@ def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
     if not found:
         return ""
     names = [
-        plain(f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}")
+        f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}"
         for one in found[:_MOST_UNSETTLED]
     ]
     more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
@@ -121,7 +121,7 @@ def unsettled_peak_text(found: OperationFindings) -> str:
 
 
 def _describe(finding: Finding) -> str:
-    return plain(
+    return (
         f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
         f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"
     )

@@ -9,7 +9,7 @@ from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
-from cclmark.report.wording.text import counted, plain
+from cclmark.report.wording.text import counted
 
 _MOST_LINES = 40  # more than these are shown only where they differ
 
@@ -18,15 +18,15 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     """What took longer or shorter than in the journal ``name``, and how much."""
     found = [(one, one.ratio) for one in compared if one.ratio is not None]
     if not found:
-        first = f"  nothing that was measured now can be compared with {plain(name)}"
+        first = f"  nothing that was measured now can be compared with {name}"
         return [first, *_why_not(compared)]
     verdicts = Counter(one.verdict for one, _ in found)
     differing = [(one, ratio) for one, ratio in found if one.differs]
     shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
     several = len({one.thing.ccl for one, _ in found}) > 1
-    labels = [plain(_label(one.thing, several=several)) for one, _ in shown]
+    labels = [_label(one.thing, several=several) for one, _ in shown]
     width = max(map(len, labels), default=0)
-    lines = [f"  time now over time in {plain(name)}:"]
+    lines = [f"  time now over time in {name}:"]
     lines += [
         f"    {label:<{width}}  {ratio:7.3f}" + (f"  {one.verdict}" if one.differs else "")
         for label, (one, ratio) in zip(labels, shown, strict=True)
@@ -36,7 +36,7 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     if verdicts["inconclusive"]:
         text += f", {verdicts['inconclusive']} inconclusive at {MARGIN:.0%}"
     reasons = Counter(one.reason for one, _ in found if not one.judged)
-    unknown = [f", {count} not judged: {plain(reason)}" for reason, count in reasons.items()]
+    unknown = [f", {count} not judged: {reason}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]
 
 
@@ -49,7 +49,7 @@ def _why_not(compared: Sequence[Compared]) -> list[str]:
     return [
         f"    {counted(count, 'case')} {only[reason]}"
         if reason in only
-        else f"    {counted(count, 'case')}: {plain(reason)}"
+        else f"    {counted(count, 'case')}: {reason}"
         for reason, count in reasons.items()
     ]
 

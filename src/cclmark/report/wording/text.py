@@ -1,35 +1,9 @@
-"""Text that came out of a journal, made safe to print, and the units that formats print."""
+"""The units and numbers that formats print."""
 
 from __future__ import annotations
 
 US_PER_S = 1e6
 BYTES_PER_GB = 1e9
-
-
-def plain(text: str) -> str:
-    """``text`` on one line and without anything that a terminal would obey.
-
-    White space becomes a space. Other characters that do not print (escape sequences, text
-    direction marks, lone surrogates) are spelled out: ``\\x1b``.
-    """
-    if text.isprintable():
-        return text
-    return "".join(_visible(character) for character in text)
-
-
-def plain_lines(text: str) -> str:
-    """The same, with the line ends of ``text`` left as they are."""
-    return "\n".join(plain(line) for line in text.split("\n"))
-
-
-def shown(value: object) -> object:
-    """What a template writes for ``value``: a text as by ``plain_lines``.
-
-    Markup, such as scripts and styles of this program, stays as it is.
-    """
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return plain_lines(value)
-    return value
 
 
 def counted(number: int, noun: str) -> str:
@@ -39,7 +13,7 @@ def counted(number: int, noun: str) -> str:
 
 def token(text: str) -> str:
     """``text`` as one word, for formats whose columns are split at white space."""
-    return "_".join(plain(text).split()) or "-"
+    return "_".join(text.split()) or "-"
 
 
 def format_time_us(time_s: float) -> str:
@@ -55,11 +29,3 @@ def clock_text(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character.isspace():
-        return " "
-    return character.encode("unicode_escape").decode("ascii")

@@ -20,7 +20,7 @@ from cclmark.analysis.threshold_checks import (
 from cclmark.plan.suites import Suite
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, plain
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 
 _WORDS = {PASS: "pass", FAIL: "FAIL", SKIPPED: "skipped", ERROR: "ERROR"}
 _STYLES = {PASS: "green", FAIL: "red", SKIPPED: "yellow", ERROR: "red"}
@@ -38,18 +38,18 @@ class VerdictTable:
 
     def begin(self, suite: Suite) -> str:
         """What is run."""
-        title = f": {plain(suite.title)}" if suite.title else ""
+        title = f": {suite.title}" if suite.title else ""
         name = f"cclmark {__version__}"
-        return f"{self._paint(name, 'bold')}  suite {plain(suite.name)}{title}\n"
+        return f"{self._paint(name, 'bold')}  suite {suite.name}{title}\n"
 
     def add(self, command: CommandVerdict) -> str:
         """The verdicts of one command."""
         runs = f", {command.runs} runs" if command.runs > 1 else ""
-        head = f"{self._paint(plain(command.name), 'bold')}  {command.duration_s:.1f} s{runs}"
-        lines = ["", head, self._paint(f"  cclmark {plain(shlex.join(command.arguments))}", "dim")]
+        head = f"{self._paint(command.name, 'bold')}  {command.duration_s:.1f} s{runs}"
+        lines = ["", head, self._paint(f"  cclmark {shlex.join(command.arguments)}", "dim")]
         for verdict in command.verdicts:
             word = self._paint(f"{_WORDS[verdict.status]:<{_WIDTH}}", _STYLES[verdict.status])
-            lines.append(f"  {word}  {plain(verdict.test)}")
+            lines.append(f"  {word}  {verdict.test}")
             lines += [f"{'':{_WIDTH + 4}}{line}" for line in details(verdict, _MOST_MISSED)]
         return "\n".join(lines) + "\n"
 
@@ -79,7 +79,7 @@ def details(verdict: Verdict, most: int | None = None) -> list[str]:
         count = f"{len(verdict.judgements)} cases, tightest " if len(verdict.judgements) > 1 else ""
         lines.append(count + _held(tightest, verdict.figure))
     if verdict.reason:
-        lines.append(plain(verdict.reason))
+        lines.append(verdict.reason)
     return lines
 
 
@@ -95,7 +95,7 @@ def summary(verdict: SuiteVerdict) -> list[str]:
     for label, entries in (("furthest off", failing), ("tightest that passed", passing)):
         if entries:
             command, one, held = min(entries, key=lambda entry: _order(entry[2]))
-            lines.append(f"{label}: {plain(command.name)}, {_held(held, one.figure)}")
+            lines.append(f"{label}: {command.name}, {_held(held, one.figure)}")
     if verdict.interrupted:
         lines.append("interrupted: what is skipped was not run to its end")
     return lines
@@ -120,7 +120,7 @@ def _held(held: Judgement, figure: str) -> str:
     """A case, its figure, the bound, how far they are from each other, and the worst run."""
     side = "at most" if figure in _TIMES else "at least"
     text = (
-        f"{plain(held.case)}: {quantity(held.value, figure)}, {side} "
+        f"{held.case}: {quantity(held.value, figure)}, {side} "
         f"{quantity(held.bound, figure)} ({_percent(held.margin)})"
     )
     if len(held.values) > 1:
