@@ -46,7 +46,7 @@ def usual_job(**changes) -> Job:
             every_index=[0, 1],
             processors=[],
             oversubscribed=True,
-            team_fd=-1,
+            rank_group_fd=-1,
             board_fd=-1,
             access=Access("", b"", b"", b""),
             token=b"",

@@ -173,7 +173,7 @@ def _start(coordinator: Coordinator) -> None:
             every_index=list(coordinator.devices.indices),
             processors=[0],
             oversubscribed=False,
-            team_fd=-1,
+            rank_group_fd=-1,
             board_fd=-1,
             access=server.keys.access(server.endpoint),
             token=server.token,

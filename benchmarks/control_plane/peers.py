@@ -87,7 +87,7 @@ class Peers:
             arguments=arguments,
             host=msgspec.structs.replace(self._host, identity=f"{number:016x}"),
             pid=os.getpid(),
-            team_fd=-1,
+            rank_group_fd=-1,
             board_fd=-1,
             processors=[0],
             runtimes=["host"],

@@ -67,8 +67,8 @@ class Ours:
 
     def __init__(self, rank: int, ranks: int, file: str) -> None:
         self._device = engine.open_device("host", rank)
-        self._team = engine.Team(
-            engine.TeamOptions(
+        self._rank_group = engine.RankGroup(
+            engine.RankGroupOptions(
                 fd=os.open(file, os.O_RDWR), rank=rank, size=ranks, oversubscribed=False
             )
         )
@@ -77,19 +77,19 @@ class Ours:
         of_rank: Any = SimpleNamespace(job=job)
         adapter = TorchCommunicator(of_rank, torch, group, self._device)
         self._communicator = engine.adapt(adapter, self._device)
-        self._session = engine.Session(self._device, self._team, self._communicator, None)
-        self._team.expect_within(TIMEOUT_S, "allocating buffers")
+        self._session = engine.Session(self._device, self._rank_group, self._communicator, None)
+        self._rank_group.expect_within(TIMEOUT_S, "allocating buffers")
         self._session.reserve(SPARE_BYTES, SPARE_BYTES, engine.Registration.none)
 
     def prepare(self, count: int) -> None:
         """The next batches are of so many elements."""
-        self._team.expect_within(TIMEOUT_S, "preparing")
+        self._rank_group.expect_within(TIMEOUT_S, "preparing")
         operation = engine.Operation(collective="all_reduce", dtype="float32", count=count)
         self._session.prepare(operation, True, 0)
 
     def run(self, warm: bool) -> float:
         """Seconds for each operation of a batch, on the slowest rank."""
-        self._team.expect_within(TIMEOUT_S, "timing")
+        self._rank_group.expect_within(TIMEOUT_S, "timing")
         found = self._session.run(
             engine.Batch(timing=engine.Timing.throughput, iterations=OPERATIONS, warm=warm)
         )
@@ -106,7 +106,7 @@ def rank_main(rank: int, ranks: int, directory: str, rounds: int, sizes: list[in
         world_size=ranks,
         timeout=timedelta(seconds=TIMEOUT_S),
     )
-    ours = Ours(rank, ranks, f"{directory}/team")
+    ours = Ours(rank, ranks, f"{directory}/rank_group")
     memory = torch.ones(SPARE_BYTES // 4)
     processors = sorted(os.sched_getaffinity(0))
     own = processors[rank % len(processors)]
@@ -164,7 +164,7 @@ def main() -> None:
     args = parser.parse_args()
     sizes = [int(size) for size in args.sizes.split(",")]
     with tempfile.TemporaryDirectory() as directory:
-        Path(directory, "team").touch()
+        Path(directory, "rank_group").touch()
         mp.spawn(rank_main, (args.ranks, directory, args.rounds, sizes), nprocs=args.ranks)
         text = Path(directory, "result.json").read_text()
     entries = json.loads(text)

@@ -257,30 +257,33 @@ NB_MODULE(_engine, m) {
       .def("activate", &Device::activate)
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
-  const Team::Options options;
-  bind_struct<Team::Options>(m, "TeamOptions", field("fd"_a, &Team::Options::fd),
-                             field("rank"_a, &Team::Options::rank),
-                             field("size"_a, &Team::Options::size),
-                             field("oversubscribed"_a, &Team::Options::oversubscribed),
-                             field("hosts"_a = options.hosts, &Team::Options::hosts),
-                             field("courier"_a.none() = nb::none(), &Team::Options::courier));
-  nb::class_<Team>(m, "Team")
-      .def(nb::init<const Team::Options&>(), "options"_a)
-      .def("group", &Team::group, "fd"_a, "members"_a, "first_slot"_a,
-           "courier"_a.none() = nb::none())
-      .def("rest", &Team::rest, "resting"_a)
-      .def("expect_within", &Team::expect_within, "seconds"_a, "doing"_a)
-      .def("barrier", &Team::barrier, nb::call_guard<nb::gil_scoped_release>())
+  const RankGroup::Options options;
+  bind_struct<RankGroup::Options>(
+      m, "RankGroupOptions", field("fd"_a, &RankGroup::Options::fd),
+      field("rank"_a, &RankGroup::Options::rank), field("size"_a, &RankGroup::Options::size),
+      field("oversubscribed"_a, &RankGroup::Options::oversubscribed),
+      field("hosts"_a = options.hosts, &RankGroup::Options::hosts),
+      field("value_exchange"_a.none() = nb::none(), &RankGroup::Options::value_exchange));
+  nb::class_<RankGroup>(m, "RankGroup")
+      .def(nb::init<const RankGroup::Options&>(), "options"_a)
+      .def("subgroup", &RankGroup::subgroup, "fd"_a, "members"_a, "first_slot"_a,
+           "value_exchange"_a.none() = nb::none())
+      .def("rest", &RankGroup::rest, "resting"_a)
+      .def("expect_within", &RankGroup::expect_within, "seconds"_a, "doing"_a)
+      .def("barrier", &RankGroup::barrier, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "gather",
-          [](Team& team, const std::vector<double>& values) { return team.gather(values); },
+          [](RankGroup& rank_group, const std::vector<double>& values) {
+            return rank_group.gather(values);
+          },
           "values"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "wait_elsewhere", [](const Team& team) { team.check(Team::kElsewhere); },
+          "wait_elsewhere",
+          [](const RankGroup& rank_group) { rank_group.check(RankGroup::kElsewhere); },
           nb::call_guard<nb::gil_scoped_release>())
-      .def("abort", &Team::abort)
-      .def_prop_ro("rank", &Team::rank)
-      .def_prop_ro("size", &Team::size);
+      .def("abort", &RankGroup::abort)
+      .def_prop_ro("rank", &RankGroup::rank)
+      .def_prop_ro("size", &RankGroup::size);
 
   nb::class_<OperationCounter>(m, "OperationCounter")
       .def(nb::init<int, size_t>(), "fd"_a, "offset"_a);
@@ -297,7 +300,7 @@ NB_MODULE(_engine, m) {
       .def_ro("reductions", &CclInfo::reductions)
       .def_ro("routes", &CclInfo::routes);
 
-  nb::class_<Carrier>(m, "Carrier");
+  nb::class_<HostExchange>(m, "HostExchange");
   nb::class_<Ccl>(m, "Ccl")
       .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)
       .def(
@@ -309,14 +312,14 @@ NB_MODULE(_engine, m) {
           "ranks"_a)
       .def(
           "join",
-          [](Ccl& ccl, Device& device, nb::bytes id, Team& team) {
+          [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group) {
             std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(id.c_str()), id.size());
             nb::gil_scoped_release release;
-            return ccl.join(device, bytes, team);
+            return ccl.join(device, bytes, rank_group);
           },
-          "device"_a, "id"_a, "team"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+          "device"_a, "id"_a, "rank_group"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
           nb::keep_alive<0, 4>())
-      .def("carry", &Ccl::carry, "team"_a, nb::keep_alive<0, 1>(),
+      .def("open_host_exchange", &Ccl::open_host_exchange, "rank_group"_a, nb::keep_alive<0, 1>(),
            nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Communicator>(m, "Communicator")
@@ -331,8 +334,8 @@ NB_MODULE(_engine, m) {
   const Islands islands;
   bind_struct<Islands>(m, "Islands", field("firsts"_a, &Islands::firsts),
                        field("through_host"_a = islands.through_host, &Islands::through_host));
-  m.def("join_islands", &join_islands, "device"_a, "team"_a, "islands"_a, nb::kw_only(),
-        "own"_a.none() = nb::none(), "carrier"_a.none() = nb::none(), nb::keep_alive<0, 1>(),
+  m.def("join_islands", &join_islands, "device"_a, "rank_group"_a, "islands"_a, nb::kw_only(),
+        "own"_a.none() = nb::none(), "host_exchange"_a.none() = nb::none(), nb::keep_alive<0, 1>(),
         nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
         nb::call_guard<nb::gil_scoped_release>());
   m.def("tensor_at", &tensor_at, "address"_a, "count"_a, "device"_a, nb::rv_policy::reference);
@@ -378,9 +381,10 @@ NB_MODULE(_engine, m) {
                      field("library_barrier"_a = batch.library_barrier, &Batch::library_barrier),
                      field("events"_a = batch.events, &Batch::events));
   nb::class_<Session>(m, "Session")
-      .def(nb::init<Device&, Team&, Communicator&, OperationCounter*>(), "device"_a, "team"_a,
-           "communicator"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(),
-           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
+      .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
+           "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
+           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
+           nb::keep_alive<1, 5>())
       .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "registration"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(
@@ -429,8 +433,8 @@ NB_MODULE(_engine, m) {
       .def_ro("timed_out", &FlowTimes::timed_out);
 
   nb::class_<Transfers>(m, "Transfers")
-      .def(nb::init<std::vector<Device*>, Team&, uint32_t>(), "devices"_a, "team"_a, "seed"_a,
-           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+      .def(nb::init<std::vector<Device*>, RankGroup&, uint32_t>(), "devices"_a, "rank_group"_a,
+           "seed"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       .def("reserve", &Transfers::reserve, "size_bytes"_a, "landings"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("reserve_host", &Transfers::reserve_host, "number"_a, "size_bytes"_a, "kind"_a,

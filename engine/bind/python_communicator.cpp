@@ -84,7 +84,7 @@ void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
   return device_.allocate(bytes);
 }
 
-void PythonCommunicator::enroll(void*, size_t, Registration) {}
+void PythonCommunicator::register_memory(void*, size_t, Registration) {}
 
 void PythonCommunicator::release(void* memory, Registration) noexcept {
   device_.release(memory);

@@ -23,7 +23,7 @@ class PythonCommunicator final : public Communicator {
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
   std::string route(const Operation& operation) const override;
   void* allocate(size_t bytes, Registration registration) override;
-  void enroll(void* memory, size_t bytes, Registration registration) override;
+  void register_memory(void* memory, size_t bytes, Registration registration) override;
   void release(void* memory, Registration registration) noexcept override;
   std::string no_graphs() const override {
     return "graphs are not supported with torch.distributed";

@@ -107,7 +107,8 @@ struct HostBlock {
 
 class Bridge final : public Communicator {
  public:
-  Bridge(Device& device, Team& team, const Islands& islands, Communicator* own, Carrier* carrier);
+  Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Communicator* own,
+         HostExchange* host_exchange);
 
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
 
@@ -126,7 +127,7 @@ class Bridge final : public Communicator {
     }
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   bool blocking() const override {
@@ -146,7 +147,7 @@ class Bridge final : public Communicator {
   void leave() override {
     if (remote_ != nullptr) {
       remote_->drain();
-      team_.barrier();
+      rank_group_.barrier();
     }
     blocks_.leave();
   }
@@ -155,7 +156,7 @@ class Bridge final : public Communicator {
   friend class BridgeCall;
 
   void choose_way(bool through_host);
-  void open_blocks(Carrier* carrier);
+  void open_blocks(HostExchange* host_exchange);
   void pin(HostBlock& block);
   void prove_streams();
   bool try_streams();
@@ -198,7 +199,7 @@ class Bridge final : public Communicator {
   void copy(std::byte* to, const std::byte* from, size_t bytes, void* stream);
 
   Device& device_;
-  Team& team_;
+  RankGroup& rank_group_;
   Communicator* island_;
   IslandMap map_;
   int rank_;
@@ -234,27 +235,27 @@ class Bridge final : public Communicator {
   bool host_waits_ = false, reduced_on_host_ = false;
 };
 
-Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator* own,
-               Carrier* carrier)
+Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Communicator* own,
+               HostExchange* host_exchange)
     : device_(device),
-      team_(team),
+      rank_group_(rank_group),
       island_(own),
-      map_(islands.firsts, team.size()),
-      rank_(team.rank()),
+      map_(islands.firsts, rank_group.size()),
+      rank_(rank_group.rank()),
       mine_(map_.island_of(rank_)),
-      hosts_(static_cast<size_t>(team.size())),
-      blocks_({&device}, team),
-      peers_(static_cast<size_t>(team.size())),
-      seen_(static_cast<size_t>(team.size())) {
+      hosts_(static_cast<size_t>(rank_group.size())),
+      blocks_({&device}, rank_group),
+      peers_(static_cast<size_t>(rank_group.size())),
+      seen_(static_cast<size_t>(rank_group.size())) {
   if ((island_ == nullptr) != (map_.ranks_of(mine_) == 1)) {
     throw Error("an island of several ranks requires a library, an island of one rank has none");
   }
-  if (carrier == nullptr && !team_.on_one_host()) {
-    throw Error("islands on several hosts require a carrier for the data between hosts");
+  if (host_exchange == nullptr && !rank_group_.on_one_host()) {
+    throw Error("islands on several hosts require a host exchange for the data between them");
   }
   device_.activate();
-  choose_way(islands.through_host || !team_.on_one_host());
-  open_blocks(team_.on_one_host() ? nullptr : carrier);
+  choose_way(islands.through_host || !rank_group_.on_one_host());
+  open_blocks(rank_group_.on_one_host() ? nullptr : host_exchange);
   prove_streams();
   try {
     reduces_ = &device_.kernel("cclmark_reduce");
@@ -264,22 +265,22 @@ Bridge::Bridge(Device& device, Team& team, const Islands& islands, Communicator*
     reduces_ = &host_reduces_->kernel("cclmark_reduce");
   }
   bool waits = !on_streams_ && !device_.synchronous();
-  std::vector<double> ways =
-      team_.gather(std::array<double, 2>{waits ? 1.0 : 0.0, host_reduces_ != nullptr ? 1.0 : 0.0});
+  std::vector<double> ways = rank_group_.gather(
+      std::array<double, 2>{waits ? 1.0 : 0.0, host_reduces_ != nullptr ? 1.0 : 0.0});
   for (size_t i = 0; i < ways.size(); i += 2) {
     host_waits_ = host_waits_ || ways[i] > 0;
     reduced_on_host_ = reduced_on_host_ || ways[i + 1] > 0;
   }
   for (size_t i = 0; on_streams_ && i < 1 + kTakers; ++i) streams_.emplace_back(device_);
   for (size_t i = 0; on_streams_ && i < 1 + kSlots; ++i) events_.emplace_back(device_);
-  team_.barrier();
+  rank_group_.barrier();
 }
 
 /// Selects peer copies if every device reaches those of all other islands and can open their
 /// memory.
 void Bridge::choose_way(bool through_host) {
   const DeviceInfo& device = device_.info();
-  std::vector<double> known = team_.gather(
+  std::vector<double> known = rank_group_.gather(
       std::array<double, 2>{number_of(device.runtime), static_cast<double>(device.index)});
   bool possible = !through_host;
   for (int peer = 0; peer < map_.ranks() && possible; ++peer) {
@@ -289,7 +290,7 @@ void Bridge::choose_way(bool through_host) {
                find_runtime(device.runtime)->reaches(device.index, static_cast<int>(known[at + 1]));
   }
   auto everybody = [&](bool agrees) {
-    std::vector<double> all = team_.gather(std::array<double, 1>{agrees ? 1.0 : 0.0});
+    std::vector<double> all = rank_group_.gather(std::array<double, 1>{agrees ? 1.0 : 0.0});
     return std::ranges::count(all, 0.0) == 0;
   };
   if (everybody(possible)) {
@@ -318,7 +319,7 @@ void Bridge::choose_way(bool through_host) {
   slot_bytes_ = direct_ ? kDirectSlotBytes
                         : std::clamp(share_of(kCachedBytes) / kPageBytes * kPageBytes,
                                      kLeastCachedSlotBytes, kMostHostSlotBytes);
-  if (!team_.on_one_host()) {
+  if (!rank_group_.on_one_host()) {
     // The slots of all far ranks are mirrored here.
     slot_bytes_ =
         std::clamp(std::bit_floor(share_of(kMirroredBytes)), kLeastHostSlotBytes, slot_bytes_);
@@ -333,7 +334,7 @@ void Bridge::choose_way(bool through_host) {
 }
 
 /// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.
-void Bridge::open_blocks(Carrier* carrier) {
+void Bridge::open_blocks(HostExchange* host_exchange) {
   size_t bytes = layout().flag_bytes() + (direct_ ? 0 : kSlots * slot_bytes_);
   // Released when all ranks have mapped it; mappings remain valid.
   std::unique_ptr<Device> memory = open_host_device(0);
@@ -342,14 +343,14 @@ void Bridge::open_blocks(Carrier* carrier) {
   std::memset(own.data(), 0, bytes);
   HostAllocation allocation = find_host_allocation(own.data());
   std::vector<double> all =
-      team_.gather(std::array<double, 2>{double(getpid()), double(allocation.fd)});
+      rank_group_.gather(std::array<double, 2>{double(getpid()), double(allocation.fd)});
   std::vector<std::byte*> mirrors(hosts_.size());
   for (int peer = 0; peer < map_.ranks(); ++peer) {
     if (peer != rank_ && !abroad(peer)) continue;
     auto at = static_cast<size_t>(peer) * 2;
     HostBlock& block = host(peer);
     block.bytes = bytes;
-    if (team_.here(peer)) {
+    if (rank_group_.here(peer)) {
       block.base = static_cast<std::byte*>(
           map_host_memory(static_cast<pid_t>(all[at]), static_cast<int>(all[at + 1]), bytes));
     } else {
@@ -358,13 +359,13 @@ void Bridge::open_blocks(Carrier* carrier) {
     }
     pin(block);
   }
-  if (carrier != nullptr) {
+  if (host_exchange != nullptr) {
     // Host ranks have a processor each at best, and this thread is one more.
-    bool crowded = team_.oversubscribed() || device_.synchronous();
-    remote_ = std::make_unique<RemoteSlots>(*carrier, team_, crowded, layout(), host(rank_).base,
-                                            std::move(mirrors));
+    bool crowded = rank_group_.oversubscribed() || device_.synchronous();
+    remote_ = std::make_unique<RemoteSlots>(*host_exchange, rank_group_, crowded, layout(),
+                                            host(rank_).base, std::move(mirrors));
   }
-  team_.barrier();
+  rank_group_.barrier();
 }
 
 void Bridge::pin(HostBlock& block) {
@@ -383,7 +384,8 @@ void Bridge::pin(HostBlock& block) {
 void Bridge::prove_streams() {
   bool without = device_.synchronous();
   bool proven = !without && try_streams();
-  std::vector<double> all = team_.gather(std::array<double, 1>{without || proven ? 1.0 : 0.0});
+  std::vector<double> all =
+      rank_group_.gather(std::array<double, 1>{without || proven ? 1.0 : 0.0});
   on_streams_ = proven && std::ranges::count(all, 0.0) == 0;
 }
 
@@ -414,11 +416,11 @@ void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {
     device_.wait_for_flag(reinterpret_cast<uint32_t*>(block.for_device + flag), value, stream);
     return;
   }
-  Patience patience(team_.oversubscribed());
+  Patience patience(rank_group_.oversubscribed());
   while (!reached(block.base, flag, value)) {
     if (!patience.pause()) continue;
     check();
-    team_.check(owner);
+    rank_group_.check(owner);
   }
 }
 
@@ -433,7 +435,7 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
 }
 
 void Bridge::wait_until_idle(void* stream) {
-  cclmark::wait_until_idle(device_, stream, *this, team_);
+  cclmark::wait_until_idle(device_, stream, *this, rank_group_);
 }
 
 /// Makes one stream wait until the other has completed the work enqueued so far.
@@ -632,9 +634,10 @@ std::unique_ptr<Call> Bridge::bind(const Operation& operation, void* stream) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_islands(Device& device, Team& team, const Islands& islands,
-                                           Communicator* own, Carrier* carrier) {
-  return std::make_unique<Bridge>(device, team, islands, own, carrier);
+std::unique_ptr<Communicator> join_islands(Device& device, RankGroup& rank_group,
+                                           const Islands& islands, Communicator* own,
+                                           HostExchange* host_exchange) {
+  return std::make_unique<Bridge>(device, rank_group, islands, own, host_exchange);
 }
 
 }  // namespace cclmark

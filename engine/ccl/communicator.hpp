@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "ccl/carrier.hpp"
 #include "ccl/description.hpp"
+#include "ccl/host_exchange.hpp"
 #include "core/operation.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 
 namespace cclmark {
@@ -68,7 +68,7 @@ class Communicator {
   virtual void* allocate(size_t bytes, Registration registration) = 0;
   /// Registers that memory with the library. A collective call if the registration is symmetric.
   /// Raises UnsupportedError.
-  virtual void enroll(void* memory, size_t bytes, Registration registration) = 0;
+  virtual void register_memory(void* memory, size_t bytes, Registration registration) = 0;
   /// Releases memory, registered or not.
   virtual void release(void* memory, Registration registration) noexcept = 0;
 
@@ -88,12 +88,13 @@ class Communicator {
 
 /// Polls until the work on `stream` is complete. Periodically checks for failures of the library
 /// and of other ranks, and propagates their errors.
-inline void wait_until_idle(Device& device, void* stream, Communicator& library, const Team& team) {
+inline void wait_until_idle(Device& device, void* stream, Communicator& library,
+                            const RankGroup& rank_group) {
   constexpr size_t kPollsPerCheck = 1024;
   for (size_t polls = 1; !device.idle(stream); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
     library.check();
-    team.check(Team::kDevice);
+    rank_group.check(RankGroup::kDevice);
   }
 }
 
@@ -128,12 +129,12 @@ class Ccl {
   /// Opaque bytes that rank 0 creates and every rank requires to join.
   virtual std::vector<uint8_t> make_id(int ranks) = 0;
   /// Joins the group: a collective call. It blocks as long as the library does; the launcher
-  /// enforces the deadline. `team` consists of the joining ranks.
+  /// enforces the deadline. `rank_group` consists of the joining ranks.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
-                                             Team& team) = 0;
-  /// Messages between the ranks of `team`, in host memory. A collective call. Raises Error,
+                                             RankGroup& rank_group) = 0;
+  /// Messages between the ranks of `rank_group`, in host memory. A collective call. Raises Error,
   /// MissingError if the library does not have these ranks.
-  virtual std::unique_ptr<Carrier> carry(Team&) {
+  virtual std::unique_ptr<HostExchange> open_host_exchange(RankGroup&) {
     throw UnsupportedError(info().name + " does not support messages between ranks");
   }
 };

@@ -247,8 +247,9 @@ struct WrappedStreams {
 /// and not all is reduced. The streams come first, so that they go last.
 class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunicator<Flagcx> {
  public:
-  FlagcxCommunicator(const Flagcx& api, Device& device, std::span<const uint8_t> id, Team& team)
-      : GroupedCommunicator(api, device, id, team), mixed_(api.mixed(comm_)) {}
+  FlagcxCommunicator(const Flagcx& api, Device& device, std::span<const uint8_t> id,
+                     RankGroup& rank_group)
+      : GroupedCommunicator(api, device, id, rank_group), mixed_(api.mixed(comm_)) {}
 
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     bool adds = op.reduction != Reduction::prod && op.reduction != Reduction::avg;

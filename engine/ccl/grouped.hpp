@@ -342,11 +342,12 @@ const char* grouped_route(const Functions& api, Collective collective) {
 template <typename Functions>
 class GroupedCommunicator : public Communicator {
  public:
-  GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id, Team& team)
+  GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id,
+                      RankGroup& rank_group)
       : api_(api),
         device_(device),
-        rank_(team.rank()),
-        size_(team.size()),
+        rank_(rank_group.rank()),
+        size_(rank_group.size()),
         comm_(api.join(device, id, rank_, size_)) {}
 
   ~GroupedCommunicator() override { api_.leave(comm_); }
@@ -407,7 +408,7 @@ class GroupedCommunicator : public Communicator {
     }
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   void check() override { api_.check(comm_); }
@@ -531,9 +532,9 @@ class GroupedLibrary final : public Ccl {
   std::vector<uint8_t> make_id(int) override { return api_.make_id(); }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
-                                     Team& team) override {
+                                     RankGroup& rank_group) override {
     if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
-    return std::make_unique<Member>(api_, device, id, team);
+    return std::make_unique<Member>(api_, device, id, rank_group);
   }
 
  private:

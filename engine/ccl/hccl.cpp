@@ -215,8 +215,9 @@ const char* route_of(const Api& api, Collective collective) {
 
 class HcclCommunicator final : public Communicator {
  public:
-  HcclCommunicator(const Api& api, Device& device, std::span<const uint8_t> id, Team& team)
-      : api_(api), device_(device), rank_(team.rank()), size_(team.size()) {
+  HcclCommunicator(const Api& api, Device& device, std::span<const uint8_t> id,
+                   RankGroup& rank_group)
+      : api_(api), device_(device), rank_(rank_group.rank()), size_(rank_group.size()) {
     RootInfo root;
     if (id.size() != sizeof(root)) throw Error("the root info has the wrong size");
     std::memcpy(&root, id.data(), sizeof(root));
@@ -235,7 +236,7 @@ class HcclCommunicator final : public Communicator {
     if (*route_of(api_, op.collective) == '\0') {
       throw UnsupportedError("this HCCL has no function for " + std::string(name(op.collective)));
     }
-    if (!has_function(api_, op.collective)) return bind_composed(op, dtype, stream);
+    if (!has_function(api_, op.collective)) return bind_from_other_functions(op, dtype, stream);
     switch (op.collective) {
       case Collective::all_reduce:
         return make_call([=, this, r = reduction(op)](const void* s, void* d) {
@@ -273,7 +274,7 @@ class HcclCommunicator final : public Communicator {
           api_.check(api_.scatter(s, d, op.count, dtype, root, comm_, stream), "Scatter");
         });
       default:
-        return bind_composed(op, dtype, stream);
+        return bind_from_other_functions(op, dtype, stream);
     }
   }
 
@@ -285,7 +286,7 @@ class HcclCommunicator final : public Communicator {
     }
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   void check() override {
@@ -296,7 +297,7 @@ class HcclCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Call> bind_composed(const Operation& op, int dtype, void* stream) {
+  std::unique_ptr<Call> bind_from_other_functions(const Operation& op, int dtype, void* stream) {
     switch (info(op.collective).composition) {
       case Composition::exchange:
       case Composition::ring:
@@ -460,8 +461,8 @@ class HcclLibrary final : public Ccl {
   }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
-                                     Team& team) override {
-    return std::make_unique<HcclCommunicator>(api_, device, id, team);
+                                     RankGroup& rank_group) override {
+    return std::make_unique<HcclCommunicator>(api_, device, id, rank_group);
   }
 
  private:

@@ -182,18 +182,18 @@ std::string another_mpi(const Library& library) {
 /// memory.
 class AfterStream final : public Call {
  public:
-  AfterStream(std::unique_ptr<Call> call, Device& device, const Team& team, void* stream)
-      : call_(std::move(call)), device_(device), team_(team), stream_(stream) {}
+  AfterStream(std::unique_ptr<Call> call, Device& device, const RankGroup& rank_group, void* stream)
+      : call_(std::move(call)), device_(device), rank_group_(rank_group), stream_(stream) {}
   void prepare(const void* send, void* receive) override { call_->prepare(send, receive); }
   void enqueue(const void* send, void* receive) override {
-    while (!device_.idle(stream_)) team_.check(Team::kDevice);
+    while (!device_.idle(stream_)) rank_group_.check(RankGroup::kDevice);
     call_->enqueue(send, receive);
   }
 
  private:
   std::unique_ptr<Call> call_;
   Device& device_;
-  const Team& team_;
+  const RankGroup& rank_group_;
   void* stream_;
 };
 
@@ -210,12 +210,12 @@ class MpiProcess {
     if (finalize_ != nullptr) finalize_();
   }
 
-  /// Initialises MPI once, and checks that mpirun's ranks are the ranks of `team`.
+  /// Initialises MPI once, and checks that mpirun's ranks are the ranks of `rank_group`.
   /// Raises MissingError if MPI has other ranks, or if another library was initialised.
   template <typename Handle>
   void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
-             const Team& team) {
-    if (path_ == library.path()) return require_world_of(team, library);
+             const RankGroup& rank_group) {
+    if (path_ == library.path()) return require_world_of(rank_group, library);
     if (!path_.empty()) {
       throw MissingError("this process has initialised MPI with " + path_ + " and cannot use " +
                          library.path() + " too: set CCLMARK_MPI_LIBRARY to one of them");
@@ -232,7 +232,7 @@ class MpiProcess {
               "MPI_Comm_set_errhandler");
     mpi.check(mpi.comm_size(constants.world, &size_), "MPI_Comm_size");
     mpi.check(mpi.comm_rank(constants.world, &rank_), "MPI_Comm_rank");
-    require_world_of(team, library);
+    require_world_of(rank_group, library);
     serialized_ = level >= constants.serialized;
     path_ = library.path();
   }
@@ -241,8 +241,10 @@ class MpiProcess {
   bool serialized() const { return serialized_; }
 
  private:
-  void require_world_of(const Team& team, const Library& library) const {
-    if (size_ != team.size() || rank_ != team.rank()) throw MissingError(another_mpi(library));
+  void require_world_of(const RankGroup& rank_group, const Library& library) const {
+    if (size_ != rank_group.size() || rank_ != rank_group.rank()) {
+      throw MissingError(another_mpi(library));
+    }
   }
 
   int (*finalize_)() = nullptr;
@@ -253,9 +255,9 @@ class MpiProcess {
 
 /// Messages between all processes that mpirun started.
 template <typename Handle>
-class MpiCarrier final : public Carrier {
+class MpiHostExchange final : public HostExchange {
  public:
-  MpiCarrier(const Library& library, const Constants<Handle>& constants, int rank)
+  MpiHostExchange(const Library& library, const Constants<Handle>& constants, int rank)
       : mpi_(library), constants_(constants), rank_(rank) {}
 
   // Synchronous: else a rank that only sends would run ahead by a whole batch.
@@ -317,18 +319,18 @@ template <typename Handle>
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Library& library, const Constants<Handle>& constants, Device& device,
-                  const Team& team)
+                  const RankGroup& rank_group)
       : mpi_(library),
         constants_(constants),
         device_(device),
-        team_(team),
+        rank_group_(rank_group),
         world_(constants.world),
-        rank_(team.rank()),
-        size_(team.size()) {}
+        rank_(rank_group.rank()),
+        size_(rank_group.size()) {}
 
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     if (device_.synchronous()) return bind_call(op);
-    return std::make_unique<AfterStream>(bind_call(op), device_, team_, stream);
+    return std::make_unique<AfterStream>(bind_call(op), device_, rank_group_, stream);
   }
 
   bool blocking() const override { return !device_.synchronous(); }
@@ -348,7 +350,7 @@ class MpiCommunicator final : public Communicator {
     }
     return memory;
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override {
     if (device_.synchronous()) return std::free(memory);
     device_.release(memory);
@@ -494,7 +496,7 @@ class MpiCommunicator final : public Communicator {
   Api<Handle> mpi_;
   Constants<Handle> constants_;
   Device& device_;
-  const Team& team_;
+  const RankGroup& rank_group_;
   Handle world_;
   int rank_;
   int size_;
@@ -526,31 +528,32 @@ class MpiCcl final : public Ccl {
   std::vector<uint8_t> make_id(int) override { return {}; }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
-                                     Team& team) override {
-    std::unique_ptr<Communicator> joined =
-        speaking<Communicator>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
-          return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, team);
+                                     RankGroup& rank_group) override {
+    std::unique_ptr<Communicator> joined = speaking<Communicator>(
+        rank_group, [&]<typename Handle>(const Constants<Handle>& constants) {
+          return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, rank_group);
         });
     // Only now: MPICH aborts a process that queries this before MPI_Init.
     if (!device.synchronous()) require_aware_of(device);
     return joined;
   }
 
-  std::unique_ptr<Carrier> carry(Team& team) override {
-    return speaking<Carrier>(team, [&]<typename Handle>(const Constants<Handle>& constants) {
-      if (!process_->serialized()) {
-        throw MissingError(
-            library_.path() +
-            " does not support calls from a separate thread (MPI_THREAD_SERIALIZED)");
-      }
-      return std::make_unique<MpiCarrier<Handle>>(library_, constants, team.rank());
-    });
+  std::unique_ptr<HostExchange> open_host_exchange(RankGroup& rank_group) override {
+    return speaking<HostExchange>(
+        rank_group, [&]<typename Handle>(const Constants<Handle>& constants) {
+          if (!process_->serialized()) {
+            throw MissingError(
+                library_.path() +
+                " does not support calls from a separate thread (MPI_THREAD_SERIALIZED)");
+          }
+          return std::make_unique<MpiHostExchange<Handle>>(library_, constants, rank_group.rank());
+        });
   }
 
  private:
   /// The result of `make` with the constants of this library, after MPI's initialisation.
   template <typename Made, typename Make>
-  std::unique_ptr<Made> speaking(const Team& team, Make make) {
+  std::unique_ptr<Made> speaking(const RankGroup& rank_group, Make make) {
     // Each would abort the process, or take it for the only one, under the other's mpirun.
     // A batch system that speaks PMIx, as srun --mpi=pmix does, can start those of either.
     bool under_open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
@@ -560,7 +563,7 @@ class MpiCcl final : public Ccl {
       throw MissingError(another_mpi(library_));
     }
     auto begun = [&]<typename Handle>(const Constants<Handle>& constants) -> std::unique_ptr<Made> {
-      process_->begin(Api<Handle>(library_), constants, library_, team);
+      process_->begin(Api<Handle>(library_), constants, library_, rank_group);
       return make(constants);
     };
     switch (abi_) {

@@ -134,7 +134,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
   }
 
   /// Registers memory and returns its handle.
-  void* enroll(void* memory, size_t bytes, Registration registration, Comm comm) const {
+  void* register_memory(void* memory, size_t bytes, Registration registration, Comm comm) const {
     void* handle = nullptr;
     if (registration == Registration::local) {
       require(comm_register_(comm, memory, bytes, &handle), "CommRegister", comm);
@@ -150,7 +150,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     return handle;
   }
 
-  void dismiss(void* handle, Registration registration, Comm comm) const noexcept {
+  void deregister_memory(void* handle, Registration registration, Comm comm) const noexcept {
     if (registration == Registration::local) {
       comm_deregister_(comm, handle);
     } else {
@@ -301,23 +301,23 @@ class NcclCommunicator final : public GroupedCommunicator<Nccl> {
     return api_.allocate(bytes, registration, comm_);
   }
 
-  void enroll(void* memory, size_t bytes, Registration registration) override {
+  void register_memory(void* memory, size_t bytes, Registration registration) override {
     if (registration == Registration::none) return;
-    enrolled_.emplace_back(memory, api_.enroll(memory, bytes, registration, comm_));
+    registered_.emplace_back(memory, api_.register_memory(memory, bytes, registration, comm_));
   }
 
   void release(void* memory, Registration registration) noexcept override {
     if (registration == Registration::none) return device_.release(memory);
     auto of_it = [memory](const auto& pair) { return pair.first == memory; };
-    if (auto found = std::ranges::find_if(enrolled_, of_it); found != enrolled_.end()) {
-      api_.dismiss(found->second, registration, comm_);
-      enrolled_.erase(found);
+    if (auto found = std::ranges::find_if(registered_, of_it); found != registered_.end()) {
+      api_.deregister_memory(found->second, registration, comm_);
+      registered_.erase(found);
     }
     api_.release(memory);
   }
 
  private:
-  std::vector<std::pair<void*, void*>> enrolled_;  // memory, and what the library knows it by
+  std::vector<std::pair<void*, void*>> registered_;  // memory, and what the library knows it by
 };
 
 }  // namespace

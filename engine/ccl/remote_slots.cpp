@@ -15,10 +15,10 @@ constexpr std::chrono::milliseconds kRest{1};
 
 }  // namespace
 
-RemoteSlots::RemoteSlots(Carrier& carrier, Team& team, bool crowded, SlotLayout layout,
-                         std::byte* own, std::vector<std::byte*> mirrors)
-    : carrier_(carrier),
-      team_(team),
+RemoteSlots::RemoteSlots(HostExchange& host_exchange, RankGroup& rank_group, bool crowded,
+                         SlotLayout layout, std::byte* own, std::vector<std::byte*> mirrors)
+    : host_exchange_(host_exchange),
+      rank_group_(rank_group),
       crowded_(crowded),
       layout_(layout),
       own_(own),
@@ -45,7 +45,7 @@ void RemoteSlots::drain() {
   while (settled_.load(std::memory_order_acquire) < ordered) {
     if (!patience.pause()) continue;
     check();
-    team_.check(Team::kElsewhere);
+    rank_group_.check(RankGroup::kElsewhere);
   }
 }
 
@@ -76,7 +76,7 @@ void RemoteSlots::move_on() {
   try {
     Patience patience(crowded_);
     std::optional<Deadline> last;
-    for (bool settled = true; !team_.aborted();) {
+    for (bool settled = true; !rank_group_.aborted();) {
       {
         std::unique_lock lock(mutex_);
         auto something = [&] { return ending_ || !to_send_.empty() || !to_receive_.empty(); };
@@ -84,8 +84,8 @@ void RemoteSlots::move_on() {
         if (something() && take_orders()) patience = Patience(crowded_);
         if (ending_ && !last) last.emplace(kLastSeconds);
       }
-      // What was sent may need the carrier's help also while nothing can be begun or asked for.
-      carrier_.keep_going();
+      // What was sent may need the library's help also while nothing can be begun or asked for.
+      host_exchange_.keep_going();
       bool moved = progress();
       settled = unsent_.empty() && sent_.empty();
       for (const Source& source : sources_) settled = settled && source.expected.empty();
@@ -103,7 +103,7 @@ void RemoteSlots::move_on() {
       failure_ = std::current_exception();
     }
     // No further data will arrive, here or on other hosts; check() reports the reason.
-    team_.abort();
+    rank_group_.abort();
   }
 }
 
@@ -134,12 +134,12 @@ bool RemoteSlots::send_published() {
   while (!unsent_.empty() && reached(own_, layout_.ready(), unsent_.front().sequence)) {
     const Outgoing& next = unsent_.front();
     sent_.push_back({next.reader, next.sequence,
-                     carrier_.send(next.reader, next.sequence, next.data, next.bytes)});
+                     host_exchange_.send(next.reader, next.sequence, next.data, next.bytes)});
     unsent_.pop_front();
     moved = true;
   }
   std::erase_if(sent_, [&](const Sent& one) {
-    if (!carrier_.done(one.number)) return false;
+    if (!host_exchange_.done(one.number)) return false;
     raise_flag(own_, layout_.taken(one.reader, one.sequence), one.sequence);
     return moved = true;
   });
@@ -153,14 +153,14 @@ bool RemoteSlots::receive_from(size_t rank) {
   for (; source.begun < source.expected.size(); ++source.begun) {
     Incoming& next = source.expected[source.begun];
     std::optional<uint32_t>& before = source.in_slots[next.sequence % kSlots];
-    if (before && !reached(mirror, layout_.taken(team_.rank(), *before), *before)) break;
+    if (before && !reached(mirror, layout_.taken(rank_group_.rank(), *before), *before)) break;
     before = next.sequence;
     std::byte* to = mirror + layout_.flag_bytes() + layout_.place(next.sequence) + next.at;
-    next.number = carrier_.receive(next.source, next.sequence, to, next.bytes);
+    next.number = host_exchange_.receive(next.source, next.sequence, to, next.bytes);
     moved = true;
   }
   // The flag says that everything up to a number is there, so in their order.
-  while (source.begun > 0 && carrier_.done(source.expected.front().number)) {
+  while (source.begun > 0 && host_exchange_.done(source.expected.front().number)) {
     raise_flag(mirror, layout_.ready(), source.expected.front().sequence);
     source.expected.pop_front();
     --source.begun;

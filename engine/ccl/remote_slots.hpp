@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "ccl/carrier.hpp"
+#include "ccl/host_exchange.hpp"
 #include "ccl/slots.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 
 namespace cclmark {
 
@@ -27,11 +27,11 @@ namespace cclmark {
 /// a library's call, waiting for a rank that waits for data from this rank.
 class RemoteSlots {
  public:
-  /// From here on only that thread uses `carrier`. `crowded`: whether the thread shares a processor
-  /// with others. `own`: this rank's block. `mirrors`: the mirror of each far rank, nullptr for the
-  /// other ranks.
-  RemoteSlots(Carrier& carrier, Team& team, bool crowded, SlotLayout layout, std::byte* own,
-              std::vector<std::byte*> mirrors);
+  /// From here on only that thread uses `host_exchange`. `crowded`: whether the thread shares a
+  /// processor with others. `own`: this rank's block. `mirrors`: the mirror of each far rank,
+  /// nullptr for the other ranks.
+  RemoteSlots(HostExchange& host_exchange, RankGroup& rank_group, bool crowded, SlotLayout layout,
+              std::byte* own, std::vector<std::byte*> mirrors);
   /// Waits a few seconds at most for transfers in flight, which only a failed run leaves.
   ~RemoteSlots();
   RemoteSlots(const RemoteSlots&) = delete;
@@ -47,11 +47,11 @@ class RemoteSlots {
   void expect(int source, uint32_t sequence, size_t at, size_t bytes);
 
   /// Returns when all ordered transfers are complete. Raises the errors of check() and of
-  /// team.check().
+  /// rank_group.check().
   void drain();
 
-  /// Raises the carrier's error. After such an error the team is aborted, so that no rank waits in
-  /// vain.
+  /// Raises the error of `host_exchange`. After such an error the rank group is aborted, so that no
+  /// rank waits in vain.
   void check();
 
  private:
@@ -85,8 +85,8 @@ class RemoteSlots {
   bool send_published();
   bool receive_from(size_t rank);
 
-  Carrier& carrier_;
-  Team& team_;
+  HostExchange& host_exchange_;
+  RankGroup& rank_group_;
   bool crowded_;
   SlotLayout layout_;
   std::byte* own_;

@@ -147,12 +147,12 @@ struct Slice {
 
 class ShmCommunicator final : public Communicator {
  public:
-  ShmCommunicator(Device& device, const Id& id, Team& team)
-      : team_(team),
+  ShmCommunicator(Device& device, const Id& id, RankGroup& rank_group)
+      : rank_group_(rank_group),
         device_(device),
         kernels_(shm_kernels()),
-        rank_(team.rank()),
-        size_(team.size()),
+        rank_(rank_group.rank()),
+        size_(rank_group.size()),
         common_(id.pid, id.fd, bytes_for(size_)),
         peers_(static_cast<size_t>(size_)),
         known_done_(static_cast<size_t>(size_)),
@@ -177,7 +177,7 @@ class ShmCommunicator final : public Communicator {
     }
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
  private:
@@ -188,9 +188,9 @@ class ShmCommunicator final : public Communicator {
   template <typename Ready>
   void wait_for(int peer, Ready ready) const {
     if (ready()) return;
-    Patience patience(team_.oversubscribed());
+    Patience patience(rank_group_.oversubscribed());
     while (!ready()) {
-      if (patience.pause()) team_.check(peer);
+      if (patience.pause()) rank_group_.check(peer);
     }
   }
 
@@ -255,7 +255,7 @@ class ShmCommunicator final : public Communicator {
     return peers_[static_cast<size_t>(peer)].resolve(pid, at);
   }
 
-  Team& team_;
+  RankGroup& rank_group_;
   Device& device_;
   const ShmKernels& kernels_;
   int rank_;
@@ -474,7 +474,7 @@ class ShmLibrary final : public Ccl {
   }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> bytes,
-                                     Team& team) override {
+                                     RankGroup& rank_group) override {
     if (device.info().runtime != "host") {
       throw UnsupportedError("shm supports host memory only: use --devices host");
     }
@@ -483,9 +483,9 @@ class ShmLibrary final : public Ccl {
       throw Error("the communicator id is not an id of shm");
     }
     std::memcpy(&id, bytes.data(), sizeof(id));
-    auto communicator = std::make_unique<ShmCommunicator>(device, id, team);
+    auto communicator = std::make_unique<ShmCommunicator>(device, id, rank_group);
     // The constructor waits for all ranks, so no rank requires the file any more.
-    if (team.rank() == 0 && std::erase(made_, id.fd) > 0) close(id.fd);
+    if (rank_group.rank() == 0 && std::erase(made_, id.fd) > 0) close(id.fd);
     return communicator;
   }
 

@@ -103,7 +103,7 @@ int Descriptor::release() noexcept {
   return std::exchange(fd_, -1);
 }
 
-std::vector<Descriptor> exchange_descriptors(Team& team, int own) {
+std::vector<Descriptor> exchange_descriptors(RankGroup& rank_group, int own) {
   Descriptor mailbox(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (mailbox.get() < 0) fail("socket");
   int on = 1;
@@ -112,25 +112,25 @@ std::vector<Descriptor> exchange_descriptors(Team& team, int own) {
   if (bind(mailbox.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) fail("bind");
   // Once all ranks have sent their process ids, all mailboxes exist.
   std::vector<pid_t> pids;
-  for (double pid : team.gather(std::array<double, 1>{static_cast<double>(getpid())})) {
+  for (double pid : rank_group.gather(std::array<double, 1>{static_cast<double>(getpid())})) {
     pids.push_back(static_cast<pid_t>(pid));
   }
   std::vector<Descriptor> all(pids.size());
   // One at a time: a mailbox holds only so many messages.
-  for (int turn = 0; turn < team.size(); ++turn) {
-    if (turn == team.rank()) {
+  for (int turn = 0; turn < rank_group.size(); ++turn) {
+    if (turn == rank_group.rank()) {
       for (pid_t pid : pids) send_to(mailbox.get(), pid, turn, own);
     }
     while (all[static_cast<size_t>(turn)].get() < 0) {
       pollfd arrival{mailbox.get(), POLLIN, 0};
       if (poll(&arrival, 1, kPollMs) <= 0) {
-        team.check(turn);
+        rank_group.check(turn);
         continue;
       }
       auto [rank, received] = receive_from(mailbox.get(), pids);
       if (rank >= 0) all[static_cast<size_t>(rank)] = std::move(received);
     }
-    team.barrier();
+    rank_group.barrier();
   }
   return all;
 }

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 
 namespace cclmark {
 
@@ -22,8 +22,8 @@ class Descriptor {
 
 /// Returns a descriptor for the file of each rank's `own`: result[rank]. The kernel passes them
 /// through sockets, which containers permit even where they forbid opening another process's files.
-/// A collective call. Ignores messages from other users' processes and from outside the team.
-/// Raises Error, and the errors of Team::check while it waits.
-std::vector<Descriptor> exchange_descriptors(Team& team, int own);
+/// A collective call. Ignores messages from other users' processes and from outside the
+/// rank group. Raises Error, and the errors of RankGroup::check while it waits.
+std::vector<Descriptor> exchange_descriptors(RankGroup& rank_group, int own);
 
 }  // namespace cclmark

@@ -14,8 +14,8 @@ constexpr double kFine = 0, kShort = 1, kRefused = 2;
 
 }  // namespace
 
-PeerBlocks::PeerBlocks(std::vector<Device*> devices, Team& team)
-    : own_(std::move(devices)), team_(team), first_(team.rank() * own_count()) {}
+PeerBlocks::PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group)
+    : own_(std::move(devices)), rank_group_(rank_group), first_(rank_group.rank() * own_count()) {}
 
 PeerBlocks::~PeerBlocks() {
   release();
@@ -34,7 +34,7 @@ void PeerBlocks::release() noexcept {
 
 void PeerBlocks::leave() {
   close_others();
-  team_.barrier();
+  rank_group_.barrier();
   release();
 }
 
@@ -45,8 +45,8 @@ void PeerBlocks::reserve(size_t bytes) {
   try {
     for (Device* device : own_) {
       device->activate();
-      blocks_.push_back(static_cast<std::byte*>(team_.size() > 1 ? device->allocate_shareable(bytes)
-                                                                 : device->allocate(bytes)));
+      blocks_.push_back(static_cast<std::byte*>(
+          rank_group_.size() > 1 ? device->allocate_shareable(bytes) : device->allocate(bytes)));
     }
   } catch (const OutOfMemoryError&) {
     failure = std::current_exception();
@@ -55,14 +55,14 @@ void PeerBlocks::reserve(size_t bytes) {
     failure = std::current_exception();
     kind = kRefused;
   }
-  double worst = std::ranges::max(team_.gather(std::array<double, 1>{kind}));
+  double worst = std::ranges::max(rank_group_.gather(std::array<double, 1>{kind}));
   if (worst > kFine) {
     release();
     if (kind == worst) std::rethrow_exception(failure);
     if (worst == kShort) throw OutOfMemoryError("another rank could not allocate its buffers");
     throw UnsupportedError("another rank cannot share its memory");
   }
-  if (team_.size() > 1) announce();
+  if (rank_group_.size() > 1) announce();
 }
 
 /// Exchanges the handles of all processes' memory. If one cannot share its memory, none opens any.
@@ -87,7 +87,7 @@ void PeerBlocks::announce() {
     double by = shared.descriptor < 0 ? kByHandle : kByDescriptor;
     own.push_back(failure ? kRefused : by);
   }
-  std::vector<double> all = team_.gather(own);
+  std::vector<double> all = rank_group_.gather(own);
   shared_.assign(static_cast<size_t>(devices()), {});
   size_t by_descriptor = 0, refused = 0;
   for (size_t i = 0; i < shared_.size(); ++i) {
@@ -109,7 +109,7 @@ void PeerBlocks::announce() {
   if (own_.size() > 1) {
     throw UnsupportedError("sharing memory by descriptor requires one device per process");
   }
-  descriptors_ = exchange_descriptors(team_, offered[0].get());
+  descriptors_ = exchange_descriptors(rank_group_, offered[0].get());
   for (size_t i = 0; i < shared_.size(); ++i) shared_[i].descriptor = descriptors_[i].get();
 }
 

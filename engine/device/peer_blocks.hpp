@@ -5,19 +5,20 @@
 #include <vector>
 
 #include "core/descriptors.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 
 namespace cclmark {
 
-/// A block of memory on each device of a team, which the devices of other processes may access.
+/// A block of memory on each device of a rank group, which the devices of other processes may
+/// access.
 ///
 /// Every process holds the same number of devices, at least one. Devices are numbered over all
 /// processes, in the order of the ranks. Memory of another process is opened at its first use, so
 /// that a matrix over many devices costs no more than the pairs that it measures.
 class PeerBlocks {
  public:
-  PeerBlocks(std::vector<Device*> devices, Team& team);
+  PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group);
   ~PeerBlocks();
   PeerBlocks(const PeerBlocks&) = delete;
   PeerBlocks& operator=(const PeerBlocks&) = delete;
@@ -31,7 +32,7 @@ class PeerBlocks {
   /// may not free it. A collective call.
   void leave();
 
-  int devices() const { return own_count() * team_.size(); }
+  int devices() const { return own_count() * rank_group_.size(); }
   bool owns(int device) const { return first_ <= device && device < first_ + own_count(); }
   Device& device(int number) const { return *own_[static_cast<size_t>(number - first_)]; }
   int first() const { return first_; }
@@ -47,7 +48,7 @@ class PeerBlocks {
   void release() noexcept;
 
   std::vector<Device*> own_;
-  Team& team_;
+  RankGroup& rank_group_;
   int first_;
   std::vector<std::byte*> blocks_;       ///< of own devices
   std::vector<SharedMemory> shared_;     ///< of all devices, if there are other processes

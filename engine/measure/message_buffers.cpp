@@ -38,8 +38,8 @@ Room room_for(const Operation& operation, bool in_place, int ranks) {
   return room;
 }
 
-MessageBuffers::MessageBuffers(Device& device, Team& team, Communicator& communicator)
-    : device_(device), team_(team), communicator_(communicator) {}
+MessageBuffers::MessageBuffers(Device& device, RankGroup& rank_group, Communicator& communicator)
+    : device_(device), rank_group_(rank_group), communicator_(communicator) {}
 
 MessageBuffers::~MessageBuffers() {
   release();
@@ -56,7 +56,7 @@ void MessageBuffers::release() noexcept {
 Room MessageBuffers::with_spare(const Room& room) const {
   size_t spare = std::min(kCachesPerBuffer * device_.info().cache_bytes, kMostSpareBytes);
   // Host ranks share one cache among all their buffers.
-  if (device_.info().runtime == "host") spare /= 2 * static_cast<size_t>(team_.size());
+  if (device_.info().runtime == "host") spare /= 2 * static_cast<size_t>(rank_group_.size());
   return {aligned(std::max(room.send_bytes, spare)), aligned(std::max(room.receive_bytes, spare))};
 }
 
@@ -81,19 +81,19 @@ void MessageBuffers::allocate(const Room& room, Registration registration) {
   } catch (const UnsupportedError&) {
     failure = std::current_exception();
   }
-  std::vector<double> failed = team_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
+  std::vector<double> failed = rank_group_.gather(std::array<double, 1>{failure ? 1.0 : 0.0});
   if (failure) std::rethrow_exception(failure);
   if (std::ranges::count(failed, 1.0) > 0) {
     throw OutOfMemoryError("another rank could not allocate its buffers");
   }
-  communicator_.enroll(send_, required.send_bytes, registration);
-  communicator_.enroll(receive_, required.receive_bytes, registration);
+  communicator_.register_memory(send_, required.send_bytes, registration);
+  communicator_.register_memory(receive_, required.receive_bytes, registration);
   capacity_ = required;
 }
 
 void MessageBuffers::divide(const Operation& operation, bool in_place) {
   const CollectiveInfo& row = info(operation.collective);
-  int rank = team_.rank(), n = team_.size();
+  int rank = rank_group_.rank(), n = rank_group_.size();
   size_t width = size_bytes(operation.dtype);
   Room room = room_for(operation, in_place, n);
   send_stride_ = room.send_bytes;

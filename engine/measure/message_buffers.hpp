@@ -5,7 +5,7 @@
 
 #include "ccl/communicator.hpp"
 #include "collective/table.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
 
@@ -34,7 +34,7 @@ class MessageBuffers {
     std::byte* to;
   };
 
-  MessageBuffers(Device& device, Team& team, Communicator& communicator);
+  MessageBuffers(Device& device, RankGroup& rank_group, Communicator& communicator);
   ~MessageBuffers();
   MessageBuffers(const MessageBuffers&) = delete;
   MessageBuffers& operator=(const MessageBuffers&) = delete;
@@ -80,7 +80,7 @@ class MessageBuffers {
   void release() noexcept;
 
   Device& device_;
-  Team& team_;
+  RankGroup& rank_group_;
   Communicator& communicator_;
 
   std::byte* send_ = nullptr;

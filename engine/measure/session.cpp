@@ -14,16 +14,17 @@ constexpr double kLeastLedIn = 10;  // operations: one more before them costs a 
 
 }  // namespace
 
-Session::Session(Device& device, Team& team, Communicator& communicator, OperationCounter* counter)
+Session::Session(Device& device, RankGroup& rank_group, Communicator& communicator,
+                 OperationCounter* counter)
     : device_(device),
-      team_(team),
+      rank_group_(rank_group),
       communicator_(communicator),
       counter_(counter != nullptr ? *counter : uncounted_),
       stream_(device),
       start_(device),
       end_(device),
-      verification_(device, stream_.get(), team, communicator),
-      buffers_(device, team, communicator),
+      verification_(device, stream_.get(), rank_group, communicator),
+      buffers_(device, rank_group, communicator),
       graph_(device, stream_.get(), counter_) {
   counter_.restart();
 }
@@ -86,14 +87,14 @@ void Session::issue_all(const Batch& batch) {
 }
 
 void Session::wait_until_idle() {
-  cclmark::wait_until_idle(device_, stream_.get(), communicator_, team_);
+  cclmark::wait_until_idle(device_, stream_.get(), communicator_, rank_group_);
   counter_.complete();
 }
 
 /// Returns once every rank has called it.
 void Session::meet(const Batch& batch) {
   if (!batch.library_barrier) {
-    team_.barrier();
+    rank_group_.barrier();
     return;
   }
   counter_.enter();
@@ -103,7 +104,8 @@ void Session::meet(const Batch& batch) {
 
 Samples Session::gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
                         const std::vector<double>& enqueue_s) {
-  return {host_s.size(), team_.gather(host_s), team_.gather(device_s), team_.gather(enqueue_s)};
+  return {host_s.size(), rank_group_.gather(host_s), rank_group_.gather(device_s),
+          rank_group_.gather(enqueue_s)};
 }
 
 static void hold_back(const Batch& batch) {

@@ -8,7 +8,7 @@
 
 #include "ccl/communicator.hpp"
 #include "core/counter.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/captured_graph.hpp"
 #include "measure/message_buffers.hpp"
@@ -33,7 +33,7 @@ struct Batch {
   size_t lead_launches = 0;      ///< graph only: launches before the first event
   double delay_s = 0;            ///< this rank waits so long before its first operation
   bool warm = false;             ///< every operation takes the same place of the buffers
-  bool library_barrier = false;  ///< ranks meet in the library's barrier, else in the team's
+  bool library_barrier = false;  ///< ranks meet in the library's barrier, else in the rank group's
   bool events = false;           ///< blocking only: events too, which the host then waits for
 };
 
@@ -49,11 +49,11 @@ struct Samples {
 /// One rank's part in measuring: the operation being measured and the timed loop.
 ///
 /// All calls are collective: every rank makes the same ones with the same arguments. Waits end at
-/// the time granted with Team::expect_within.
+/// the time granted with RankGroup::expect_within.
 class Session {
  public:
   /// `counter`: records the progress of this rank, optional; restarted here.
-  Session(Device& device, Team& team, Communicator& communicator,
+  Session(Device& device, RankGroup& rank_group, Communicator& communicator,
           OperationCounter* counter = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -75,7 +75,7 @@ class Session {
   /// Runs the operation once and checks its output. See Verification.
   Verdict verify(std::optional<size_t> corrupt);
 
-  int ranks() const { return team_.size(); }
+  int ranks() const { return rank_group_.size(); }
   /// The library's route for the prepared operation: "native", or its composition.
   std::string route() const;
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
@@ -101,7 +101,7 @@ class Session {
   void upload_graph(const Batch& batch);
 
   Device& device_;
-  Team& team_;
+  RankGroup& rank_group_;
   Communicator& communicator_;
   OperationCounter uncounted_;
   OperationCounter& counter_;

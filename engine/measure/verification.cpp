@@ -8,14 +8,15 @@ namespace cclmark {
 
 static constexpr int kPoison = 0xa5;
 
-Verification::Verification(Device& device, void* stream, Team& team, Communicator& communicator)
+Verification::Verification(Device& device, void* stream, RankGroup& rank_group,
+                           Communicator& communicator)
     : device_(device),
       stream_(stream),
-      team_(team),
+      rank_group_(rank_group),
       communicator_(communicator),
       begin_(device),
       end_(device),
-      checker_(device, stream, team.rank(), team.size()) {}
+      checker_(device, stream, rank_group.rank(), rank_group.size()) {}
 
 void Verification::prepare(const Operation& operation, uint32_t seed, MessageBuffers& buffers) {
   operation_ = operation;
@@ -26,7 +27,7 @@ void Verification::prepare(const Operation& operation, uint32_t seed, MessageBuf
 Verdict Verification::verify(const MessageBuffers& buffers, const std::function<void()>& run_once,
                              std::optional<size_t> corrupt) {
   const CollectiveInfo& row = info(operation_.collective);
-  auto segments = row.expected(operation_, team_.rank(), team_.size());
+  auto segments = row.expected(operation_, rank_group_.rank(), rank_group_.size());
   const Region &input = buffers.input(), &output = buffers.output();
   checker_.begin();
   device_.fill_bytes(output.data, kPoison, output.bytes, stream_);
@@ -36,7 +37,7 @@ Verdict Verification::verify(const MessageBuffers& buffers, const std::function<
   device_.record(begin_.get(), stream_);
   for (const Segment& segment : segments) checker_.check(output.data, segment);
   device_.record(end_.get(), stream_);
-  wait_until_idle(device_, stream_, communicator_, team_);
+  wait_until_idle(device_, stream_, communicator_, rank_group_);
   Finding own = describe(checker_.result(), output, segments);
   return gather(own, device_.elapsed_s(begin_.get(), end_.get()));
 }
@@ -70,7 +71,7 @@ Finding Verification::describe(const Checker::Count& count, const Region& output
 Verdict Verification::gather(const Finding& own, double compare_s) {
   auto pack = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   constexpr size_t kWords = 5;
-  std::vector<double> all = team_.gather(
+  std::vector<double> all = rank_group_.gather(
       std::array<double, kWords>{pack(own.wrong), pack(own.first_element), pack(own.expected_bits),
                                  pack(own.actual_bits), compare_s});
   Verdict verdict;

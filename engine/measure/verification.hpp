@@ -8,7 +8,7 @@
 
 #include "ccl/communicator.hpp"
 #include "collective/table.hpp"
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
 #include "measure/message_buffers.hpp"
@@ -25,7 +25,7 @@ struct Verdict {
 /// Checks the output of one operation on every rank.
 class Verification {
  public:
-  Verification(Device& device, void* stream, Team& team, Communicator& communicator);
+  Verification(Device& device, void* stream, RankGroup& rank_group, Communicator& communicator);
 
   /// Chooses the content of inputs and fills the buffers, which are divided for the operation.
   void prepare(const Operation& operation, uint32_t seed, MessageBuffers& buffers);
@@ -49,7 +49,7 @@ class Verification {
 
   Device& device_;
   void* stream_;
-  Team& team_;
+  RankGroup& rank_group_;
   Communicator& communicator_;
   Event begin_, end_;  ///< of the comparison
   Checker checker_;

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "device/peer_blocks.hpp"
 
@@ -13,8 +13,9 @@ namespace cclmark {
 /// Devices are numbered as PeerBlocks does it.
 class Exchange {
  public:
-  /// `devices`: this process's, as many as in every other process of the team.
-  Exchange(std::vector<Device*> devices, Team& team) : blocks_(std::move(devices), team) {}
+  /// `devices`: this process's, as many as in every other process of the rank group.
+  Exchange(std::vector<Device*> devices, RankGroup& rank_group)
+      : blocks_(std::move(devices), rank_group) {}
 
   /// Makes room for sources of `bytes` and `landings` places of as many bytes on each device. A
   /// collective call, which raises what PeerBlocks::reserve does.

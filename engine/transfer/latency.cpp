@@ -70,7 +70,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
   words_[kFailureWord] = 0;
   std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
   bool in_call = stations_[0]->device.synchronous();
-  if (in_call) team_.barrier();
+  if (in_call) rank_group_.barrier();
   for (auto [own, other] : {std::pair(a, b), std::pair(b, a)}) {
     if (!exchange_.owns(own)) continue;
     Station& runner = station(own);
@@ -89,7 +89,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
     runner.device.launch_grid(runner.device.kernel("cclmark_ping_pong"), &arguments, {}, stream);
     runner.device.record(runner.lanes[0]->end.get(), stream);
   }
-  if (!in_call) team_.barrier();
+  if (!in_call) rank_group_.barrier();
   open_gate();
   Deadline deadline(limit_s);
   for (int own : {b, a}) {

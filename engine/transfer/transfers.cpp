@@ -75,8 +75,8 @@ void Transfers::Station::release_host() noexcept {
   pageable.reset();
 }
 
-Transfers::Transfers(std::vector<Device*> devices, Team& team, uint32_t seed)
-    : team_(team), seed_(seed), exchange_(devices, team) {
+Transfers::Transfers(std::vector<Device*> devices, RankGroup& rank_group, uint32_t seed)
+    : rank_group_(rank_group), seed_(seed), exchange_(devices, rank_group) {
   content_.collective = Collective::broadcast;
   content_.dtype = Dtype::uint32;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -119,14 +119,14 @@ void Transfers::together(const std::function<void()>& body) {
     kind = kRefused;
     reason = error.what();
   }
-  std::vector<double> kinds = team_.gather(std::array<double, 1>{kind});
+  std::vector<double> kinds = rank_group_.gather(std::array<double, 1>{kind});
   double worst = std::ranges::max(kinds);
   if (worst == kFine) return;
   // The reason of the first such rank, as numbers whose bits nobody looks at.
   reason.resize(kReasonBytes);
   std::vector<double> words(kReasonBytes / sizeof(double));
   std::memcpy(words.data(), reason.data(), kReasonBytes);
-  std::vector<double> reasons = team_.gather(words);
+  std::vector<double> reasons = rank_group_.gather(words);
   auto culprit = static_cast<size_t>(std::ranges::find(kinds, worst) - kinds.begin());
   std::memcpy(reason.data(), reasons.data() + culprit * words.size(), kReasonBytes);
   reason.resize(std::strlen(reason.c_str()));
@@ -135,7 +135,7 @@ void Transfers::together(const std::function<void()>& body) {
 }
 
 std::vector<double> Transfers::share(const std::vector<double>& values) {
-  std::vector<double> all = team_.gather(values);
+  std::vector<double> all = rank_group_.gather(values);
   std::vector<double> known(values.size(), kNever);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!std::isnan(all[i])) known[i % values.size()] = all[i];
@@ -295,7 +295,7 @@ void Transfers::poison() {
         transfer_.bytes, target.service.get());
   }
   for (auto& own : stations_) finish(*own);
-  team_.barrier();
+  rank_group_.barrier();
 }
 
 void Transfers::copy(const Flow& flow, const Move& move, unsigned rounds) {
@@ -355,7 +355,7 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
   runner.device.activate();
   for (size_t polls = 1; !runner.device.idle(lane->stream.get()); ++polls) {
     if (polls % kPollsPerCheck != 0) continue;
-    team_.check(Team::kDevice);
+    rank_group_.check(RankGroup::kDevice);
     if (!deadline.passed()) continue;
     static_cast<void>(lane.release());
     lane = std::make_unique<Lane>(runner.device);
@@ -366,7 +366,7 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
 
 void Transfers::finish(Station& own) {
   own.device.activate();
-  while (!own.device.idle(own.service.get())) team_.check(Team::kDevice);
+  while (!own.device.idle(own.service.get())) rank_group_.check(RankGroup::kDevice);
 }
 
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
@@ -405,7 +405,7 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
                                         move.runner->lanes[move.lane]->stream.get());
     }
   } else {
-    team_.barrier();
+    rank_group_.barrier();
   }
   for (size_t i : run_here) {
     begin(flows[i], moves_[i]);
@@ -418,7 +418,7 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
     end(moves_[i]);
     call_s[i] /= static_cast<double>(iterations);
   }
-  if (gated) team_.barrier();
+  if (gated) rank_group_.barrier();
   open_gate();
   Deadline deadline(limit_s);
   for (size_t i = 0; i < flows.size(); ++i) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
 #include "transfer/exchange.hpp"
@@ -68,7 +68,7 @@ struct FlowTimes {
 /// all are enqueued, so that their launch cost is not part of their time.
 class Transfers {
  public:
-  Transfers(std::vector<Device*> devices, Team& team, uint32_t seed);
+  Transfers(std::vector<Device*> devices, RankGroup& rank_group, uint32_t seed);
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
@@ -166,7 +166,7 @@ class Transfers {
   /// Shares values, for example one per flow: NaN on all ranks but the one that has the value.
   std::vector<double> share(const std::vector<double>& values);
 
-  Team& team_;
+  RankGroup& rank_group_;
   uint32_t seed_;
   Operation content_;
   Exchange exchange_;

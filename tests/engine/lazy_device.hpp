@@ -200,7 +200,7 @@ class LazyCommunicator final : public Communicator {
   void* allocate(size_t bytes, Registration registration) override {
     return inner_->allocate(bytes, registration);
   }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration registration) noexcept override {
     inner_->release(memory, registration);
   }

@@ -41,19 +41,19 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: overhead LIBRARY\n");
     return 2;
   }
-  Team team({.fd = memfd_create("overhead", 0)});
+  RankGroup rank_group({.fd = memfd_create("overhead", 0)});
   auto device = open_host_device(0);
   auto ccl = open_ccl(shape_of("nccl"), {argv[1], {}});
-  auto communicator = ccl->join(*device, ccl->make_id(1), team);
+  auto communicator = ccl->join(*device, ccl->make_id(1), rank_group);
   int board = memfd_create("overhead-board", 0);
   if (ftruncate(board, 64) != 0) return 1;
   OperationCounter counter(board, 32);  // as in a run, where the launcher can look at it
-  Session session(*device, team, *communicator, &counter);
+  Session session(*device, rank_group, *communicator, &counter);
   session.reserve(1 << 20, 1 << 20, Registration::none);
   Operation op;
   op.count = 2;
   session.prepare(op, false, 1);
-  team.expect_within(600, "overhead");
+  rank_group.expect_within(600, "overhead");
   auto all_reduce = reinterpret_cast<AllReduce>(dlsym(dlopen(argv[1], RTLD_NOW), "ncclAllReduce"));
   std::vector<double> bare, engine;
   for (int round = 0; round < kRounds; ++round) {

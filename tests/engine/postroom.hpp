@@ -12,13 +12,13 @@
 
 namespace cclmark {
 
-/// Hands values between "hosts" that are threads here: what the courier does by messages.
+/// Hands values between "hosts" that are threads here: what the value exchange does by messages.
 class Postroom {
  public:
   explicit Postroom(std::vector<int> hosts) : hosts_(std::move(hosts)) {}
 
-  std::vector<double> carry(int host, const std::vector<int>& members,
-                            const std::vector<double>& own) {
+  std::vector<double> exchange(int host, const std::vector<int>& members,
+                               const std::vector<double>& own) {
     std::unique_lock lock(mutex_);
     auto away = static_cast<size_t>(std::ranges::count_if(
         members, [&](int member) { return hosts_[static_cast<size_t>(member)] != host; }));

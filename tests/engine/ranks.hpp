@@ -12,16 +12,16 @@
 #include <thread>
 #include <vector>
 
-#include "core/team.hpp"
+#include "core/rank_group.hpp"
 #include "postroom.hpp"
 
 namespace cclmark {
 
-/// Runs `body` on threads, one for each rank with its own view of one team, as processes would be.
-/// `hosts`: the number of each rank's host. The first exception of any rank is thrown again. The
-/// file is where the team of a host meets.
+/// Runs `body` on threads, one for each rank with its own view of one rank group, as processes
+/// would be. `hosts`: the number of each rank's host. The first exception of any rank is thrown
+/// again. The file is where the ranks of a host meet.
 inline void run_ranks_on_hosts(const std::vector<int>& hosts,
-                               const std::function<void(Team&, int fd)>& body,
+                               const std::function<void(RankGroup&, int fd)>& body,
                                std::chrono::seconds patience = std::chrono::seconds(300)) {
   bool several = std::ranges::any_of(hosts, [&](int host) { return host != hosts.front(); });
   Postroom postroom(hosts);
@@ -29,7 +29,7 @@ inline void run_ranks_on_hosts(const std::vector<int>& hosts,
   std::map<int, int> files;
   for (int host : hosts) {
     if (files.contains(host)) continue;
-    files[host] = memfd_create("test-team", MFD_CLOEXEC);
+    files[host] = memfd_create("test-rank-group", MFD_CLOEXEC);
     REQUIRE(files[host] >= 0);
   }
   std::vector<std::exception_ptr> errors(hosts.size());
@@ -37,22 +37,24 @@ inline void run_ranks_on_hosts(const std::vector<int>& hosts,
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     threads.emplace_back([&, rank] {
       int host = hosts[rank], fd = files[host];
-      auto courier = [&, host](const std::vector<int>& members, const std::vector<double>& own) {
-        return postroom.carry(host, members, own);
+      auto value_exchange = [&, host](const std::vector<int>& members,
+                                      const std::vector<double>& own) {
+        return postroom.exchange(host, members, own);
       };
       try {
-        Team team({.fd = fd,
-                   .rank = static_cast<int>(rank),
-                   .size = static_cast<int>(hosts.size()),
-                   .oversubscribed = true,
-                   .hosts = several ? hosts : std::vector<int>{},
-                   .courier = several ? courier : Team::Courier(nullptr)});
+        RankGroup rank_group(
+            {.fd = fd,
+             .rank = static_cast<int>(rank),
+             .size = static_cast<int>(hosts.size()),
+             .oversubscribed = true,
+             .hosts = several ? hosts : std::vector<int>{},
+             .value_exchange = several ? value_exchange : RankGroup::HostValueExchange(nullptr)});
         // Sanitizers on busy machines are slow.
-        team.expect_within(static_cast<double>(patience.count()), "a test");
+        rank_group.expect_within(static_cast<double>(patience.count()), "a test");
         try {
-          body(team, fd);
+          body(rank_group, fd);
         } catch (...) {
-          team.abort();
+          rank_group.abort();
           throw;
         }
       } catch (...) {
@@ -67,12 +69,12 @@ inline void run_ranks_on_hosts(const std::vector<int>& hosts,
   }
 }
 
-inline void run_ranks_on_file(int ranks, const std::function<void(Team&, int fd)>& body) {
+inline void run_ranks_on_file(int ranks, const std::function<void(RankGroup&, int fd)>& body) {
   run_ranks_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0), body);
 }
 
-inline void run_ranks(int ranks, const std::function<void(Team&)>& body) {
-  run_ranks_on_file(ranks, [&body](Team& team, int) { body(team); });
+inline void run_ranks(int ranks, const std::function<void(RankGroup&)>& body) {
+  run_ranks_on_file(ranks, [&body](RankGroup& rank_group, int) { body(rank_group); });
 }
 
 }  // namespace cclmark

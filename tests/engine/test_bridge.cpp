@@ -51,7 +51,7 @@ struct Message {
 /// so does a rank that moves nothing on.
 class Mail {
  public:
-  class Box final : public Carrier {
+  class Box final : public HostExchange {
    public:
     Box(Mail& mail, int rank) : mail_(mail), rank_(rank), random_(17u + unsigned(rank)) {}
     size_t send(int to, uint32_t label, const std::byte* data, size_t bytes) override {
@@ -63,7 +63,7 @@ class Mail {
       return begun_.size() - 1;
     }
     bool done(size_t number) override {
-      if (fails_after > 0 && --fails_after == 0) throw Error("the carrier is broken");
+      if (fails_after > 0 && --fails_after == 0) throw Error("the host exchange is broken");
       auto [message, sends] = begun_.at(number);
       return random_() % 3 == 0 && mail_.ask(*message, sends);
     }
@@ -120,39 +120,40 @@ class Mail {
 /// Islands of host ranks, each with the built-in library, and what every rank measures with.
 /// `hosts`: of each rank; one for all if there are none.
 void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
-                const std::function<void(Session&, Team&)>& body, Streams streams = {},
+                const std::function<void(Session&, RankGroup&)>& body, Streams streams = {},
                 size_t room_bytes = size_t{8} << 20, std::vector<int> hosts = {}) {
   if (hosts.empty()) hosts.resize(static_cast<size_t>(ranks));
   Mail mail;
   std::unique_ptr<Ccl> ccl = open_ccl(shape_of("shm"), {});
   std::vector<std::vector<uint8_t>> ids(firsts.size());
   for (auto& id : ids) id = ccl->make_id(ranks);
-  run_ranks_on_hosts(hosts, [&](Team& team, int fd) {
+  run_ranks_on_hosts(hosts, [&](RankGroup& rank_group, int fd) {
     size_t island = firsts.size() - 1;
-    while (firsts[island] > team.rank()) --island;
+    while (firsts[island] > rank_group.rank()) --island;
     int end = island + 1 < firsts.size() ? firsts[island + 1] : ranks;
     std::vector<int> members(static_cast<size_t>(end - firsts[island]));
     std::iota(members.begin(), members.end(), firsts[island]);
-    std::unique_ptr<Device> host = open_host_device(team.rank());
+    std::unique_ptr<Device> host = open_host_device(rank_group.rank());
     std::unique_ptr<Device> lazy;
     if (streams.lazy) {
-      auto seed = static_cast<unsigned>(100 * team.rank() + 7);
-      lazy = std::make_unique<LazyDevice>(team.rank(), seed, streams.slow);
+      auto seed = static_cast<unsigned>(100 * rank_group.rank() + 7);
+      lazy = std::make_unique<LazyDevice>(rank_group.rank(), seed, streams.slow);
     }
     Device& device = lazy != nullptr ? *lazy : *host;
     auto first_slot = static_cast<size_t>(ranks + firsts[island]);
-    std::unique_ptr<Team> inner = team.group(fd, members, first_slot);
+    std::unique_ptr<RankGroup> inner = rank_group.subgroup(fd, members, first_slot);
     inner->expect_within(300, "a test");
     std::unique_ptr<Ccl> library = open_ccl(shape_of("shm"), {});  // as each process has its own
     std::unique_ptr<Communicator> own;
     if (members.size() > 1) own = library->join(*host, ids[island], *inner);
     if (own != nullptr && streams.lazy) own = std::make_unique<LazyCommunicator>(std::move(own));
-    Mail::Box box(mail, team.rank());
-    std::unique_ptr<Communicator> all = join_islands(
-        device, team, {firsts, through_host}, own.get(), team.on_one_host() ? nullptr : &box);
-    Session session(device, team, *all);
+    Mail::Box box(mail, rank_group.rank());
+    std::unique_ptr<Communicator> all =
+        join_islands(device, rank_group, {firsts, through_host}, own.get(),
+                     rank_group.on_one_host() ? nullptr : &box);
+    Session session(device, rank_group, *all);
     session.reserve(room_bytes, room_bytes, Registration::none);
-    body(session, team);
+    body(session, rank_group);
   });
 }
 
@@ -170,7 +171,7 @@ class Idle final : public Communicator {
   }
   std::string route(const Operation&) const override { return "none"; }
   void* allocate(size_t, Registration) override { return nullptr; }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void*, Registration) noexcept override {}
 };
 
@@ -195,7 +196,7 @@ std::vector<size_t> skewed(int ranks, size_t count) {
 TEST_CASE("between islands every operation gives what one library would") {
   for (const Layout& layout : kLayouts) {
     for (bool through_host : {false, true}) {
-      on_islands(layout.firsts, layout.ranks, through_host, [&](Session& session, Team&) {
+      on_islands(layout.firsts, layout.ranks, through_host, [&](Session& session, RankGroup&) {
         for (size_t i = 0; i < kCollectives.size(); ++i) {
           Operation op;
           op.collective = static_cast<Collective>(i);
@@ -228,7 +229,7 @@ TEST_CASE("between hosts every operation gives what one library would") {
         Spread{{0, 1, 2}, {0, 0, 1, 1}}}) {
     for (bool lazy : {false, true}) {
       if (kWatched && lazy) continue;
-      auto body = [&](Session& session, Team& team) {
+      auto body = [&](Session& session, RankGroup& rank_group) {
         for (size_t i = 0; i < kCollectives.size(); ++i) {
           Operation op;
           op.collective = static_cast<Collective>(i);
@@ -236,13 +237,15 @@ TEST_CASE("between hosts every operation gives what one library would") {
           for (size_t count : {1, 1027, 100'003}) {
             if (kWatched ? count > 1027 : lazy && count < 2000) continue;
             op.count = op.collective == Collective::barrier ? 0 : count;
-            if (op.collective == Collective::alltoallv) op.matrix = skewed(team.size(), count);
-            op.root = count == 1 ? 0 : team.size() - 2;
+            if (op.collective == Collective::alltoallv) {
+              op.matrix = skewed(rank_group.size(), count);
+            }
+            op.root = count == 1 ? 0 : rank_group.size() - 2;
             op.reduction = count == 1 ? Reduction::avg : Reduction::sum;
             bool in_place = count == 1027;
             session.prepare(op, in_place, 7);
             session.run({Timing::throughput, 9});
-            INFO(kCollectives[i], " ", count, " ", team.size(), " ", lazy);
+            INFO(kCollectives[i], " ", count, " ", rank_group.size(), " ", lazy);
             CHECK(wrong(session.verify({})) == 0);
           }
         }
@@ -259,7 +262,7 @@ TEST_CASE("between hosts messages may be larger than all slots together" *
           doctest::skip(kWatched)) {
   for (int slow : {-1, 4}) {
     on_islands({0, 2}, 3, false,
-               [&](Session& session, Team&) {
+               [&](Session& session, RankGroup&) {
                  for (Collective collective :
                       {Collective::all_reduce, Collective::reduce_scatter, Collective::broadcast,
                        Collective::all_gather, Collective::alltoall}) {
@@ -276,15 +279,16 @@ TEST_CASE("between hosts messages may be larger than all slots together" *
   }
 }
 
-TEST_CASE("what the carrier fails with is told by the rank on which it did, and its host stops") {
+TEST_CASE(
+    "what the host exchange fails with is told by the rank on which it did, and its host stops") {
   std::atomic<int> told = 0, stopped = 0;
   Mail mail;
-  auto body = [&](Team& team, int) {
-    auto device = open_host_device(team.rank());
-    Mail::Box box(mail, team.rank());
-    if (team.rank() == 1) box.fails_after = 200;
-    auto all = join_islands(*device, team, {{0, 1, 2}, false}, nullptr, &box);
-    Session session(*device, team, *all);
+  auto body = [&](RankGroup& rank_group, int) {
+    auto device = open_host_device(rank_group.rank());
+    Mail::Box box(mail, rank_group.rank());
+    if (rank_group.rank() == 1) box.fails_after = 200;
+    auto all = join_islands(*device, rank_group, {{0, 1, 2}, false}, nullptr, &box);
+    Session session(*device, rank_group, *all);
     session.reserve(1 << 20, 1 << 20, Registration::none);
     Operation op;
     op.count = 1000;
@@ -292,11 +296,11 @@ TEST_CASE("what the carrier fails with is told by the rank on which it did, and 
       session.prepare(op, false, 1);
       for (;;) session.run({Timing::throughput, 5});
     } catch (const Error&) {
-      if (team.aborted()) ++stopped;
+      if (rank_group.aborted()) ++stopped;
       try {
         all->check();
       } catch (const Error& error) {
-        if (std::string(error.what()) == "the carrier is broken") ++told;
+        if (std::string(error.what()) == "the host exchange is broken") ++told;
       }
       throw;
     }
@@ -353,9 +357,9 @@ TEST_CASE("whoever takes something is among the readers of what it is taken from
 }
 
 TEST_CASE("islands on hosts that nothing connects are refused") {
-  run_ranks_on_hosts({0, 1}, [](Team& team, int) {
-    auto device = open_host_device(team.rank());
-    CHECK_THROWS_AS(join_islands(*device, team, {{0, 1}, false}, nullptr), Error);
+  run_ranks_on_hosts({0, 1}, [](RankGroup& rank_group, int) {
+    auto device = open_host_device(rank_group.rank());
+    CHECK_THROWS_AS(join_islands(*device, rank_group, {{0, 1}, false}, nullptr), Error);
   });
 }
 
@@ -363,7 +367,7 @@ TEST_CASE("between islands messages may be larger than all slots together" *
           doctest::skip(kWatched)) {
   on_islands(
       {0, 1}, 3, true,
-      [&](Session& session, Team&) {
+      [&](Session& session, RankGroup&) {
         for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
                                       Collective::broadcast, Collective::alltoall}) {
           Operation op;
@@ -387,7 +391,7 @@ TEST_CASE("between islands streams may be behind each other" * doctest::skip(kWa
       bool through_host = layout.ranks == 2;
       on_islands(
           layout.firsts, layout.ranks, through_host,
-          [&](Session& session, Team&) {
+          [&](Session& session, RankGroup&) {
             for (Collective collective :
                  {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce,
                   Collective::broadcast, Collective::all_gather, Collective::alltoall}) {
@@ -427,7 +431,7 @@ TEST_CASE("between many islands of unlike sizes nothing is shared out") {
 }
 
 TEST_CASE("between islands every type is reduced in every way" * doctest::skip(kWatched)) {
-  on_islands({0, 2}, 3, false, [&](Session& session, Team&) {
+  on_islands({0, 2}, 3, false, [&](Session& session, RankGroup&) {
     for (size_t dtype = 0; dtype < kDtypes.size(); ++dtype) {
       for (size_t reduction = 0; reduction < kReductions.size(); ++reduction) {
         for (Collective collective :
@@ -448,12 +452,12 @@ TEST_CASE("between islands every type is reduced in every way" * doctest::skip(k
 }
 
 TEST_CASE("what is flipped between islands is found") {
-  on_islands({0, 1}, 2, true, [&](Session& session, Team& team) {
+  on_islands({0, 1}, 2, true, [&](Session& session, RankGroup& rank_group) {
     Operation op;
     op.count = 100'000;
     session.prepare(op, false, 1);
     std::optional<size_t> corrupt;
-    if (team.rank() == 1) corrupt = 70'000;
+    if (rank_group.rank() == 1) corrupt = 70'000;
     Verdict verdict = session.verify(corrupt);
     CHECK(verdict.findings[0].wrong == 0);
     CHECK(verdict.findings[1].wrong == 1);
@@ -462,15 +466,15 @@ TEST_CASE("what is flipped between islands is found") {
 }
 
 TEST_CASE("islands that are none are refused") {
-  run_ranks(3, [](Team& team) {
-    auto device = open_host_device(team.rank());
+  run_ranks(3, [](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
     for (const std::vector<int>& firsts :
          std::vector<std::vector<int>>{{}, {0}, {1, 2}, {0, 0, 1}, {0, 2, 1}, {0, 3}}) {
-      CHECK_THROWS_AS(join_islands(*device, team, {firsts, false}, nullptr), Error);
+      CHECK_THROWS_AS(join_islands(*device, rank_group, {firsts, false}, nullptr), Error);
     }
     // Ranks 0 and 1 would need a library.
-    if (team.rank() < 2) {
-      CHECK_THROWS_AS(join_islands(*device, team, {{0, 2}, false}, nullptr), Error);
+    if (rank_group.rank() < 2) {
+      CHECK_THROWS_AS(join_islands(*device, rank_group, {{0, 2}, false}, nullptr), Error);
     }
   });
 }

@@ -55,7 +55,7 @@ class Watched final : public Communicator {
   std::string route(const Operation&) const override { return "native"; }
   void begin_group() override {}
   void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
  private:
@@ -78,10 +78,10 @@ class WithGraphs final : public LazyDevice {
 /// What the board says in each call of one batch and after it, on a device of its own.
 std::vector<Counts> seen_in(Device& device, const Board& board, std::vector<Counts>& seen,
                             const std::vector<Batch>& batches) {
-  run_ranks(1, [&](Team& team) {
+  run_ranks(1, [&](RankGroup& rank_group) {
     OperationCounter counter(board.fd(), kOffset);
     Watched communicator(device, [&] { seen.push_back(board.read()); });
-    Session session(device, team, communicator, &counter);
+    Session session(device, rank_group, communicator, &counter);
     if (board.read().communicators != 1) throw Error("no communicator is noted");
     session.reserve(4096, 4096, Registration::none);
     Operation op;
@@ -147,13 +147,13 @@ TEST_CASE("each launch of a graph enters its operations, their capture enters no
 
 TEST_CASE("the check's operation counts, and a new communicator begins at nought") {
   Board board;
-  run_ranks(1, [&](Team& team) {
+  run_ranks(1, [&](RankGroup& rank_group) {
     auto device = open_host_device(0);
     auto ccl = open_ccl(shape_of("shm"), {});
     OperationCounter counter(board.fd(), kOffset);
     for (uint64_t number : {1, 2}) {
-      auto communicator = ccl->join(*device, ccl->make_id(1), team);
-      Session session(*device, team, *communicator, &counter);
+      auto communicator = ccl->join(*device, ccl->make_id(1), rank_group);
+      Session session(*device, rank_group, *communicator, &counter);
       if (board.read() != Counts{number, 0, 0, 0}) throw Error("does not begin at nought");
       session.reserve(4096, 4096, Registration::none);
       Operation op;

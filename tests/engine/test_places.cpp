@@ -25,7 +25,7 @@ class Noting final : public Communicator {
   }
   std::string route(const Operation&) const override { return "native"; }
   void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   std::vector<void*> places;
@@ -37,10 +37,10 @@ class Noting final : public Communicator {
 }  // namespace
 
 TEST_CASE("operations of a batch go through the buffers, or stay where they begin if asked to") {
-  run_ranks(1, [&](Team& team) {
+  run_ranks(1, [&](RankGroup& rank_group) {
     auto device = open_host_device(0);
     Noting communicator(*device);
-    Session session(*device, team, communicator);
+    Session session(*device, rank_group, communicator);
     session.reserve(1 << 16, 1 << 16, Registration::none);
     Operation op;
     op.count = 1024;

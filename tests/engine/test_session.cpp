@@ -13,11 +13,11 @@ using namespace cclmark;
 
 namespace {
 
-/// A library whose memory runs out on one rank, and whose enrolling would wait for all ranks.
+/// A library whose memory runs out on one rank, and whose registering would wait for all ranks.
 class Scarce final : public Communicator {
  public:
-  Scarce(Device& device, bool has_memory, std::atomic<int>& enrolled)
-      : device_(device), has_memory_(has_memory), enrolled_(enrolled) {}
+  Scarce(Device& device, bool has_memory, std::atomic<int>& registered)
+      : device_(device), has_memory_(has_memory), registered_(registered) {}
 
   std::unique_ptr<Call> bind(const Operation&, void*) override { throw UnsupportedError("none"); }
   std::string route(const Operation&) const override { return "none"; }
@@ -26,7 +26,7 @@ class Scarce final : public Communicator {
     ++held;
     return device_.allocate(bytes);
   }
-  void enroll(void*, size_t, Registration) override { ++enrolled_; }
+  void register_memory(void*, size_t, Registration) override { ++registered_; }
   void release(void* memory, Registration) noexcept override {
     --held;
     device_.release(memory);
@@ -37,7 +37,7 @@ class Scarce final : public Communicator {
  private:
   Device& device_;
   bool has_memory_;
-  std::atomic<int>& enrolled_;
+  std::atomic<int>& registered_;
 };
 
 /// Notes which operations are called, and does nothing.
@@ -57,7 +57,7 @@ class Noting final : public Communicator {
   }
   std::string route(const Operation&) const override { return "none"; }
   void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void enroll(void*, size_t, Registration) override {}
+  void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   std::string calls;
@@ -81,11 +81,11 @@ std::string times(size_t number, const std::string& words) {
 }  // namespace
 
 TEST_CASE("ranks meet in the library's barrier where they are to, right before what is timed") {
-  run_ranks(2, [&](Team& team) {
-    auto device = open_host_device(team.rank());
+  run_ranks(2, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
     Noting communicator(*device);
     OperationCounter counter;
-    Session session(*device, team, communicator, &counter);
+    Session session(*device, rank_group, communicator, &counter);
     session.reserve(4096, 4096, Registration::none);
     session.prepare(all_reduce(), false, 1);
     auto calls = [&](const Batch& batch) {
@@ -111,10 +111,10 @@ TEST_CASE("ranks meet in the library's barrier where they are to, right before w
 }
 
 TEST_CASE("operations that are waited for have events where they are asked for") {
-  run_ranks(2, [&](Team& team) {
-    auto device = open_host_device(team.rank());
+  run_ranks(2, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
     Noting communicator(*device);
-    Session session(*device, team, communicator);
+    Session session(*device, rank_group, communicator);
     session.reserve(4096, 4096, Registration::none);
     session.prepare(all_reduce(), false, 1);
     Samples without = session.run({.timing = Timing::blocking, .iterations = 2});
@@ -128,14 +128,14 @@ TEST_CASE("operations that are waited for have events where they are asked for")
   });
 }
 
-TEST_CASE("no rank enrols its buffers when one rank could not have its own") {
+TEST_CASE("no rank registers its buffers when one rank could not have its own") {
   for (int poor : {-1, 0, 1}) {
-    std::atomic<int> enrolled = 0, refused = 0;
-    run_ranks(2, [&](Team& team) {
-      auto device = open_host_device(team.rank());
-      Scarce communicator(*device, team.rank() != poor, enrolled);
+    std::atomic<int> registered = 0, refused = 0;
+    run_ranks(2, [&](RankGroup& rank_group) {
+      auto device = open_host_device(rank_group.rank());
+      Scarce communicator(*device, rank_group.rank() != poor, registered);
       {
-        Session session(*device, team, communicator);
+        Session session(*device, rank_group, communicator);
         try {
           session.reserve(4096, 4096, Registration::symmetric);
         } catch (const OutOfMemoryError&) {
@@ -145,6 +145,6 @@ TEST_CASE("no rank enrols its buffers when one rank could not have its own") {
       if (communicator.held != 0) throw Error("memory was not given back");
     });
     CHECK(refused == (poor < 0 ? 0 : 2));
-    CHECK(enrolled == (poor < 0 ? 4 : 0));
+    CHECK(registered == (poor < 0 ? 4 : 0));
   }
 }

@@ -22,14 +22,14 @@ template <typename Body>
 void with_shm(int ranks, size_t buffer_bytes, Body body) {
   auto ccl = open_ccl(shape_of("shm"), {});
   std::vector<uint8_t> id = ccl->make_id(ranks);
-  run_ranks(ranks, [&](Team& team) {
+  run_ranks(ranks, [&](RankGroup& rank_group) {
     Member own;
-    own.device = open_host_device(team.rank());
-    own.communicator = ccl->join(*own.device, id, team);
-    own.session = std::make_unique<Session>(*own.device, team, *own.communicator);
+    own.device = open_host_device(rank_group.rank());
+    own.communicator = ccl->join(*own.device, id, rank_group);
+    own.session = std::make_unique<Session>(*own.device, rank_group, *own.communicator);
     own.session->reserve(buffer_bytes, buffer_bytes, Registration::none);
-    body(team, *own.session);
-    team.barrier();
+    body(rank_group, *own.session);
+    rank_group.barrier();
   });
 }
 
@@ -51,8 +51,8 @@ void expect_right(Session& session, const Operation& op, bool in_place) {
 
 TEST_CASE("every collective gives right data, in place and not, at any size and root") {
   for (int ranks : {1, 2, 3, 5}) {
-    with_shm(ranks, size_t{8} << 20, [&](Team& team, Session& session) {
-      int n = team.size();
+    with_shm(ranks, size_t{8} << 20, [&](RankGroup& rank_group, Session& session) {
+      int n = rank_group.size();
       for (size_t c = 0; c < kCollectives.size(); ++c) {
         if (static_cast<Collective>(c) == Collective::ping_pong && n != 2) continue;
         for (size_t count : {size_t{1}, size_t{37}, size_t{4096}, size_t{100003}}) {
@@ -77,7 +77,7 @@ TEST_CASE("every collective gives right data, in place and not, at any size and 
 }
 
 TEST_CASE("a ping-pong requires two ranks") {
-  with_shm(3, size_t{1} << 20, [](Team&, Session& session) {
+  with_shm(3, size_t{1} << 20, [](RankGroup&, Session& session) {
     Operation op;
     op.collective = Collective::ping_pong;
     op.count = 16;
@@ -90,9 +90,9 @@ TEST_CASE("a rank that answers from where it receives gives the first rank its o
   for (size_t count : {size_t{16}, size_t{100000}}) {
     auto ccl = open_ccl(shape_of("shm"), {});
     std::vector<uint8_t> id = ccl->make_id(2);
-    run_ranks(2, [&](Team& team) {
-      auto device = open_host_device(team.rank());
-      auto communicator = ccl->join(*device, id, team);
+    run_ranks(2, [&](RankGroup& rank_group) {
+      auto device = open_host_device(rank_group.rank());
+      auto communicator = ccl->join(*device, id, rank_group);
       Operation op;
       op.collective = Collective::ping_pong;
       op.dtype = Dtype::int32;
@@ -101,9 +101,9 @@ TEST_CASE("a rank that answers from where it receives gives the first rank its o
       Buffer question(*device, count * sizeof(int)), answer(*device, count * sizeof(int));
       auto asked = reinterpret_cast<int*>(question.data());
       auto told = reinterpret_cast<int*>(answer.data());
-      std::fill_n(asked, count, team.rank() == 0 ? 7 : 8);
+      std::fill_n(asked, count, rank_group.rank() == 0 ? 7 : 8);
       std::fill_n(told, count, 9);
-      if (team.rank() == 0) {
+      if (rank_group.rank() == 0) {
         call->enqueue(asked, told);
         if (std::count(told, told + count, 7) != static_cast<ptrdiff_t>(count)) {
           throw Error("the answer was given before the question came");
@@ -111,13 +111,13 @@ TEST_CASE("a rank that answers from where it receives gives the first rank its o
       } else {
         call->enqueue(told, told);
       }
-      team.barrier();
+      rank_group.barrier();
     });
   }
 }
 
 TEST_CASE("every type and reduction gives right data") {
-  with_shm(3, size_t{4} << 20, [&](Team&, Session& session) {
+  with_shm(3, size_t{4} << 20, [&](RankGroup&, Session& session) {
     for (size_t dtype = 0; dtype < kDtypes.size(); ++dtype) {
       for (size_t reduction = 0; reduction < kReductions.size(); ++reduction) {
         for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
@@ -136,11 +136,11 @@ TEST_CASE("every type and reduction gives right data") {
 }
 
 TEST_CASE("a corrupted element is found on its rank, at its index") {
-  with_shm(2, size_t{1} << 20, [&](Team& team, Session& session) {
+  with_shm(2, size_t{1} << 20, [&](RankGroup& rank_group, Session& session) {
     Operation op;
     op.count = 1000;
     session.prepare(op, false, 9);
-    auto corrupt = team.rank() == 1 ? std::optional<size_t>(5) : std::nullopt;
+    auto corrupt = rank_group.rank() == 1 ? std::optional<size_t>(5) : std::nullopt;
     std::vector<Finding> findings = session.verify(corrupt).findings;
     if (findings[0].wrong != 0 || findings[1].wrong != 1) throw Error("not found");
     if (findings[1].first_element != 5) throw Error("found elsewhere");
@@ -151,7 +151,7 @@ TEST_CASE("a corrupted element is found on its rank, at its index") {
 }
 
 TEST_CASE("samples of every timing come from every rank") {
-  with_shm(2, size_t{1} << 20, [&](Team&, Session& session) {
+  with_shm(2, size_t{1} << 20, [&](RankGroup&, Session& session) {
     Operation op;
     op.count = 1000;
     session.prepare(op, false, 9);
@@ -177,19 +177,19 @@ TEST_CASE("samples of every timing come from every rank") {
 
 TEST_CASE("a peer that never comes ends the operation, not the patience of the user") {
   CHECK_THROWS_AS(with_shm(2, size_t{1} << 20,
-                           [&](Team& team, Session& session) {
+                           [&](RankGroup& rank_group, Session& session) {
                              Operation op;
                              op.count = 100000;
                              session.prepare(op, false, 9);
-                             team.expect_within(0.2, "timing");
-                             if (team.rank() == 0) session.run({Timing::throughput, 1});
-                             if (team.rank() == 1) throw TimeoutError("away");
+                             rank_group.expect_within(0.2, "timing");
+                             if (rank_group.rank() == 0) session.run({Timing::throughput, 1});
+                             if (rank_group.rank() == 1) throw TimeoutError("away");
                            }),
                   std::exception);
 }
 
 TEST_CASE("buffers that are too small are refused before anything is written") {
-  with_shm(1, 1024, [&](Team&, Session& session) {
+  with_shm(1, 1024, [&](RankGroup&, Session& session) {
     Operation op;
     op.count = size_t{1} << 32;
     bool refused = false;

@@ -18,12 +18,12 @@ namespace {
 /// Lets `body` run on `ranks` ranks, each with one host device, after room was made.
 template <typename Body>
 void with_transfers(int ranks, size_t bytes, size_t landings, Body body) {
-  run_ranks(ranks, [&](Team& team) {
-    auto device = open_host_device(team.rank());
-    Transfers transfers({device.get()}, team, 7);
+  run_ranks(ranks, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
+    Transfers transfers({device.get()}, rank_group, 7);
     transfers.reserve(bytes, landings);
-    body(team, transfers);
-    team.barrier();
+    body(rank_group, transfers);
+    rank_group.barrier();
   });
 }
 
@@ -52,7 +52,7 @@ constexpr Engine kEngines[] = {Engine::copy_engine, Engine::cache_copy, Engine::
 }  // namespace
 
 TEST_CASE("every engine moves every size from any offset, written and read") {
-  with_transfers(3, size_t{1} << 20, 1, [](Team&, Transfers& transfers) {
+  with_transfers(3, size_t{1} << 20, 1, [](RankGroup&, Transfers& transfers) {
     for (Engine engine : kEngines) {
       for (size_t bytes : {size_t{4}, size_t{16}, size_t{20}, size_t{4092}, size_t{700000}}) {
         for (size_t offset : {size_t{0}, size_t{4}, size_t{16}, size_t{8188}}) {
@@ -69,7 +69,7 @@ TEST_CASE("every engine moves every size from any offset, written and read") {
 }
 
 TEST_CASE("nothing is written beside the place where data lands") {
-  with_transfers(3, 65536, 1, [](Team&, Transfers& transfers) {
+  with_transfers(3, 65536, 1, [](RankGroup&, Transfers& transfers) {
     for (Engine engine : kEngines) {
       for (size_t bytes : {size_t{4}, size_t{1004}, size_t{16384}}) {
         Transfer whole = one_way(0, 1, true, Engine::copy_engine, 65536);
@@ -88,7 +88,7 @@ TEST_CASE("nothing is written beside the place where data lands") {
 }
 
 TEST_CASE("what is not copied is noticed, although it was copied before") {
-  with_transfers(2, 65536, 1, [](Team&, Transfers& transfers) {
+  with_transfers(2, 65536, 1, [](RankGroup&, Transfers& transfers) {
     transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 65536));
     transfers.run(2, 10);
     expect_right(transfers.verify({}, 0), 1);
@@ -98,7 +98,7 @@ TEST_CASE("what is not copied is noticed, although it was copied before") {
 }
 
 TEST_CASE("a flipped element is found at its index, with both values") {
-  with_transfers(2, 65536, 1, [](Team&, Transfers& transfers) {
+  with_transfers(2, 65536, 1, [](RankGroup&, Transfers& transfers) {
     transfers.prepare(one_way(1, 0, false, Engine::nc_copy, 4096, 512));
     transfers.run(1, 10);
     Finding found = transfers.verify(77, 0)[0];
@@ -108,7 +108,7 @@ TEST_CASE("a flipped element is found at its index, with both values") {
 }
 
 TEST_CASE("many flows into one device land in places of their own") {
-  with_transfers(4, 32768, 3, [](Team&, Transfers& transfers) {
+  with_transfers(4, 32768, 3, [](RankGroup&, Transfers& transfers) {
     Transfer transfer = one_way(0, 1, true, Engine::copy_engine, 32768);
     transfer.flows = {Flow{1, 0, 1}, Flow{2, 0, 2}, Flow{3, 0, 3}};
     for (size_t i = 0; i < transfer.flows.size(); ++i) transfer.flows[i].landing = i;
@@ -119,7 +119,7 @@ TEST_CASE("many flows into one device land in places of their own") {
 }
 
 TEST_CASE("room is made again for larger transfers, and the old is given back") {
-  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+  with_transfers(2, 4096, 1, [](RankGroup&, Transfers& transfers) {
     for (size_t bytes : {size_t{8192}, size_t{3} << 20, size_t{4096}}) {
       transfers.reserve(bytes, 2);
       transfers.prepare(one_way(0, 1, true, Engine::bulk_copy, bytes));
@@ -130,18 +130,18 @@ TEST_CASE("room is made again for larger transfers, and the old is given back") 
 }
 
 TEST_CASE("a transfer larger than the room is refused") {
-  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+  with_transfers(2, 4096, 1, [](RankGroup&, Transfers& transfers) {
     CHECK_THROWS_AS(transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 4096, 4)), Error);
   });
 }
 
 TEST_CASE("latencies are positive and known to all ranks") {
-  with_transfers(3, 4096, 1, [](Team& team, Transfers& transfers) {
+  with_transfers(3, 4096, 1, [](RankGroup& rank_group, Transfers& transfers) {
     for (int round = 0; round < 3; ++round) {
       double chase_s = transfers.chase(0, 2, 1000, 10);
       double ping_s = transfers.ping_pong(1, 2, 50, 30);
       if (!(chase_s > 0) || !(ping_s > 0)) throw Error("no latency");
-      std::vector<double> all = team.gather(std::array<double, 1>{chase_s + ping_s});
+      std::vector<double> all = rank_group.gather(std::array<double, 1>{chase_s + ping_s});
       for (double other : all) {
         if (other != all[0]) throw Error("ranks do not agree");
       }
@@ -150,7 +150,7 @@ TEST_CASE("latencies are positive and known to all ranks") {
 }
 
 TEST_CASE("staged copies are refused by host devices on every rank") {
-  with_transfers(2, 4096, 1, [](Team&, Transfers& transfers) {
+  with_transfers(2, 4096, 1, [](RankGroup&, Transfers& transfers) {
     Transfer transfer = one_way(0, 1, true, Engine::copy_engine, 4096);
     transfer.staged = true;
     CHECK_THROWS_AS(transfers.prepare(transfer), UnsupportedError);
@@ -159,13 +159,13 @@ TEST_CASE("staged copies are refused by host devices on every rank") {
 
 TEST_CASE("descriptors of all ranks arrive in order") {
   constexpr int kRanks = 3;
-  int shared = memfd_create("test-team", MFD_CLOEXEC);
+  int shared = memfd_create("test-rank-group", MFD_CLOEXEC);
   auto play = [&](int rank) {
-    Team team({.fd = shared, .rank = rank, .size = kRanks, .oversubscribed = true});
-    team.expect_within(30, "a test");
+    RankGroup rank_group({.fd = shared, .rank = rank, .size = kRanks, .oversubscribed = true});
+    rank_group.expect_within(30, "a test");
     int own = memfd_create("test-content", MFD_CLOEXEC);
     if (write(own, &rank, sizeof(rank)) != sizeof(rank)) return false;
-    std::vector<Descriptor> all = exchange_descriptors(team, own);
+    std::vector<Descriptor> all = exchange_descriptors(rank_group, own);
     close(own);
     for (int other = 0; other < kRanks; ++other) {
       int found = -1;

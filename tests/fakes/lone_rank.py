@@ -45,11 +45,13 @@ def main() -> None:
     """Measures and checks, out of place and with the input put aside."""
     runtime, copy, order = sys.argv[1:]
     device = engine.open_device(runtime, 1)
-    team = engine.Team(
-        engine.TeamOptions(fd=os.memfd_create("team"), rank=0, size=1, oversubscribed=True)
+    rank_group = engine.RankGroup(
+        engine.RankGroupOptions(
+            fd=os.memfd_create("rank-group"), rank=0, size=1, oversubscribed=True
+        )
     )
     communicator = engine.adapt(Copies(device.info.library_path, copy, order), device)
-    session = engine.Session(device, team, communicator)
+    session = engine.Session(device, rank_group, communicator)
     session.reserve(4 * COUNT, 4 * COUNT, engine.Registration.none)
     found: dict[str, object] = {
         "devices": engine.device_count(runtime),

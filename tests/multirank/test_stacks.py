@@ -52,7 +52,7 @@ class Hung:
 @pytest.fixture
 def hung() -> Iterator[Hung]:
     """Such a run, once it hangs."""
-    team_fd, board_fd = os.memfd_create("team"), os.memfd_create("board")
+    rank_group_fd, board_fd = os.memfd_create("rank-group"), os.memfd_create("board")
     files = {rank: os.memfd_create(f"stack-{rank}") for rank in range(2)}
     board = Board(board_fd, 2)
     ranks: list[RankProcess] = []
@@ -76,7 +76,7 @@ def hung() -> Iterator[Hung]:
                     every_index=[0, 1],
                     processors=[],
                     oversubscribed=True,
-                    team_fd=team_fd,
+                    rank_group_fd=rank_group_fd,
                     board_fd=board_fd,
                     access=server.keys.access(server.endpoint),
                     token=server.token,
@@ -104,7 +104,7 @@ def hung() -> Iterator[Hung]:
             kill_ranks(ranks)
             over.set()
             serving.join()
-            for descriptor in (team_fd, board_fd, *files.values()):
+            for descriptor in (rank_group_fd, board_fd, *files.values()):
                 os.close(descriptor)
 
 

@@ -53,7 +53,7 @@ def test_native_frames_come_first_and_the_interpreters_own_are_left_out():
 
 
 def test_symbols_of_cpp_are_shown_as_in_the_source():
-    name = "_ZN7cclmark12_GLOBAL__N_17Mailbox4waitEmRKNS_4TeamE+0x1f"
+    name = "_ZN7cclmark12_GLOBAL__N_17Mailbox4waitEmRKNS_9RankGroupE+0x1f"
     (line, *_) = render(answer((1, "/lib/libx.so", 1, name)))
     assert line == "cclmark::{anonymous}::Mailbox::wait+0x1f (libx.so)"
     (line, *_) = render(answer((1, "/lib/libx.so", 1, "_Znonsense+0x1f")))

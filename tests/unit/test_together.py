@@ -35,7 +35,7 @@ class LonelyClient:
 def lonely_rank(monkeypatch):
     """A rank whose only peer is on another host and does something else."""
     monkeypatch.setattr("cclmark.run.rank.Client", LonelyClient)
-    files = {name: os.memfd_create(name) for name in ("team_fd", "board_fd")}
+    files = {name: os.memfd_create(name) for name in ("rank_group_fd", "board_fd")}
     for file in files.values():
         os.truncate(file, 1 << 20)
     settings = SimpleNamespace(timeout_s=30.0)
@@ -53,7 +53,7 @@ def lonely_rank(monkeypatch):
     rank = Rank(job)
     assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
     yield rank
-    rank.team = rank.agreement = None  # which hold it in turn
+    rank.rank_group = rank.agreement = None  # which hold it in turn
     for file in files.values():
         os.close(file)
 

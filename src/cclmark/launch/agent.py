@@ -52,7 +52,7 @@ class LocalAgent:
 
     def __init__(self) -> None:
         self._own = _new_memory()
-        self.team_fd, self.board_fd = self._own
+        self.rank_group_fd, self.board_fd = self._own
         self._board: Board | None = None
         self.ranks: list[RankProcess] = []
         self.mpi: MpiRanks | None = None
@@ -64,18 +64,18 @@ class LocalAgent:
         """Uses the program ``mpirun`` to start ranks from now on; empty starts them directly."""
         self._mpirun = mpirun
 
-    def meet_in(self, owner_pid: int, team_fd: int, board_fd: int) -> None:
+    def meet_in(self, owner_pid: int, rank_group_fd: int, board_fd: int) -> None:
         """Uses the memory of process ``owner_pid``. Raises OSError if access is not permitted."""
         if owner_pid == os.getpid():
             return
         self._drop_foreign()
-        team = os.open(f"/proc/{owner_pid}/fd/{team_fd}", os.O_RDWR)
+        rank_group = os.open(f"/proc/{owner_pid}/fd/{rank_group_fd}", os.O_RDWR)
         try:
             board = os.open(f"/proc/{owner_pid}/fd/{board_fd}", os.O_RDWR)
         except OSError:
-            os.close(team)
+            os.close(rank_group)
             raise
-        self.team_fd, self.board_fd = team, board
+        self.rank_group_fd, self.board_fd = rank_group, board
         self._board = None
 
     def start(self, jobs: Sequence[Job]) -> None:
@@ -87,7 +87,7 @@ class LocalAgent:
             msgspec.structs.replace(
                 job,
                 parent_pid=os.getpid(),
-                team_fd=self.team_fd,
+                rank_group_fd=self.rank_group_fd,
                 board_fd=self.board_fd,
                 stack_fd=self._stack_files[job.rank],
             )
@@ -141,7 +141,7 @@ class LocalAgent:
 
     def abort(self) -> None:
         """Sets the flag that every waiting rank of this host polls."""
-        os.pwrite(self.team_fd, b"\1", 0)
+        os.pwrite(self.rank_group_fd, b"\1", 0)
 
     def end(self) -> None:
         """Waits briefly for ranks to exit and kills the others."""
@@ -165,7 +165,7 @@ class LocalAgent:
         for descriptor in self._own:
             os.close(descriptor)
         self._own = _new_memory()
-        self.team_fd, self.board_fd = self._own
+        self.rank_group_fd, self.board_fd = self._own
         return left
 
     def close(self) -> None:
@@ -185,16 +185,16 @@ class LocalAgent:
         self._stacks = {}
 
     def _drop_foreign(self) -> None:
-        if (self.team_fd, self.board_fd) != self._own:
-            for descriptor in (self.team_fd, self.board_fd):
+        if (self.rank_group_fd, self.board_fd) != self._own:
+            for descriptor in (self.rank_group_fd, self.board_fd):
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-            self.team_fd, self.board_fd = self._own
+            self.rank_group_fd, self.board_fd = self._own
 
 
 def _new_memory() -> tuple[int, int]:
-    """Creates memory files for the team and for the status board."""
-    return os.memfd_create("cclmark-team"), os.memfd_create("cclmark-board")
+    """Creates memory files for the rank group and for the status board."""
+    return os.memfd_create("cclmark-rank-group"), os.memfd_create("cclmark-board")
 
 
 def describe_devices(

@@ -72,7 +72,7 @@ class RemoteAgent:
         """Orders the process to start the ranks of these jobs."""
         owner = self._owner
         self.ranks = {job.rank for job in jobs}
-        order = Start(list(jobs), owner.pid, owner.team_fd, owner.board_fd)
+        order = Start(list(jobs), owner.pid, owner.rank_group_fd, owner.board_fd)
         self._server.tell(self.process, order)
 
     def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
@@ -174,7 +174,7 @@ class Coordinator:
         """Records a message of another process. Raises RankError for ranks that cannot be ended."""
         if isinstance(message, Ready):
             join = self.joins[message.rank]
-            join.team_fd, join.board_fd = message.team_fd, message.board_fd
+            join.rank_group_fd, join.board_fd = message.rank_group_fd, message.board_fd
             if message.left:
                 raise RankError(_left_behind(message.left, join.host.machine.hostname))
         self.remote[message.rank - 1].hear(message)
@@ -204,7 +204,10 @@ class Coordinator:
         left = self.own.clear()
         if left:
             raise RankError(_left_behind(left, self.joins[0].host.machine.hostname))
-        self.joins[0].team_fd, self.joins[0].board_fd = self.own.team_fd, self.own.board_fd
+        self.joins[0].rank_group_fd, self.joins[0].board_fd = (
+            self.own.rank_group_fd,
+            self.own.board_fd,
+        )
         server.forget_ranks()
         for agent in self.remote:
             server.tell(agent.process, Clear(attempt))
@@ -344,7 +347,7 @@ def _own_join(
         arguments=_without_places(sys.argv[1:]),
         host=describe_host(os.environ),
         pid=os.getpid(),
-        team_fd=agent.team_fd,
+        rank_group_fd=agent.rank_group_fd,
         board_fd=agent.board_fd,
         processors=spread_over_cores(os.sched_getaffinity(0)),
         runtimes=list(chosen.runtimes),
@@ -396,7 +399,7 @@ def _wait_for_all(
             if isinstance(message, Ready) and message.rank in joins:
                 join = joins[message.rank]
                 join.host.clock_ahead_s = message.clock_s - time.time()
-                join.team_fd, join.board_fd = message.team_fd, message.board_fd
+                join.rank_group_fd, join.board_fd = message.rank_group_fd, message.board_fd
                 ready.add(message.rank)
             if not isinstance(message, Join):
                 continue

@@ -163,7 +163,7 @@ class _Obedience:
                     self._token,
                     order.attempt,
                     time.time(),
-                    agent.team_fd,
+                    agent.rank_group_fd,
                     agent.board_fd,
                     left,
                 )
@@ -184,7 +184,7 @@ class _Obedience:
     def _start(self, order: Start) -> None:
         """Starts the ranks. An OSError is reported as a failure of the first of them."""
         try:
-            self._agent.meet_in(order.owner_pid, order.team_fd, order.board_fd)
+            self._agent.meet_in(order.owner_pid, order.rank_group_fd, order.board_fd)
             self._agent.start(order.jobs)
         except OSError as error:
             job = order.jobs[0]

@@ -56,7 +56,7 @@ def _jobs(
             every_index=list(request.devices.indices),
             processors=processors.bound[rank],
             oversubscribed=layout.host_of[rank] in processors.crowded,
-            team_fd=-1,
+            rank_group_fd=-1,
             board_fd=-1,
             access=server.keys.access(server.endpoint),
             token=server.token,

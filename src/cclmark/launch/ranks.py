@@ -77,7 +77,7 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
 
 def _of_job(job: Job) -> list[int]:
     """Descriptors of the files that a rank shares with this process."""
-    return [fd for fd in (job.team_fd, job.board_fd, job.stack_fd) if fd >= 0]
+    return [fd for fd in (job.rank_group_fd, job.board_fd, job.stack_fd) if fd >= 0]
 
 
 def _of_launcher(job: Job) -> list[int]:

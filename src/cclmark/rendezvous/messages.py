@@ -50,7 +50,7 @@ class Job(msgspec.Struct):
     every_index: list[int]
     processors: list[int]
     oversubscribed: bool
-    team_fd: int
+    rank_group_fd: int
     board_fd: int
     access: Access
     token: bytes
@@ -215,7 +215,7 @@ class Join(msgspec.Struct, tag="join"):
     arguments: list[str]
     host: HostDescription
     pid: int
-    team_fd: int
+    rank_group_fd: int
     board_fd: int
     processors: list[int]
     runtimes: list[str]
@@ -237,7 +237,7 @@ class Ready(msgspec.Struct, tag="ready"):
     token: bytes
     attempt: int
     clock_s: float
-    team_fd: int
+    rank_group_fd: int
     board_fd: int
     left: list[int] = []
 
@@ -308,7 +308,7 @@ class Start(msgspec.Struct, tag="start"):
 
     jobs: list[Job]
     owner_pid: int
-    team_fd: int
+    rank_group_fd: int
     board_fd: int
 
 

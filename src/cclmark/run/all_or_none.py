@@ -12,13 +12,13 @@ T = TypeVar("T")
 _MOST_BYTES = 2000  # of a rank's reason
 
 
-def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None = None) -> T:
+def in_step(agreement: engine.RankGroup, step: Callable[[], T], grace_s: float | None = None) -> T:
     """The result of ``step`` if every rank supports it.
 
-    ``agreement``: a team with slots used for no other purpose, since a step may synchronise ranks
-    itself, and a rank that fails must not count as a participant of the step. ``grace_s``: the time
-    that a rank without support waits for the others to fail as well, by default the deadline of the
-    phase. Other ranks that do not fail wait for this rank inside the step.
+    ``agreement``: a rank group with slots used for no other purpose, since a step may synchronise
+    ranks itself, and a rank that fails must not count as a participant of the step. ``grace_s``:
+    the time that a rank without support waits for the others to fail as well, by default the
+    deadline of the phase. Other ranks that do not fail wait for this rank inside the step.
 
     Raises UnsupportedError with the reason of the first such rank on all ranks, or EngineError with
     the reason of this rank if other ranks support the step.
@@ -44,8 +44,8 @@ def in_step(agreement: engine.Team, step: Callable[[], T], grace_s: float | None
     raise engine.UnsupportedError(next(filter(None, reasons)))
 
 
-def _told(agreement: engine.Team, own: bytes, lengths: list[int]) -> list[str]:
-    """The text of every rank. Teams exchange only numbers, so each byte is sent as a number."""
+def _told(agreement: engine.RankGroup, own: bytes, lengths: list[int]) -> list[str]:
+    """The text of every rank. Rank groups exchange only numbers: each byte is sent as one."""
     most = max(lengths)
     told = bytes(map(int, agreement.gather([float(byte) for byte in own.ljust(most, b"\0")])))
     return [

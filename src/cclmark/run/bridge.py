@@ -38,18 +38,22 @@ class BridgeLibrary:
         """Joins the ranks of each island, then all ranks; ranks on several hosts use MPI."""
         job = rank.job
         if self._library is not None:
-            rank.form_group(self._own.ranks, self._own.first)
+            rank.form_subgroup(self._own.ranks, self._own.first)
             rank.enter("communicator creation")
         inner = in_step(rank.agreement, partial(self._join_island, rank, device))
         islands = engine.Islands(
             firsts=[island.first for island in self._islands],
             through_host=job.settings.through_host,
         )
-        carrier = self._mpi.ccl.carry(rank.team) if self._mpi is not None else None
-        return engine.join_islands(device, rank.team, islands, own=inner, carrier=carrier)
+        host_exchange = (
+            self._mpi.ccl.open_host_exchange(rank.rank_group) if self._mpi is not None else None
+        )
+        return engine.join_islands(
+            device, rank.rank_group, islands, own=inner, host_exchange=host_exchange
+        )
 
     def _join_island(self, rank: Rank, device: engine.Device) -> engine.Communicator | None:
-        if self._library is None or rank.group is None:
+        if self._library is None or rank.subgroup is None:
             return None
         key = f"communicator id of the island {self._own.describe()}"
-        return join_with_id(self._library.ccl, rank, device, rank.group, key)
+        return join_with_id(self._library.ccl, rank, device, rank.subgroup, key)

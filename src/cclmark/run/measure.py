@@ -51,12 +51,12 @@ class CaseRunner:
     def __init__(
         self,
         session: engine.Session,
-        agreement: engine.Team,
+        agreement: engine.RankGroup,
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
     ) -> None:
-        """``agreement``: a team of the ranks of ``session`` with separate slots."""
+        """``agreement``: a group of the ranks of ``session`` with separate slots."""
         self._session = session
         self._agreement = agreement
         checked = agreement.gather([1.0 if session.checked_on_host else 0.0])

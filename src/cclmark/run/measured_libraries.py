@@ -35,7 +35,7 @@ class NativeLibrary:
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """Creates the communicator of all ranks. See Library."""
         key = f"communicator id of {self.ccl.info.name}"
-        return join_with_id(self.ccl, rank, device, rank.team, key)
+        return join_with_id(self.ccl, rank, device, rank.rank_group, key)
 
 
 class _Offer(msgspec.Struct):
@@ -48,16 +48,16 @@ class _Offer(msgspec.Struct):
 
 
 def join_with_id(
-    ccl: engine.Ccl, rank: Rank, device: engine.Device, team: engine.Team, key: str
+    ccl: engine.Ccl, rank: Rank, device: engine.Device, rank_group: engine.RankGroup, key: str
 ) -> engine.Communicator:
-    """Joins the ranks of ``team`` with an ID that its first rank creates and the launcher forwards.
+    """Joins the ranks of ``rank_group`` with an ID of its first rank, which the launcher forwards.
 
     Raises MissingError if that rank has another version of the library, because the call may then
     hang without any error from the library.
     """
     own = ccl.info
-    if team.rank == 0:
-        offer = _Offer(rank.job.rank, own.version, own.path, ccl.make_id(team.size))
+    if rank_group.rank == 0:
+        offer = _Offer(rank.job.rank, own.version, own.path, ccl.make_id(rank_group.size))
         rank.client.put(key, msgspec.msgpack.encode(offer))
     else:
         sent = rank.client.get(key, rank.job.settings.timeout_s)
@@ -68,4 +68,4 @@ def join_with_id(
             f"{offer.rank} {offer.version} from {offer.path}: mixed versions can hang or crash. "
             "Use one file for all ranks with --ccl-path"
         )
-    return ccl.join(device, offer.identity, team)
+    return ccl.join(device, offer.identity, rank_group)

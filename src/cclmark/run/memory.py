@@ -17,24 +17,24 @@ def room_for(case: Case) -> tuple[int, int]:
     return engine.room_for(operation_of(case), case.in_place, case.ranks)
 
 
-def free_on_all(device: engine.Device, team: engine.Team, ranks: int) -> int:
-    """The bytes that each of the team's ``ranks`` can allocate. Host ranks share their memory."""
+def free_on_all(device: engine.Device, rank_group: engine.RankGroup, ranks: int) -> int:
+    """The bytes that each of the group's ``ranks`` can allocate. Host ranks share their memory."""
     kept_free = int(_KEPT_FREE * device.info.memory_bytes)
     sharing = ranks if device.info.runtime == "host" else 1
-    return int(min(team.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
+    return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 
 def reserve_for(
     cases: Sequence[Case],
     session: engine.Session,
-    team: engine.Team,
+    rank_group: engine.RankGroup,
     registration: engine.Registration,
     free_bytes: int,
 ) -> dict[Case, str]:
     """Reserves buffers for as many cases as fit, and returns the other cases with the reason.
 
-    All ranks of ``team`` decide alike: a case that does not fit on one rank is skipped on all.
-    ``free_bytes``: the free memory of each rank.
+    All ranks of ``rank_group`` decide alike: a case that does not fit on one rank is skipped on
+    all. ``free_bytes``: the free memory of each rank.
     """
     rooms = {case: room_for(case) for case in cases}
     limits = sorted({sum(room) for room in rooms.values() if sum(room) <= free_bytes}, reverse=True)
@@ -52,11 +52,11 @@ def reserve_for(
         except (engine.OutOfMemoryError, engine.UnsupportedError) as error:
             failed = str(error)
             unsupported = isinstance(error, engine.UnsupportedError)
-        if max(team.gather([1.0 if unsupported else 0.0])) > 0:
+        if max(rank_group.gather([1.0 if unsupported else 0.0])) > 0:
             return dict.fromkeys(
                 cases, failed or "the library of another rank does not support this"
             )
-        if max(team.gather([1.0 if failed else 0.0])) == 0:
+        if max(rank_group.gather([1.0 if failed else 0.0])) == 0:
             return {
                 case: f"requires {format_size(sum(room))} of memory per rank; "
                 f"{format_size(free_bytes)} are free{refused}"

@@ -64,7 +64,7 @@ class PairsRunner:
     def run(self) -> None:
         """Measures everything; the first rank of each pair sends the results."""
         self._rank.enter("allocating buffers")
-        self._free_bytes = free_on_all(self._device, self._rank.team, self._job.ranks)
+        self._free_bytes = free_on_all(self._device, self._rank.rank_group, self._job.ranks)
         gc.collect()
         gc.disable()
         for every_pair in pair_rounds(self._job.ranks):
@@ -118,28 +118,28 @@ class PairsRunner:
         """Joins the pair of this rank, and returns None if the rank is in no pair."""
         job, rank = self._job, self._rank
         pair = next((pair for pair in pairs if job.rank in pair), None)
-        rank.team.rest(pair is None)
+        rank.rank_group.rest(pair is None)
         if pair is None:
             return None
         # A hang from here on is attributed to this pair.
         rank.case_index = self._cases.index_of(pair, self._pending(pair)[0])
-        group = rank.form_group(list(pair), 2 * pairs.index(pair))
+        subgroup = rank.form_subgroup(list(pair), 2 * pairs.index(pair))
         rank.enter("communicator creation")
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
-        communicator = join_with_id(self._ccl, rank, self._device, group, key)
-        session = engine.Session(self._device, group, communicator, rank.counter)
+        communicator = join_with_id(self._ccl, rank, self._device, subgroup, key)
+        session = engine.Session(self._device, subgroup, communicator, rank.counter)
         if session.checked_on_host and pair == (0, 1) and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
         cases = [self._cases.of_two[place] for place in self._places]
         registration = getattr(engine.Registration, job.settings.registration)
         try:
-            left_out = reserve_for(cases, session, group, registration, self._free_bytes)
+            left_out = reserve_for(cases, session, subgroup, registration, self._free_bytes)
         except engine.OutOfMemoryError as error:
             left_out = dict.fromkeys(cases, str(error))
-        assert rank.group_agreement is not None
+        assert rank.subgroup_agreement is not None
         runner = CaseRunner(
-            session, rank.group_agreement, job.settings, self._injections(pair), rank.enter
+            session, rank.subgroup_agreement, job.settings, self._injections(pair), rank.enter
         )
         too_large = {
             place: left_out[case]
@@ -170,9 +170,9 @@ class PairsRunner:
         if bench is not None:
             del bench.runner, bench.session
             del bench.communicator
-            self._rank.leave_group()
+            self._rank.leave_subgroup()
         self._meet(0)
-        self._rank.team.rest(False)
+        self._rank.rank_group.rest(False)
 
     def _report(self, result: CaseResult) -> None:
         pair = result.case.pair
@@ -199,12 +199,12 @@ class PairsRunner:
     def _meet(self, cases: int) -> None:
         """Waits for all ranks, some of which have ``cases`` cases to measure."""
         self._wait(cases * self._case_s)
-        self._rank.team.barrier()
+        self._rank.rank_group.barrier()
 
     def _all(self, holds: bool, others_s: float) -> bool:
         """Whether ``holds`` is true on every rank."""
         self._wait(others_s)
-        return min(self._rank.team.gather([1.0 if holds else 0.0])) > 0
+        return min(self._rank.rank_group.gather([1.0 if holds else 0.0])) > 0
 
     def _run(self, bench: _Bench, place: int, *, at_once: bool) -> CaseResult:
         index = self._cases.index_of(bench.pair, place)
@@ -233,13 +233,13 @@ class PairsRunner:
         places = list(places)
         for pair in pairs:
             working = bench is not None and bench.pair == pair
-            self._rank.team.rest(not working)
+            self._rank.rank_group.rest(not working)
             if bench is not None and working:
                 for place in places:
                     results[place] = self._run(bench, place, at_once=False)
                     self._report(results[place])
             self._meet(0 if working else len(places))
-        self._rank.team.rest(bench is None)
+        self._rank.rank_group.rest(bench is None)
         return results
 
     def _at_once(self, bench: _Bench | None, place: int) -> CaseResult | None:

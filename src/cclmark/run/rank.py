@@ -17,30 +17,30 @@ class Rank:
     """One rank of a run, for any kind of work.
 
     ``planned``: the items of its job. ``case_index``: the index of the current case, -1 between
-    cases. ``group``: the ranks that measure the case, None if all of ``team`` do. Agreement uses
-    separate slots (run/together.py): ``agreement`` for the team, ``group_agreement`` for the group.
-    ``counter``: the counter of operations on the board.
+    cases. ``rank_group``: all ranks. ``subgroup``: the ranks that measure the case, None if all do.
+    Agreement uses separate slots (run/all_or_none.py): ``agreement`` for all ranks,
+    ``subgroup_agreement`` for the subgroup. ``counter``: the counter of operations on the board.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.client = Client(job)
         self.client.send(Arrived(job.rank, job.token))
-        self.team = engine.Team(
-            engine.TeamOptions(
-                fd=job.team_fd,
+        self.rank_group = engine.RankGroup(
+            engine.RankGroupOptions(
+                fd=job.rank_group_fd,
                 rank=job.rank,
                 size=job.ranks,
                 oversubscribed=job.oversubscribed,
                 hosts=job.hosts,
-                courier=self._carry,
+                value_exchange=self._exchange_values,
             )
         )
-        self.group: engine.Team | None = None
-        self.group_agreement: engine.Team | None = None
+        self.subgroup: engine.RankGroup | None = None
+        self.subgroup_agreement: engine.RankGroup | None = None
         everyone = list(range(job.ranks))
-        self.agreement = self.team.group(
-            job.team_fd, everyone, 2 * job.ranks, self._carry_agreement
+        self.agreement = self.rank_group.subgroup(
+            job.rank_group_fd, everyone, 2 * job.ranks, self._exchange_for_agreement
         )
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
@@ -51,34 +51,38 @@ class Rank:
         self._phase = "start-up"
         self._since_s = time.monotonic()
 
-    def form_group(self, members: list[int], place: int) -> engine.Team:
-        """Creates ``group`` from some of the ranks.
+    def form_subgroup(self, members: list[int], place: int) -> engine.RankGroup:
+        """Creates ``subgroup`` from some of the ranks.
 
-        ``place``: the first of its slots, one per member, which no other group uses at that time.
+        ``place``: the first of its slots, one per member, which no other subgroup uses meanwhile.
         """
-        file, ranks = self.job.team_fd, self.job.ranks
-        self.group = self.team.group(file, members, ranks + place)
-        self.group_agreement = self.team.group(
-            file, members, 3 * ranks + place, self._carry_for_group
+        file, ranks = self.job.rank_group_fd, self.job.ranks
+        self.subgroup = self.rank_group.subgroup(file, members, ranks + place)
+        self.subgroup_agreement = self.rank_group.subgroup(
+            file, members, 3 * ranks + place, self._exchange_for_subgroup
         )
-        return self.group
+        return self.subgroup
 
-    def leave_group(self) -> None:
+    def leave_subgroup(self) -> None:
         """Returns to measurements with all ranks."""
-        self.group = self.group_agreement = None
+        self.subgroup = self.subgroup_agreement = None
 
-    def _carry_agreement(self, members: list[int], own: list[float]) -> list[float]:
-        return self._carry(members, own, "agreement of ", self.agreement)
+    def _exchange_for_agreement(self, members: list[int], own: list[float]) -> list[float]:
+        return self._exchange_values(members, own, "agreement of ", self.agreement)
 
-    def _carry_for_group(self, members: list[int], own: list[float]) -> list[float]:
-        return self._carry(members, own, "agreement of ", self.group_agreement)
+    def _exchange_for_subgroup(self, members: list[int], own: list[float]) -> list[float]:
+        return self._exchange_values(members, own, "agreement of ", self.subgroup_agreement)
 
-    def _carry(
-        self, members: list[int], own: list[float], lane: str = "", team: engine.Team | None = None
+    def _exchange_values(
+        self,
+        members: list[int],
+        own: list[float],
+        lane: str = "",
+        rank_group: engine.RankGroup | None = None,
     ) -> list[float]:
         """Exchanges values with the other hosts of ``members`` through the first process.
 
-        See engine.Team. ``team``: the team whose deadline applies, by default that of all ranks.
+        See engine.RankGroup. ``rank_group``: whose deadline applies, by default that of all ranks.
         """
         hosts = self.job.hosts
         here = hosts[self.job.rank]
@@ -86,7 +90,11 @@ class Rank:
         key = lane + ("all" if everyone else f"ranks {','.join(map(str, members))}")
         parts = len({hosts[member] for member in members})
         met = self.client.gather(
-            key, here, parts, array("d", own).tobytes(), (team or self.team).wait_elsewhere
+            key,
+            here,
+            parts,
+            array("d", own).tobytes(),
+            (rank_group or self.rank_group).wait_elsewhere,
         )
         by_host = {host: array("d", values) for host, values in met.items()}
         count = len(own) // sum(hosts[member] == here for member in members)
@@ -112,9 +120,9 @@ class Rank:
         doing = phase
         if self.case_index >= 0:
             doing += f" of {self._items[self.case_index].describe()}"
-        for team in (self.team, self.agreement, self.group, self.group_agreement):
-            if team is not None:
-                team.expect_within(timeout_s, doing)
+        for rank_group in (self.rank_group, self.agreement, self.subgroup, self.subgroup_agreement):
+            if rank_group is not None:
+                rank_group.expect_within(timeout_s, doing)
 
     def report(self, result: Result) -> None:
         """Sends a result to the launcher."""
@@ -130,6 +138,6 @@ class Rank:
 
     def fail(self, kind: str, message: str) -> None:
         """Reports the error to the launcher and ends the other ranks' waits."""
-        self.team.abort()
+        self.rank_group.abort()
         job = self.job
         self.client.send(Failed(job.rank, job.token, kind, message, self._phase, self.case_index))

@@ -40,4 +40,4 @@ class Soak:
         if self._reader is not None:
             rank.observe(self._reader.read(rank.job.rank, index, cycle))
         rank.enter("preparing")
-        return max(rank.team.gather([float(time.monotonic() >= self._until_s)])) > 0
+        return max(rank.rank_group.gather([float(time.monotonic() >= self._until_s)])) > 0

@@ -80,7 +80,7 @@ class TorchChecker:
         # Other ranks may still wait for an operation to time out.
         self._rank.enter("verification", others_s=self._group.timeout_s)
         # Durations instead of times, because the clocks of several hosts are not comparable.
-        gathered = self._rank.team.gather([verdict, duration_s])
+        gathered = self._rank.rank_group.gather([verdict, duration_s])
         verdicts, durations_s = gathered[::2], gathered[1::2]
         result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
         if max(verdicts) == _PASS:

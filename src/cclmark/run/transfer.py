@@ -46,31 +46,32 @@ class TransferRunner:
     def __init__(
         self,
         devices: Sequence[engine.Device],
-        team: engine.Team,
+        rank_group: engine.RankGroup,
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
         processors: set[int],
     ) -> None:
         """``processors``: the processors on which this process may touch memory near and far."""
-        self._transfers = engine.Transfers(list(devices), team, settings.seed)
-        self._team = team
+        self._transfers = engine.Transfers(list(devices), rank_group, settings.seed)
+        self._rank_group = rank_group
         self._settings = settings
         self._enter = enter
         self._injections = injections
         self._runtime = devices[0].info.runtime
         self._pci_bus_ids = [device.info.pci_bus_id for device in devices]
         self._processors = processors
-        self._first = team.rank * len(devices)
+        self._first = rank_group.rank * len(devices)
         self._host_kind: tuple[str, str, int] | None = None
         # The runtime's indices of all devices of the run, which users recognise.
         self._indices = [
-            int(index) for index in team.gather([float(device.info.index) for device in devices])
+            int(index)
+            for index in rank_group.gather([float(device.info.index) for device in devices])
         ]
         memory_bytes = min(device.info.memory_bytes for device in devices)
         sharing = self._transfers.devices if self._runtime == "host" else 1
         own_free = (self._transfers.free_memory_bytes() - _KEPT_FREE * memory_bytes) / sharing
-        self._free_bytes = int(min(team.gather([own_free])))
+        self._free_bytes = int(min(rank_group.gather([own_free])))
 
     @property
     def checked_on_host(self) -> str:
@@ -203,7 +204,7 @@ class TransferRunner:
         finally:
             os.sched_setaffinity(0, usual)
         # All ranks continue or skip the transfer together.
-        worst = max(self._team.gather([trouble]))
+        worst = max(self._rank_group.gather([trouble]))
         if worst == _NO_HOST_MEMORY:
             raise engine.OutOfMemoryError("the host cannot allocate this memory for every device")
         if worst == _NO_FAR_MEMORY:
@@ -234,7 +235,7 @@ class TransferRunner:
             samples.call_s.append(list(times.call_s))
             slowest_s.append(max(times.device_s))
             # By the clock of rank 0, so that all ranks decide alike.
-            elapsed_s = self._team.gather([time.monotonic() - begin_s])[0]
+            elapsed_s = self._rank_group.gather([time.monotonic() - begin_s])[0]
         result.samples = samples
         result.converged = len(slowest_s) == 1 or rule.reached(slowest_s)
         result.summary = summarise_copies(transfer, samples)

@@ -108,7 +108,7 @@ def _job_of_mpirun(path: str) -> Job:
         raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
     job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
     opened = f"/proc/{job.parent_pid}/fd"
-    job.team_fd = os.open(f"{opened}/{job.team_fd}", os.O_RDWR)
+    job.rank_group_fd = os.open(f"{opened}/{job.rank_group_fd}", os.O_RDWR)
     job.board_fd = os.open(f"{opened}/{job.board_fd}", os.O_RDWR)
     if job.stack_fd >= 0:
         job.stack_fd = os.open(f"{opened}/{job.stack_fd}", os.O_RDWR)

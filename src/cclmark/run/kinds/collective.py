@@ -60,7 +60,7 @@ class _Runner:
             communicator.check()  # may raise the error that made the other ranks stop
             raise
         del communicator
-        self._rank.leave_group()
+        self._rank.leave_subgroup()
 
     def _measure_on(
         self,
@@ -69,12 +69,12 @@ class _Runner:
         pending: set[int],
     ) -> None:
         job, device = self._job, self._device
-        session = engine.Session(device, self._rank.team, communicator, self._rank.counter)
+        session = engine.Session(device, self._rank.rank_group, communicator, self._rank.counter)
         self._rank.enter("allocating buffers")
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [self.cases[index] for index in indices]
-        free_bytes = free_on_all(device, self._rank.team, job.ranks)
-        too_large = reserve_for(cases, session, self._rank.team, registration, free_bytes)
+        free_bytes = free_on_all(device, self._rank.rank_group, job.ranks)
+        too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
         runner = CaseRunner(
             session, self._rank.agreement, job.settings, self._injections(), self._rank.enter
         )

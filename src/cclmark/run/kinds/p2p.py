@@ -25,7 +25,7 @@ def run(context: RankContext) -> None:
     injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
     runner = TransferRunner(
         devices,
-        rank.team,
+        rank.rank_group,
         job.settings,
         injections,
         rank.enter,

@@ -13,22 +13,23 @@
 
 namespace cclmark {
 
-/// The ranks of a run, which synchronise in shared memory, and between hosts through a courier.
+/// The ranks of a run, which synchronise in shared memory, and between hosts through a function
+/// that exchanges values.
 ///
 /// Each host's supervisor creates the memory (an anonymous memfd, so nothing can leak) and every
 /// rank there maps it. All zeros is the valid first state: no rank has to come first. A rank writes
-/// its own slot; the first of a host also those of the ranks elsewhere, once the courier is back:
-/// so all others wait for near and far ranks alike.
+/// its own slot; the first of a host also those of the ranks elsewhere, once the value exchange has
+/// returned: so all others wait for near and far ranks alike.
 ///
 /// The first byte of the memory is the abort flag. Whoever sets it, a rank or the launcher with a
 /// plain write to the file, ends every wait of every rank with AbortedError.
-class Team {
+class RankGroup {
  public:
   /// Takes the values of the members on this host, as many for each, to the other hosts of
   /// `members`, and returns those of all members in their order. Waits for all hosts to have sent
   /// theirs; keeps calling check(kElsewhere) meanwhile, and raises what that does.
-  using Courier = std::function<std::vector<double>(const std::vector<int>& members,
-                                                    const std::vector<double>& own)>;
+  using HostValueExchange = std::function<std::vector<double>(const std::vector<int>& members,
+                                                              const std::vector<double>& own)>;
   static constexpr int kDevice = -1;
   static constexpr int kElsewhere = -2;
 
@@ -41,27 +42,28 @@ class Team {
     /// A number for the host of each rank; empty if all ranks are on one host.
     std::vector<int> hosts = {};
     /// Required if the ranks are on several hosts.
-    Courier courier = nullptr;
+    HostValueExchange value_exchange = nullptr;
   };
 
   /// Maps the memory and grows it to the required size. Raises Error.
-  explicit Team(const Options& options);
-  ~Team();
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  explicit RankGroup(const Options& options);
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
 
   /// Some of these ranks among themselves, in places of their own in the same memory: they meet
-  /// without the others, and stop when the whole team does. `members` are the numbers of the ranks,
-  /// this one's among them; messages go on calling them so. `first_slot`: slots of the memory that
-  /// are taken, by the team and by other groups at the same time. `courier`: its own way between
-  /// hosts, where another group of the same members is used at the same time.
-  std::unique_ptr<Team> group(int fd, const std::vector<int>& members, size_t first_slot,
-                              Courier courier = nullptr) const;
+  /// without the others, and stop when the whole rank group does. `members` are the numbers of the
+  /// ranks, this one's among them; messages go on calling them so. `first_slot`: slots of the
+  /// memory that are taken, by this rank group and by other subgroups at the same time.
+  /// `value_exchange`: its own way between hosts, where another subgroup of the same members is
+  /// used at the same time.
+  std::unique_ptr<RankGroup> subgroup(int fd, const std::vector<int>& members, size_t first_slot,
+                                      HostValueExchange value_exchange = nullptr) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool oversubscribed() const { return oversubscribed_; }
-  /// Whether a rank of this team is on the same host as this one.
+  /// Whether a rank of this group is on the same host as this one.
   bool here(int rank) const { return here_[static_cast<size_t>(rank)]; }
   /// Whether all ranks are on one host.
   bool on_one_host() const;
@@ -91,7 +93,7 @@ class Team {
   static constexpr double kDefaultSeconds = 60;
 
   /// `numbers`: the numbers of the ranks in messages, whose count replaces the size in `options`.
-  Team(const Options& options, size_t first_slot, std::vector<int> numbers);
+  RankGroup(const Options& options, size_t first_slot, std::vector<int> numbers);
 
   Slot& slot(int rank) const;
   /// Returns once every rank has called it; `count` values in everybody's payload go to all.
@@ -102,10 +104,10 @@ class Team {
   size_t bytes_ = 0;
   size_t first_slot_;
   std::vector<int> numbers_;  // what messages call the ranks
-  std::vector<int> hosts_;    // by number, not by place in this team
-  Courier courier_;
+  std::vector<int> hosts_;    // by number, not by place in this group
+  HostValueExchange value_exchange_;
   std::vector<bool> here_;
-  bool fetches_ = false;  // whether this rank sends the courier for those of its host
+  bool fetches_ = false;  // whether this rank calls the value exchange for those of its host
   int rank_;
   int size_;
   bool oversubscribed_;

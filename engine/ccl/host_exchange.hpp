@@ -5,14 +5,14 @@
 
 namespace cclmark {
 
-/// Transports bytes between ranks that share no memory.
+/// Exchanges bytes between ranks that share no memory, from and to host memory.
 ///
 /// Calls return at once, and no two are concurrent; transfers progress inside done(). From one rank
 /// to another, messages arrive in the order in which they were sent, each in the next receive
 /// buffer, whose label must match.
-class Carrier {
+class HostExchange {
  public:
-  virtual ~Carrier() = default;
+  virtual ~HostExchange() = default;
 
   /// Starts to send, or to receive exactly so many bytes. The memory must remain valid until done()
   /// returns true. Returns a number for done(). Raises Error.
