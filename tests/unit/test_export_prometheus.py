@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.plan.checks import Check
-from cclmark.printable import plain
+from cclmark.printable import plain, printable
 from cclmark.report.exports.prometheus import METRICS, prometheus
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CheckResult
@@ -166,6 +166,7 @@ def test_no_name_breaks_the_text(host, device):
     journal = read_journal(FILES[0])
     journal.header.machine.hostname = host
     journal.header.devices = [msgspec.structs.replace(journal.header.devices[0], name=device)]
+    journal.header = printable(journal.header)
     journal.results = journal.results[:3]
     labels = [dict(labels) for name, labels in parsed(prometheus([journal])) if "time_s" in name]
     assert {one.get("host", "") for one in labels} == {plain(host)}

@@ -79,7 +79,7 @@ FIGURES = result(case(), 1.0).summary
 
 
 def header(devices=4, kind="NV18", **changes):
-    names = "Device <b>\x1b[31m"
+    names = "Device <b>\\x1b[31m"
     settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
     values = {
         **{"schema_version": 3, "cclmark_version": "1", "started_at": "", "command": []},

@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.printable import printable
 from cclmark.report.formats.exporter import Observer
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.soak_table import SoakTable
@@ -34,9 +35,9 @@ def result(cycle, time_s=1e-5, at_s=0.0, **changes):
 def soak(results, every_s=0.0, conditions=()):
     exporter = table(every_s)
     text = exporter.begin(HEADER)
-    text += "".join(exporter.add(it) for it in results)
+    text += "".join(exporter.add(printable(it)) for it in results)
     for condition in conditions:
-        exporter.observe(condition)
+        exporter.observe(printable(condition))
     return text, exporter.end(SAMPLE.footer)
 
 

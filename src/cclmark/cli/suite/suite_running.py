@@ -34,7 +34,7 @@ from cclmark.errors import (
 )
 from cclmark.launch.placement import is_primary
 from cclmark.plan.suites import Suite, SuiteCommand, chosen_commands, with_baselines
-from cclmark.printable import plain, printable
+from cclmark.printable import printable
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
 from cclmark.recording.standard_output import say
@@ -88,7 +88,7 @@ def run_suite(flags: SuiteFlags) -> int:
             print(f"cclmark: {gone}\ncclmark: journals {running.directory}", file=sys.stderr)
             return EXIT_INTERRUPTED
         if junit is not None:
-            junit.write_whole(junit_xml(verdict))
+            junit.write_whole(junit_xml(printable(verdict)))
         code = verdict.exit_code
         print(f"cclmark: journals {running.directory}", file=sys.stderr)
     for output in filter(None, (printed, junit)):
@@ -156,11 +156,11 @@ class SuiteRun:
         for command in self._suite.commands:
             commands.append(self._command(command))
             if table:
-                self._output.write(self._table.add(commands[-1]))
+                self._output.write(self._table.add(printable(commands[-1])))
         verdict = SuiteVerdict(
             suite=self._suite.name,
             title=self._suite.title,
-            hostname=plain(platform.node()),
+            hostname=platform.node(),
             started_at=started_at,
             duration_s=time.monotonic() - began_s,
             interrupted=self._children.interrupted,
@@ -168,11 +168,11 @@ class SuiteRun:
             commands=commands,
         )
         if table:
-            self._output.write(self._table.end(verdict))
+            self._output.write(self._table.end(printable(verdict)))
         elif self._format == "json":
             self._output.write(encode(verdict) + "\n")
         else:
-            self._output.write(verdict_markdown(verdict))
+            self._output.write(verdict_markdown(printable(verdict)))
         return verdict
 
     def _command(self, command: SuiteCommand) -> CommandVerdict:
@@ -198,7 +198,7 @@ class SuiteRun:
             runs=len(attempts),
             duration_s=time.monotonic() - began_s,
             journals=journals,
-            verdicts=printable(judge(command, attempts, self._baselines.get(command.name))),
+            verdicts=judge(command, attempts, self._baselines.get(command.name)),
         )
 
     def _attempt(self, command: SuiteCommand, run: int) -> Attempt:

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from cclmark.printable import plain
 from cclmark.report.columns import Cell, Layout
 from cclmark.results.kinds import Result
 from cclmark.results.schema import Footer, Header
@@ -57,4 +58,5 @@ def _cell(cell: Cell, exact: bool) -> str:
         return number if math.isfinite(cell) else ""
     if isinstance(cell, int):
         return str(cell)
-    return f"'{cell}" if cell.lstrip().startswith(_FORMULA_STARTS) else cell
+    text = plain(cell)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text

@@ -12,6 +12,7 @@ from cclmark.analysis.summary import wanted_clock
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
@@ -110,7 +111,7 @@ class TableExporter:
         lines += self._kinks()
         lines += self._checked()
         if footer is not None and footer.message:
-            ended = f"  ended early: {(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {footer.message.splitlines()[0]}"
             lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
@@ -168,7 +169,7 @@ class TableExporter:
         lead = _lead(row)
         if all(result.summary is None for result in row.results):
             result = row.results[0]
-            reason = self._paint(f"  {result.status}: {result.reason}", "yellow")
+            reason = self._paint(f"  {result.status}: {plain(result.reason)}", "yellow")
             return self._aligned(lead) + reason
         if self._stacked:
             return self._stack(row, lead) + self._mismatch(row)
@@ -234,10 +235,10 @@ class TableExporter:
         text = ""
         for result in row.results:
             if result.summary is None:
-                reason = f"{result.case.placement} {result.status}: {result.reason}"
+                reason = f"{result.case.placement} {result.status}: {plain(result.reason)}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "yellow")
             elif result.status == "wrong" and result.verification is None:
-                reason = f"wrong: {result.case.placement}: {result.reason}"
+                reason = f"wrong: {result.case.placement}: {plain(result.reason)}"
                 text += "\n" + self._paint(f"{'':>12}{reason}", "red")
             for found in result.verification.findings if result.verification else []:
                 text += "\n" + self._paint(

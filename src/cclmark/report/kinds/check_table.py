@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.plan.checks import CHECKS
+from cclmark.printable import plain
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
@@ -49,7 +50,7 @@ class CheckTable:
         words = CHECKS.get(result.check.name, "")
         line = f"  {verdict}  {result.check.name:<{_NAME}}  {words}"
         if result.reason:
-            line += f"\n{'':15}{result.reason}"
+            line += f"\n{'':15}{plain(result.reason)}"
         return line + "\n"
 
     def end(self, footer: Footer | None) -> str:
@@ -58,7 +59,7 @@ class CheckTable:
         counts = _counts(self._results, self._header)
         lines = ["", self._paint(f"  {counts}", "red") if failed else f"  {counts}"]
         if footer is not None and footer.message:
-            ended = f"  ended early: {(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {footer.message.splitlines()[0]}"
             lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 

@@ -13,6 +13,7 @@ from cclmark.analysis.pair_results import PairDeviation, PairSweep, at_once, pai
 from cclmark.plan.cases import Case
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
@@ -104,7 +105,7 @@ class PairSummary:
                     )
                     groups.setdefault((sign, about, result.reason), []).append(case)
         return [
-            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {reason}"
+            f"{sign}  {self._case(cases[0]) if len(cases) == 1 else about}: {plain(reason)}"
             for (sign, about, reason), cases in groups.items()
         ]
 

@@ -57,7 +57,7 @@ class PairTable(GatheredPairs):
         if summary.unsettled():
             lines.append(self._paint(f"  {summary.unsettled()}", "yellow"))
         if footer is not None and footer.message:
-            ended = f"  ended early: {(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {footer.message.splitlines()[0]}"
             lines.append(self._paint(ended, "red"))
         return "\n".join(lines) + "\n"
 

@@ -98,7 +98,7 @@ class SoakTable:
             text += f", {self._skipped} skipped"
         lines.append(self._paint(text, "red") if self._wrong else text)
         if footer is not None and footer.message:
-            ended = f"  ended early: {(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {footer.message.splitlines()[0]}"
             lines.append(self._paint(ended, "red"))
         return self._close_table() + "\n".join(lines) + "\n"
 

@@ -11,6 +11,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.transfer_results import Deviation, figures
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.printable import plain
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.report.grid import grid_lines, hidden_line, usual_width
@@ -82,7 +83,7 @@ class TransferTable:
         lines += self._standing_out()
         lines += self._checks()
         if footer is not None and footer.message:
-            ended = f"  ended early: {(footer.message.splitlines()[0])}"
+            ended = f"  ended early: {footer.message.splitlines()[0]}"
             lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
@@ -132,7 +133,7 @@ class TransferTable:
         lines += [self._paint(f"  {part}", "dim") for part in matrix.meaning.split("; ") if part]
         results = list({id(cell.result): cell.result for cell in matrix.cells.values()}.values())
         reasons = dict.fromkeys(
-            f"{note(one)}: {one.reason}" for one in results if one.summary is None
+            f"{note(one)}: {plain(one.reason)}" for one in results if one.summary is None
         )
         if results and all(one.summary is None for one in results):
             return lines + [self._paint(f"  {reason}", "yellow") for reason in reasons]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cclmark import __version__
 from cclmark.analysis.compare import Compared, Side
+from cclmark.printable import plain
 from cclmark.report.charts.chart_model import Chart
 from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.comparison_charts import ratio_charts
@@ -128,7 +129,9 @@ def _insights(comparison: Comparison) -> list[Insight]:
         found.append(Insight("note", f"{launches[0].upper()}{launches[1:]}."))
     said = "; ".join(comparison.differences) or "nothing that the journals record"
     found.append(Insight("note", f"What differs between them: {said}."))
-    reasons = Counter(one.reason for one in comparison.found if one.verdict == "not comparable")
+    reasons = Counter(
+        plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
+    )
     for reason, count in reasons.most_common(3):
         found.append(Insight("note", f"{count} not comparable: {reason}."))
     if noise := noise_said(comparison):
@@ -202,7 +205,7 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
                     "device time" if one.by_device else "time",
                     *(None if value is None else shortened(value) for value in figures),
                     one.verdict,
-                    one.reason,
+                    plain(one.reason),
                 ]
             )
     return Rows(_COLUMNS if several else _COLUMNS[1:], lines, "comparison.csv")

@@ -8,6 +8,7 @@ from cclmark.analysis.device_time import converged
 from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.report.kinds.placement_rows import Row
 from cclmark.report.wording.text import BYTES_PER_GB, counted
 from cclmark.results.journal import Journal
@@ -25,7 +26,7 @@ def problems(result: CaseResult) -> list[str]:
     if result.status == "wrong" and result.verification is not None:
         findings = [_describe(finding) for finding in result.verification.findings]
         return findings or [f"wrong: {result.verification.wrong} elements"]
-    return [(f"{result.status}: {result.reason}" if result.reason else result.status)]
+    return [f"{result.status}: {plain(result.reason)}" if result.reason else result.status]
 
 
 def problem_lines(row: Row) -> list[str]:
@@ -55,14 +56,14 @@ def ending(footer: Footer | None) -> str:
     """Why the run ended as it did; empty for one that has nothing to say about it."""
     if footer is None:
         return _NO_END
-    return footer.message or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+    return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
 def closing(footer: Footer | None) -> str:
     """The same with the exit code before a message, for texts that are read back."""
     if footer is None or not footer.exit_code or not footer.message:
         return ending(footer)
-    return f"exit code {footer.exit_code}: {footer.message}"
+    return f"exit code {footer.exit_code}: {plain(footer.message)}"
 
 
 def lacking(journal: Journal) -> list[str]:

@@ -9,6 +9,7 @@ from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
+from cclmark.printable import plain
 from cclmark.report.wording.text import counted
 
 _MOST_LINES = 40  # more than these are shown only where they differ
@@ -35,13 +36,13 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     text += f"{verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
     if verdicts["inconclusive"]:
         text += f", {verdicts['inconclusive']} inconclusive at {MARGIN:.0%}"
-    reasons = Counter(one.reason for one, _ in found if not one.judged)
+    reasons = Counter(plain(one.reason) for one, _ in found if not one.judged)
     unknown = [f", {count} not judged: {reason}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]
 
 
 def _why_not(compared: Sequence[Compared]) -> list[str]:
-    reasons = Counter(one.reason for one in compared if one.reason)
+    reasons = Counter(plain(one.reason) for one in compared if one.reason)
     only = {
         "not measured after": "only in the old run",
         "not measured before": "only in the new run",
