@@ -473,7 +473,7 @@ class TestBadPlaces:
         shown = [in_file("add", file, "--label", "a b").out]
         shown += [in_file("list", "--format", name).out for name in ("table", "csv", "json")]
         shown += [in_file("trend", "--format", name).out for name in ("table", "markdown", "json")]
-        shown += [in_file("show", evil, "--format", name).out for name in ("table", "csv")]
+        shown += [in_file("show", plain(evil), "--format", name).out for name in ("table", "csv")]
         shown.append(in_file("prune", "--keep", "0", code=2).err)
         shown.append(in_file("show", "\x1b[2J\u202f", code=2).err)
         for text in shown:

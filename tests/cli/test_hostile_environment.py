@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from cclmark.printable import plain
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment
 from patience import scaled
@@ -74,7 +75,10 @@ def test_whatever_variables_hold(tag, tmp_path, format_name):
     arguments = (*SWEEP, *ON_HOST, "--format", format_name)
     journal = check(run_in(tmp_path, tag, *arguments, env=HOSTILE), tmp_path)
     kept = journal.header.environment
-    assert kept["NCCL_TITLE"] == HOSTILE["NCCL_TITLE"]
+    assert kept["NCCL_TITLE"] == plain(HOSTILE["NCCL_TITLE"])
+    (path,) = tmp_path.rglob("*.jsonl")
+    written = read_journal(path, as_written=True).header.environment
+    assert written["NCCL_TITLE"] == HOSTILE["NCCL_TITLE"]
     assert kept["MPICH_BYTES"] == r"\udcff\udcfe\udc80"
     assert kept[r"UCX_\udcff"] == "name"
     assert kept["CUDA_LONG_0"] == LONG
