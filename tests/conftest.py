@@ -312,7 +312,7 @@ def launch(
     code: int = 0,
     timeout_s: float = 60,
     stdout: int | IO[bytes] = subprocess.PIPE,
-    source: forked.Source | None = None,
+    source: forked.Sources | None = None,
 ) -> Run:
     """Runs cclmark to its end and checks the exit code, and that nothing fell over.
 
@@ -321,8 +321,13 @@ def launch(
     command = [*PROGRAM, *map(str, arguments)]
     variables = environment(tag, env)
     process: subprocess.Popen[bytes] | forked.Forked
-    if source is not None and stdout == subprocess.PIPE and source.suits(variables):
-        process = source.start([*map(str, arguments)], directory, variables)
+    words = [*map(str, arguments)]
+    suiting = None
+    if source is not None and stdout == subprocess.PIPE:
+        with default_signals():
+            suiting = source.of(words)
+    if suiting is not None and suiting.suits(variables):
+        process = suiting.start(words, directory, variables)
     else:
         with default_signals():
             process = subprocess.Popen(
@@ -359,26 +364,27 @@ def tag() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def source(request: pytest.FixtureRequest) -> Iterator[forked.Source | None]:
+def source(request: pytest.FixtureRequest) -> Iterator[forked.Sources | None]:
     """What runs of the program are forked from; with --all each is started by itself."""
     if request.config.getoption("--all"):
         yield None
         return
-    with default_signals():
-        made = forked.Source()
+    made = forked.Sources()
     yield made
     made.close()
 
 
 @pytest.fixture
 def cclmark(
-    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Source | None
+    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Sources | None
 ) -> Callable[..., Run]:
     """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``.
 
-    Tests with the mark ``started`` are about how it starts or ends: they never take a fork.
+    Tests with the mark ``started`` are about how it starts or ends: they never take a fork. Nor do
+    tests of leaks: they know the processes of a run by an environment that is given at a start.
     """
-    taken = None if request.node.get_closest_marker("started") else source
+    by_itself = request.node.get_closest_marker("started") or "no_leaks" in request.fixturenames
+    taken = None if by_itself else source
 
     def run(*arguments, **options) -> Run:
         return launch(tag, tmp_path, *arguments, source=taken, **options)
@@ -387,7 +393,7 @@ def cclmark(
 
 
 @pytest.fixture(scope="session")
-def cclmark_in(tag: str, source: forked.Source | None) -> Callable[..., Run]:
+def cclmark_in(tag: str, source: forked.Sources | None) -> Callable[..., Run]:
     """The same in a directory of choice, for runs that several tests look at."""
 
     def run(directory: Path, *arguments, **options) -> Run:

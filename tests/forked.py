@@ -1,9 +1,9 @@
 """Starts the program by a fork of a process that has imported all of it already.
 
 What it runs is what ``python -m cclmark`` runs, in a process of its own, with its own arguments,
-environment, directory, standard streams and exit code; its ranks are started as ever. It saves the
-time in which Python imports the program. What Python itself takes from the environment when it
-starts cannot be had this way: ``Source.suits`` tells.
+environment, directory, standard streams and exit code; its ranks are forked as well (see
+``forked_ranks``). This saves the time in which Python imports the program. Variables that Python
+itself reads at its start have no effect on a fork: ``Source.suits`` refuses such environments.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+
+import forked_ranks
 
 # Below a launcher a process ends with its parent, which it notes when it is imported.
 _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
@@ -91,7 +94,8 @@ class Forked:
 class Source:
     """The process that is forked. It ends with its socket, so with the process that made it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
+        """``modules``: what is imported besides the program, torch for example."""
         self._environment = _at_start(os.environ)
         self._processors = os.sched_getaffinity(0)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -99,10 +103,12 @@ class Source:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_BYTES)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), *modules],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
+                # Threads, which a fork loses, are not needed before a run has begun.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"} if modules else None,
             )
         self._socket.settimeout(_READY_S)
         assert self._socket.recv(16) == b"ready"
@@ -136,14 +142,39 @@ class Source:
             self._process.wait()
 
 
-def import_all() -> None:
-    """Every module of the program but its entry, where what it needs is installed."""
+class Sources:
+    """Makes a Source of each kind when it is needed first: of the program, and with torch."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, ...], Source] = {}
+
+    def of(self, arguments: Sequence[str]) -> Source:
+        """The one that has imported what a command with these arguments is about."""
+        about_torch = any("torch" in one for one in arguments) and find_spec("torch") is not None
+        modules = ("torch", "torch.distributed") if about_torch else ()
+        if modules not in self._made:
+            self._made[modules] = Source(*modules)
+        return self._made[modules]
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for source in self._made.values():
+            source.close()
+
+
+def import_all(modules: Sequence[str]) -> None:
+    """Every module of the program but its entry, where what it needs is installed, and others."""
     import cclmark
 
     for found in pkgutil.walk_packages(cclmark.__path__, "cclmark."):
         if not found.name.endswith("__main__"):
             with suppress(ImportError):
                 importlib.import_module(found.name)
+    for name in modules:
+        importlib.import_module(name)
+    from cclmark.plan.libraries import shipped
+
+    shipped()  # read from their files once
 
 
 def serve(connection: socket.socket) -> list[str] | None:
@@ -205,11 +236,13 @@ def _tell(statuses: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    import_all()
+    import_all(sys.argv[2:])
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
     words = serve(socket.socket(fileno=int(sys.argv[1])))
     if words is not None:
         sys.path[0] = str(Path.cwd())
+        if forked_ranks.are_possible():
+            forked_ranks.fork_ranks_of_this_program()
         sys.argv = ["-m", *words]
         sys.orig_argv = [sys.executable, "-m", "cclmark", *words]
         runpy.run_module("cclmark", run_name="__main__", alter_sys=True)

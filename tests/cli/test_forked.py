@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from conftest import environment, launch, tagged_processes, wait_until
-from forked import Source
+from cclmark.results.journal import read_journal
+from conftest import environment, is_alive, launch, wait_until
+from forked import Sources
 
 
 @pytest.fixture
-def own_source():
-    made = Source()
+def own_sources():
+    made = Sources()
     yield made
     made.close()
+
+
+@pytest.fixture
+def own_source(own_sources):
+    return own_sources.of([])
 
 
 @pytest.mark.parametrize(
@@ -31,17 +38,17 @@ def own_source():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_it_says_and_returns_the_same(own_source, tag, tmp_path, arguments, code):
-    forked = launch(tag, tmp_path, *arguments, code=code, source=own_source)
+def test_it_says_and_returns_the_same(own_sources, tag, tmp_path, arguments, code):
+    forked = launch(tag, tmp_path, *arguments, code=code, source=own_sources)
     started = launch(tag, tmp_path, *arguments, code=code)
     assert forked.out + forked.err
     assert (forked.out, forked.err) == (started.out, started.err)
 
 
-def test_its_journal_says_the_same(own_source, tag, tmp_path):
+def test_its_journal_says_the_same(own_sources, tag, tmp_path):
     arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
     env = {"NCCL_OF_TEST": "1"}
-    one = launch(tag, tmp_path, *arguments, env=env, source=own_source).journal
+    one = launch(tag, tmp_path, *arguments, env=env, source=own_sources).journal
     other = launch(tag, tmp_path, *arguments, env=env).journal
     assert one.header.command == other.header.command
     assert one.header.environment == other.header.environment
@@ -49,25 +56,65 @@ def test_its_journal_says_the_same(own_source, tag, tmp_path):
     assert [result.case for result in one.results] == [result.case for result in other.results]
 
 
-def test_a_signal_ends_it(own_source, tag, tmp_path):
-    run = own_source.start(
-        ["all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-N", "0"],
-        tmp_path,
-        environment(tag, None),
-    )
+ENDLESS = ["all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-N", "0"]
+
+
+@pytest.fixture
+def endless(own_source, tag, tmp_path):
+    """A run without an end, and the processes of its ranks."""
+    run = own_source.start(ENDLESS, tmp_path, environment(tag, None))
     wait_until(lambda: [*tmp_path.rglob("*.jsonl")], "it has begun")
+    (path,) = tmp_path.rglob("*.jsonl")
+    wait_until(lambda: path.read_bytes().count(b"\n") > 1, "it has results")
+    yield run, [device.pid for device in read_journal(path).header.devices]
+    run.kill()
+    run.close()
+
+
+def test_a_signal_ends_it(endless):
+    run, ranks = endless
     os.kill(run.pid, signal.SIGINT)
     _, err = run.communicate(60)
     assert run.returncode == 130
     assert b"cclmark: interrupted" in err
+    assert not any(map(is_alive, ranks))
 
 
-def test_one_that_takes_too_long_is_killed_with_its_ranks(own_source, tag, tmp_path):
-    endless = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-N", "0")
-    own = f"{tag}-too-long"
+def test_its_ranks_are_children_in_sessions_of_their_own(endless):
+    run, ranks = endless
+    assert len(ranks) == 2
+    for pid in ranks:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        parent, _, session = map(int, words[1:4])
+        assert (parent, session) == (run.pid, pid)
+
+
+def test_its_ranks_end_with_it(endless):
+    run, ranks = endless
+    os.kill(run.pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
+
+
+def test_a_rank_that_is_killed_is_named(endless):
+    run, ranks = endless
+    os.kill(ranks[1], signal.SIGKILL)
+    _, err = run.communicate(60)
+    assert run.returncode == 4
+    assert b"rank 1" in err
+    assert b"SIGKILL" in err
+
+
+def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_path):
     with pytest.raises(pytest.fail.Exception, match="still running"):
-        launch(own, tmp_path, *endless, timeout_s=0.5, source=own_source)
-    wait_until(lambda: not tagged_processes(own), "its ranks are gone")
+        launch(tag, tmp_path, *ENDLESS, timeout_s=2, source=own_sources)
+    (path,) = tmp_path.rglob("*.jsonl")
+    ranks = [device.pid for device in read_journal(path).header.devices]
+    wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
+
+
+def test_what_is_about_torch_has_it_imported(own_sources, torch):
+    assert own_sources.of(["torch", "check"]) is own_sources.of(["--ccl", "shm,torch:gloo"])
+    assert own_sources.of(["all_reduce"]) is not own_sources.of(["torch", "check"])
 
 
 def test_another_start_is_not_forked(own_source, monkeypatch):

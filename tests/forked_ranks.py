@@ -1,0 +1,141 @@
+"""Forks the ranks of a forked program.
+
+A rank does the same as ``python -m cclmark.run.worker``, in a process of its own, with the job,
+environment, descriptors, session and parent of a started rank. This saves the import of Python's
+modules, and of torch, in each rank.
+
+Ranks are not forked from the program itself, which has threads and may have opened devices, but
+from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them children of the program,
+so that it waits for them and they end with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NoReturn
+
+_CLONE_PARENT = 0x8000
+_CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}  # of the system call
+_MOST_BYTES = 1 << 20
+_HIGH = 500  # no descriptor of a job has such a number
+_WORKER = [sys.executable, "-m", "cclmark.run.worker"]
+
+
+def are_possible() -> bool:
+    """Whether this system's number of the call is known."""
+    return platform.machine() in _CLONE_NUMBERS
+
+
+def fork_ranks_of_this_program() -> None:
+    """Makes the copy; the launcher of this program, which has not begun, then starts ranks by it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_BYTES)
+    if os.fork() == 0:
+        ours.close()
+        _serve(theirs)
+    theirs.close()
+
+    from cclmark.launch import ranks
+
+    def start(
+        command: Sequence[str],
+        *,
+        stdin: IO[bytes],
+        stdout: int,
+        pass_fds: Sequence[int],
+        start_new_session: bool,
+        env: Mapping[str, str],
+    ) -> subprocess.Popen[bytes]:
+        assert (list(command), stdout, start_new_session) == (_WORKER, 2, True)
+        job = (dict(env), [*pass_fds], str(Path.cwd()), os.sched_getaffinity(0))
+        socket.send_fds(ours, [pickle.dumps(job)], [stdin.fileno(), 2, *pass_fds])
+        return _as_popen(command, int(ours.recv(32)))
+
+    ranks.subprocess = types.SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)
+
+
+def _as_popen(command: Sequence[str], pid: int) -> subprocess.Popen[bytes]:
+    """A child of this process as subprocess would have it."""
+    made = subprocess.Popen.__new__(subprocess.Popen)
+    made.args, made.pid, made.returncode = command, pid, None
+    made.stdin = made.stdout = made.stderr = None
+    made._child_created, made._waitpid_lock = True, threading.Lock()
+    return made
+
+
+def _serve(connection: socket.socket) -> NoReturn:
+    """Forks a rank for every job, until the program has gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the program
+    while True:
+        content, descriptors, _, _ = socket.recv_fds(connection, _MOST_BYTES, 64)
+        if not content:
+            os._exit(0)
+        pid = _sibling()
+        if pid == 0:
+            try:
+                connection.close()
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                _become(pickle.loads(content), descriptors)
+            finally:
+                os._exit(1)
+        for one in descriptors:
+            os.close(one)
+        connection.send(b"%d" % pid)
+
+
+def _sibling() -> int:
+    """As os.fork; the parent of the new process is the parent of this one."""
+    python, call = ctypes.pythonapi, ctypes.PyDLL(None).syscall
+    number = _CLONE_NUMBERS[platform.machine()]
+    python.PyOS_BeforeFork()
+    pid = call(number, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    assert pid >= 0, "no process could be made"
+    return pid
+
+
+def _become(
+    job: tuple[dict[str, str], list[int], str, set[int]], descriptors: Sequence[int]
+) -> NoReturn:
+    """Runs the rank."""
+    environment, numbers, directory, processors = job
+    os.setsid()
+    # Moved to high numbers first, so that none is overwritten before it has its own number.
+    moved = [os.dup2(one, _HIGH + place) for place, one in enumerate(descriptors)]
+    for one in descriptors:
+        os.close(one)
+    for one, number in zip(moved, (0, 2, *numbers), strict=True):
+        os.dup2(one, number)
+        os.close(one)
+    os.dup2(2, 1)
+    os.environ.clear()
+    os.environ.update(environment)
+    with suppress(OSError):
+        os.chdir(directory)
+    os.sched_setaffinity(0, processors)
+    sys.stdin = os.fdopen(0, closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(write_through=True)
+    sys.argv = ["cclmark.run.worker"]
+    sys.orig_argv = list(_WORKER)
+
+    from cclmark.run import worker
+
+    worker.main()
+    os._exit(0)
