@@ -5,8 +5,8 @@ environment, descriptors, session and parent of a started rank. This saves the i
 modules, and of torch, in each rank.
 
 Ranks are not forked from the program itself, which has threads and may have opened devices, but
-from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them children of the program,
-so that it waits for them and they end with it.
+from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them its children, so that it
+waits for them and they end with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def are_possible() -> bool:
 
 
 def fork_ranks_of_this_program() -> None:
-    """Makes the copy; the launcher of this program, which has not begun, then starts ranks by it."""
+    """Makes the copy, before the program begins; its launcher starts ranks by the copy."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_BYTES)
