@@ -7,6 +7,9 @@ import pytest
 
 from patience import scaled
 
+# Tests run as root in containers, and drawing through SwiftShader takes a quarter more time.
+_ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -21,8 +24,9 @@ def browser():
             pytest.fail(missing)
         pytest.skip(missing)
     with sync_playwright() as playwright:
-        # No sandbox of its own: tests run as root in containers.
-        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        found = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield found
         found.close()
 
@@ -59,11 +63,17 @@ class Seen:
         return figures.count()
 
 
-@pytest.fixture
-def seen(browser):
-    """A new page."""
+def new_page(browser):
+    """A page in a context of its own."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     page = context.new_page()
     page.set_default_timeout(scaled(30) * 1000)
+    return page
+
+
+@pytest.fixture
+def seen(browser):
+    """A new page."""
+    page = new_page(browser)
     yield Seen(page)
-    context.close()
+    page.context.close()

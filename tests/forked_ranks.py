@@ -5,8 +5,8 @@ environment, descriptors, session and parent of a started rank. This saves the i
 modules, and of torch, in each rank.
 
 Ranks are not forked from the program itself, which has threads and may have opened devices, but
-from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them its children, so that it
-waits for them and they end with it.
+from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them its children, so that
+it waits for them and they end with it.
 """
 
 from __future__ import annotations
