@@ -60,8 +60,8 @@ def fork_ranks_of_this_program() -> None:
         env: Mapping[str, str],
     ) -> subprocess.Popen[bytes]:
         assert (list(command), stdout, start_new_session) == (_WORKER, 2, True)
-        job = (dict(env), [*pass_fds], str(Path.cwd()), os.sched_getaffinity(0))
-        socket.send_fds(ours, [pickle.dumps(job)], [stdin.fileno(), 2, *pass_fds])
+        words = (dict(env), [*pass_fds], str(Path.cwd()), os.sched_getaffinity(0))
+        socket.send_fds(ours, [pickle.dumps(words)], [stdin.fileno(), 2, *pass_fds])
         return _as_popen(command, int(ours.recv(32)))
 
     ranks.subprocess = types.SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)

@@ -10,7 +10,7 @@ import msgspec
 _Value = TypeVar("_Value")
 # Fields that may hold thousands of numbers and never a text.
 _NUMBERS = frozenset(("samples", "matrix", "flows", "weights"))
-_SEVERAL_LINES = frozenset(("message", "reason"))
+_SEVERAL_LINES = frozenset(("message", "reason", "report"))
 
 
 def plain(text: str) -> str:
@@ -32,7 +32,7 @@ def plain_lines(text: str) -> str:
 def printable(value: _Value) -> _Value:
     """``value`` with every text in it plain, at any depth: in structs, mappings, lists and tuples.
 
-    Fields named ``message`` and ``reason`` keep their lines.
+    Fields named ``message``, ``reason`` and ``report`` keep their lines.
     """
     return _printable(value)  # type: ignore[return-value]
 

@@ -259,7 +259,8 @@ class TableExporter:
             f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
         )
         if peak is None or peak.summary is None:
-            return [f"  {name}: no peak, because no case converged; {at_smallest}"]
+            text = f"  {name}: no peak, because no case converged; {at_smallest}"
+            return [text, *self._ranks_apart(found)]
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
@@ -274,17 +275,16 @@ class TableExporter:
             lines.append(f"    {launches}")
         if peak.summary.clock == "host" and self._wants_device_times():
             lines.append("    by the host's clock: there are no times of the device")
+        return lines + self._ranks_apart(found)
+
+    def _ranks_apart(self, found: OperationFindings) -> list[str]:
+        """The rank that comes late and the rank that is slow, where there is one."""
+        lines = []
         if found.late_rank is not None:
-            lines.append(
-                self._paint(
-                    f"    rank {found.late_rank} comes late: the others wait for it", "yellow"
-                )
-            )
+            lines.append(f"    rank {found.late_rank} comes late: the others wait for it")
         if found.slowest_rank is not None:
-            lines.append(
-                self._paint(f"    rank {found.slowest_rank} is slower than the others", "yellow")
-            )
-        return lines
+            lines.append(f"    rank {found.slowest_rank} is slower than the others")
+        return [self._paint(line, "yellow") for line in lines]
 
     def _verdict(self, peak: CaseResult, latency: CaseResult) -> list[str]:
         """Whether the peak is normal and the latency plausible, where a reference tells."""
