@@ -137,7 +137,8 @@ void store(const fs::path& path, const std::string& content) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   fs::path partial = path;
-  partial += "." + std::to_string(getpid());
+  partial += ".";
+  partial += std::to_string(getpid());
   std::ofstream file(partial, std::ios::binary);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();

@@ -84,8 +84,11 @@ void check(Dtype dtype, Reduction reduction, int ranks) {
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(3);
   for (int round = 0; round < 3; ++round) {
-    for (size_t slot = 0; slot < kTableBytes / sizeof(T); ++slot) {
-      auto input = [&](int rank) { return element<T>(inputs[static_cast<size_t>(rank)], slot); };
+    // One assertion a table: millions of them cost more than what they look at.
+    const size_t slots = kTableBytes / sizeof(T);
+    size_t right = 0;
+    for (; right < slots; ++right) {
+      auto input = [&](int rank) { return element<T>(inputs[static_cast<size_t>(rank)], right); };
       T after = input(order[0]), before = after;
       if constexpr (!std::is_integral_v<T>) before = scale(before, ranks);
       for (size_t i = 1; i < order.size(); ++i) {
@@ -95,19 +98,20 @@ void check(Dtype dtype, Reduction reduction, int ranks) {
           before = combine(reduction, before, scale(value, ranks));
         }
       }
-      CAPTURE(name(dtype));
-      CAPTURE(name(reduction));
-      CAPTURE(ranks);
-      CAPTURE(slot);
-      if (reduction == Reduction::avg) {
-        REQUIRE(same(divide(after, ranks), element<T>(expected, slot)));
-        if constexpr (!std::is_integral_v<T>) {
-          REQUIRE(same(before, element<T>(expected, slot)));
-        }
+      T wanted = element<T>(expected, right);
+      if (reduction != Reduction::avg) {
+        if (!same(after, wanted)) break;
       } else {
-        REQUIRE(same(after, element<T>(expected, slot)));
+        if (!same(divide(after, ranks), wanted)) break;
+        if constexpr (!std::is_integral_v<T>) {
+          if (!same(before, wanted)) break;
+        }
       }
     }
+    CAPTURE(name(dtype));
+    CAPTURE(name(reduction));
+    CAPTURE(ranks);
+    REQUIRE(right == slots);
     std::shuffle(order.begin(), order.end(), random);
   }
 }
@@ -143,9 +147,9 @@ void check_dtype(Dtype dtype, Reduction reduction, int ranks) {
 
 }  // namespace
 
-// Sanitizers see nothing with 1024 ranks that they do not see with 300, and take minutes for it.
+// Sanitizers see nothing with 1024 ranks that they do not see with 16, and take minutes for it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kMostRanks = 300;
+constexpr int kMostRanks = 16;
 #else
 constexpr int kMostRanks = 1024;
 #endif

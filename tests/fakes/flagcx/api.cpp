@@ -148,11 +148,13 @@ FAKE_API int flagcxMemAlloc(void**, size_t) {
 }
 #else
 // As releases to 0.4: the device handle within a group of three, ids allocated for the caller.
+namespace {
 struct HandlerGroup {
   FlagcxId* id;
   void* comm;
   DeviceHandle* device;
 };
+}  // namespace
 
 FAKE_API int flagcxHandleInit(HandlerGroup** handler) {
   static HandlerGroup only{nullptr, nullptr, device_handle()};

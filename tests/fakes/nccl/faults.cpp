@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <regex>
 #include <string>
 #include <thread>
 
@@ -24,16 +23,21 @@ struct Request {
 std::optional<Request> read(const char* variable, bool with_element) {
   const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return std::nullopt;
-  static const std::regex plain("([0-9]{1,4}):([A-Za-z]+)");
-  static const std::regex with("([0-9]{1,4}):([A-Za-z]+):([0-9]{1,18})");
-  std::cmatch match;
-  if (!std::regex_match(text, match, with_element ? with : plain)) {
+  int rank = -1, end = 0;
+  char call[32] = "";
+  size_t element = 0;
+  if (with_element) {
+    std::sscanf(text, "%4d:%31[A-Za-z]:%18zu%n", &rank, call, &element, &end);
+  } else {
+    std::sscanf(text, "%4d:%31[A-Za-z]%n", &rank, call, &end);
+  }
+  // The end is known where everything was there.
+  if (end == 0 || text[end] != '\0' || rank < 0) {
     std::fprintf(stderr, "%s is not rank:call%s: %s\n", variable, with_element ? ":element" : "",
                  text);
     std::abort();
   }
-  size_t element = with_element ? std::stoull(match[3]) : 0;
-  return Request{std::stoi(match[1]), match[2], element};
+  return Request{rank, call, element};
 }
 
 bool concerns(const std::optional<Request>& request, int rank, const char* call) {

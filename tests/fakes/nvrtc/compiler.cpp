@@ -5,14 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "nvrtc/texts.hpp"
 
@@ -100,21 +101,37 @@ bool run_compiler(const std::vector<std::string>& arguments, const Workplace& pl
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// The names, keywords and numbers of a source, without what stands between them.
+std::vector<std::string_view> words_of(std::string_view text) {
+  auto of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::vector<std::string_view> words;
+  for (size_t end = 0; end < text.size();) {
+    size_t begin = end;
+    while (end < text.size() && of_word(text[end])) ++end;
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    while (end < text.size() && !of_word(text[end])) ++end;
+  }
+  return words;
+}
+
 /// The names of the kernels in preprocessed source.
-std::set<std::string> kernels_in(const std::string& text) {
-  static const std::regex kernel(std::string(kGlobalMark) + R"(\s+void\s+(\w+)\s*\()");
+std::set<std::string> kernels_in(const std::vector<std::string_view>& words) {
   std::set<std::string> names;
-  for (std::sregex_iterator match(text.begin(), text.end(), kernel), end; match != end; ++match) {
-    names.insert((*match)[1]);
+  for (size_t i = 0; i + 2 < words.size(); ++i) {
+    if (words[i] == kGlobalMark && words[i + 1] == "void") names.emplace(words[i + 2]);
   }
   return names;
 }
 
 /// The first word of the source that a loop over threads cannot honour, or nothing.
-std::string unsupported_word(const std::string& text) {
-  static const std::regex words(R"(\b(__shared__|__syncthreads\w*|__syncwarp|__shfl\w*)\b)");
-  std::smatch match;
-  return std::regex_search(text, match, words) ? match.str() : std::string();
+std::string unsupported_word(const std::vector<std::string_view>& words) {
+  for (std::string_view word : words) {
+    if (word == "__shared__" || word == "__syncwarp" || word.starts_with("__syncthreads") ||
+        word.starts_with("__shfl")) {
+      return std::string(word);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -144,14 +161,15 @@ Compilation compile_for_host(const std::string& source, const std::string& name,
   std::string mark = std::string("-D__global__=") + kGlobalMark;
   if (!run_compiler(with({mark, "-E", "-o", preprocessed}), place, result.log)) return result;
   std::string text = read_file(preprocessed);
-  if (std::string word = unsupported_word(text); !word.empty()) {
+  std::vector<std::string_view> words = words_of(text);
+  if (std::string word = unsupported_word(words); !word.empty()) {
     result.log += name +
                   ": error: the fake NVRTC runs threads one after the other and does not do " +
                   word + "\n";
     return result;
   }
 
-  for (const std::string& found : kernels_in(text)) named += "CCLMARK_FAKE_ENTRY(" + found + ")\n";
+  for (const std::string& found : kernels_in(words)) named += "CCLMARK_FAKE_ENTRY(" + found + ")\n";
   write_file(kernel, named);
   std::string object = place.file("kernel.so");
   // Kernels reinterpret memory as CUDA allows it; symbols of their own win over the process's.

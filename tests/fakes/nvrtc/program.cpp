@@ -1,8 +1,10 @@
 #include "nvrtc/program.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <optional>
-#include <regex>
+#include <string_view>
 
 #include "cuda/image.hpp"
 #include "nvrtc/compiler.hpp"
@@ -15,20 +17,37 @@ struct Options {
   std::vector<std::string> host;  ///< what the host's compiler is told
 };
 
+/// What follows the name of an option, which has two spellings; nothing where it is another option.
+std::optional<std::string> value_of(const std::string& option, std::string_view spelling,
+                                    std::string_view other) {
+  for (std::string_view name : {spelling, other}) {
+    if (option.starts_with(name)) return option.substr(name.size());
+  }
+  return std::nullopt;
+}
+
+bool is_digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+bool begins_name(const std::string& text) {
+  return !text.empty() && (std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_');
+}
+
 /// Sorts the options; the log says what is wrong with the first that cannot be obeyed.
 std::optional<Options> parse(const std::vector<std::string>& options, std::string& log) {
-  static const std::regex target("(?:--gpu-architecture|-arch)=sm_([0-9]{2,3})");
-  static const std::regex standard("(?:--std|-std)=(c\\+\\+(?:17|20))");
-  static const std::regex definition("(?:--define-macro=|-D)([A-Za-z_]\\w*(?:=.*)?)");
   Options parsed;
-  std::smatch match;
   for (const std::string& option : options) {
-    if (std::regex_match(option, match, target)) {
-      parsed.architecture = std::stoi(match[1]);
-    } else if (std::regex_match(option, match, standard)) {
-      parsed.host.push_back("-std=" + match[1].str());
-    } else if (std::regex_match(option, match, definition)) {
-      parsed.host.push_back("-D" + match[1].str());
+    auto target = value_of(option, "--gpu-architecture=sm_", "-arch=sm_");
+    auto standard = value_of(option, "--std=", "-std=");
+    auto definition = value_of(option, "--define-macro=", "-D");
+    if (target && (target->size() == 2 || target->size() == 3) &&
+        std::all_of(target->begin(), target->end(), is_digit)) {
+      parsed.architecture = std::stoi(*target);
+    } else if (standard == "c++17" || standard == "c++20") {
+      parsed.host.push_back("-std=" + *standard);
+    } else if (definition && begins_name(*definition)) {
+      parsed.host.push_back("-D" + *definition);
     } else {
       log = "nvrtc: error: unrecognized option " + option + " found\n";
       return std::nullopt;
