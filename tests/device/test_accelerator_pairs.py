@@ -8,7 +8,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
 
 def pairs(tmp_path, *arguments):

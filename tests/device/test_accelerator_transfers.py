@@ -26,6 +26,7 @@ def p2p(tmp_path, *arguments):
     return done, read_journal(journal).transfers if journal.exists() else []
 
 
+@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_every_means_moves_the_right_data(tmp_path, processes):
     flags = ["-b", "12345K", "-k", "all", "-d", "write,read", "--max-time", "0.05"]
@@ -37,6 +38,7 @@ def test_every_means_moves_the_right_data(tmp_path, processes):
     assert {one.wrong for one in checked} == {0}
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_odd_sizes_and_offsets(tmp_path):
     for size, offset in (("4", "4"), ("20", "12"), ("1000004", "8")):
         flags = ["-b", size, "--buffer-offset", offset, "-k", "all", "-p", "uniBw", "-j", "1"]
@@ -45,6 +47,7 @@ def test_odd_sizes_and_offsets(tmp_path):
         assert {one.status for one in results} == {"ok"}
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_many_at_once_share_what_a_link_carries(tmp_path):
     """More than a device's links carry in one direction would mean that times are wrong."""
     flags = ["-b", "128M", "-p", "uniBw", "--scope", "one-to-all,all-to-one", "--max-time", "0.1"]
@@ -56,6 +59,7 @@ def test_many_at_once_share_what_a_link_carries(tmp_path):
     assert max(max(values) for values in limits.values()) < 450e9
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_corrupted_element_is_caught(tmp_path):
     flags = ["-b", "64M", "-p", "uniBw", "--inject", "corrupt:pair=1-0,index=1000003"]
     done, results = p2p(tmp_path, *flags)
@@ -65,6 +69,7 @@ def test_a_corrupted_element_is_caught(tmp_path):
     assert wrong[0].verification.findings[0].first_element == 1000003
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_copies_without_peer_access_and_with_the_host(tmp_path):
     done, results = p2p(tmp_path, "-a", "1", "-t", "CE", "-b", "16M", "--max-time", "0.05")
     assert done.returncode == 0, done.stderr
@@ -74,6 +79,7 @@ def test_copies_without_peer_access_and_with_the_host(tmp_path):
     assert {one.status for one in results if one.transfer.numa == "near"} == {"ok"}
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_latencies_are_those_of_the_links(tmp_path):
     done, results = p2p(tmp_path, "-p", "latency", "-d", "write,read", "-t", "SM")
     assert done.returncode == 0, done.stderr

@@ -35,6 +35,7 @@ def test_every_operation_is_right_in_both_placements(tmp_path):
     assert {result.verification.where for result in journal.results} == {"device"}
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_every_type_and_reduction_is_right(tmp_path):
     flags = ["-b", "64K", "-e", "64K", "-d", "all", "-o", "all"]
     done, journal = cclmark(tmp_path, "collectives", *flags, "--only", "reduce_scatter,all_reduce")
@@ -51,6 +52,7 @@ def test_every_root_and_uneven_parts_are_right(tmp_path):
     assert {result.status for result in journal.results} == {"ok"}
 
 
+@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
 def test_one_corrupted_element_is_caught(tmp_path, operation):
     flags = ["-b", "64M", "-e", "64M", "--inject", "corrupt:rank=1,index=1000003"]
@@ -102,6 +104,7 @@ def test_torch_beside_the_library_itself_is_right_and_compared(tmp_path):
     assert all(result.reason for result in torch if result.status == "skipped")
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_corrupted_element_is_caught_through_torch(tmp_path):
     pytest.importorskip("torch")
     flags = ["-b", "4M", "-e", "4M", "--ccl", "torch:nccl", "--inject", "corrupt:rank=1,index=77"]
@@ -135,6 +138,7 @@ def gone(pid):
     return False
 
 
+@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize(
     ("number", "word"), [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "is stopped")]
 )
@@ -160,6 +164,7 @@ def test_ctrl_c_ends_everything(tmp_path):
     assert read_journal(journal).footer.exit_code == 130
 
 
+@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("way", [[], ["--through-host"]], ids=["direct", "through-host"])
 def test_islands_give_what_one_library_would(tmp_path, way):
     flags = ["--ccl", "bridge", "-b", "1K", "-e", "64M", "-f", "256", "--islands", "0,1", "-g", "2"]
@@ -170,6 +175,7 @@ def test_islands_give_what_one_library_would(tmp_path, way):
     assert all(result.route.endswith(expected) for result in journal.results)
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_islands_reduce_every_type(tmp_path):
     flags = ["--ccl", "bridge", "-b", "2M", "-e", "2M", "--islands", "0,1", "-g", "2"]
     done, journal = cclmark(tmp_path, "all_reduce", *flags, "-d", "all", "-o", "all")

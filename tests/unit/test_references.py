@@ -425,7 +425,7 @@ class TestNearest:
         nowhere = [msgspec.structs.replace(one, host="") for one in header.devices]
         header = msgspec.structs.replace(header, devices=nowhere)
         match = found_for(header=header)
-        assert match.differences == ("how many hosts is not told here",)
+        assert match.differences == ("the number of hosts here is unknown",)
         assert verdict_of(match) == ""
 
     def test_where_the_user_tells_the_hosts_of_an_import_only_as_many_count(self):
@@ -441,7 +441,7 @@ class TestNearest:
     def test_an_import_that_does_not_tell_of_multicast_gets_no_verdict(self):
         header = header_of(environment={}, imported=Imported("nccl-tests", "nccl-tests", ranks=4))
         match = found_for(header=header)
-        assert match.differences == ("multicast off there, whether it was on is not told here",)
+        assert match.differences == ("multicast off there, unknown here",)
         eight = header_of(8, environment={}, imported=header.imported)
         match = found_for(8, size_bytes=16 * GIB, header=eight)
         assert match.differences[0].startswith("multicast o")
@@ -624,7 +624,7 @@ class TestCopies:
         header = msgspec.structs.replace(COPIES.header, devices=devices)
         _, match = next(self.matches(header=header))
         assert match.bandwidth == pytest.approx(376e9)
-        assert match.differences == ("how was copied is not told there",)
+        assert match.differences == ("the copy method there is unknown",)
         slower = [msgspec.structs.replace(one, limit_bytes_per_s=300e9) for one in header.relations]
         narrow = msgspec.structs.replace(header, relations=slower)
         assert next(self.matches(header=narrow))[1] is None

@@ -321,7 +321,7 @@ def _without_bound(verdict: Verdict, threshold: Threshold, point: Point) -> Verd
     verdict.judgements = []
     if threshold.bound.of == "limit":
         verdict.status, verdict.exit_code = SKIPPED, EXIT_MISSING
-        verdict.reason = f"nobody says what the links carry: {point.words}"
+        verdict.reason = f"the link limit is unknown: {point.words}"
         return verdict
     verdict.status, verdict.exit_code = ERROR, EXIT_USAGE
     verdict.reason = f"the baseline has no figure for {point.words}"

@@ -103,7 +103,7 @@ def machine_of(header: Header, run_id: str) -> str:
     machines = [host.machine for host in header.hosts] or [header.machine]
     hosts = sorted(machine.hostname for machine in machines)
     if not any(hosts):
-        return _text(f"not told, run {run_id}: {devices_of(header)}")
+        return _text(f"unknown host, run {run_id}: {devices_of(header)}")
     layouts: dict[str, str] = {}
     for host in dict.fromkeys(device.host for device in header.devices):
         own = [device for device in header.devices if device.host == host]

@@ -85,8 +85,8 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
     if count is not None:
         if count > len(indices):
             raise MissingError(
-                f"-g requests {count} devices, but only {len(indices)} {runtime} devices are "
-                "available"
+                f"-g requests {count} devices, but only {len(indices)} {runtime} "
+                f"{'device is' if len(indices) == 1 else 'devices are'} available"
             )
         indices = indices[:count]
     return DeviceChoice(runtime, indices)

@@ -204,13 +204,13 @@ def _what(one: Reference, cells: int) -> str:
 def _differences(one: Reference, transfer: Transfer, relation: Relation | None) -> list[str]:
     found = []
     if not one.engine or (transfer.measure != "latency" and not one.size_bytes):
-        found.append("how was copied is not told there")
+        found.append("the copy method there is unknown")
     if one.limit_bytes_per_s:
         known = relation is not None and relation.limit_bytes_per_s > 0
     else:
         known = one.hops is not None and relation is not None and relation.hops is not None
     if not known:
-        found.append("whether the paths are alike is not told")
+        found.append("whether the paths are alike is unknown")
     if one.approximate:
         found.append("it is rounded or read off a plot")
     if one.kind == "floor":

@@ -130,13 +130,13 @@ class _Run:
         }
         # For runs of another tool, hosts and variables may be unknown.
         imported = header.imported is not None
-        self.multicast_is_told = not imported or bool(header.environment)
+        self.multicast_is_known = not imported or bool(header.environment)
         self.joined = {link.device for link in header.links if link.kind == "NVLink"}
         self._methods: dict[str, list[str]] = {}
         self._uneven = header.settings.pattern != "uniform"
         self._by_rank = {device.rank: device for device in header.devices}
         named = all(device.host for device in header.devices)
-        self._hosts_are_told = not imported or told > 0 or named
+        self._hosts_are_known = not imported or told > 0 or named
 
     def method(self, ccl: str) -> list[str]:
         """The unusual parts of the method that affect the times of a library, in words."""
@@ -154,7 +154,7 @@ class _Run:
         uneven = case.matrix and self._uneven
         if uneven or sum(kinds.values()) != case.ranks or not all(map(is_known, kinds)):
             return None
-        return _Wanted(case, self, kinds, hosts, self._hosts_are_told)
+        return _Wanted(case, self, kinds, hosts, self._hosts_are_known)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class _Wanted:
     run: _Run
     kinds: Counter[str]
     hosts: int
-    hosts_are_told: bool
+    hosts_are_known: bool
 
     @property
     def count(self) -> int:
@@ -213,8 +213,8 @@ class _Wanted:
             found.append("it is a floor, no measurement")
         if series.approximate:
             found.append("it is rounded or read off a plot")
-        if not self.hosts_are_told:
-            found.append("how many hosts is not told here")
+        if not self.hosts_are_known:
+            found.append("the number of hosts here is unknown")
         found += self._method(series)
         found += self._elements(series)
         if series.launch == "one thread" and case.size_bytes < _LAUNCH_BOUND_BYTES:
@@ -225,9 +225,9 @@ class _Wanted:
         if self.case.operation not in BY_MULTICAST:
             return []
         own = self.run.multicast[self.case.operation]
-        if not self.run.multicast_is_told and series.multicast is not None:
+        if not self.run.multicast_is_known and series.multicast is not None:
             there = "on" if series.multicast else "off"
-            return [f"multicast {there} there, whether it was on is not told here"]
+            return [f"multicast {there} there, unknown here"]
         if series.multicast is None:
             left_to_nccl = series.source.own and own is False
             return ["multicast left to NCCL there, off here"] if left_to_nccl else []

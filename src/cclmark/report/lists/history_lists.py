@@ -59,7 +59,9 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
 
 def run_lines(run: StoredRun) -> list[str]:
     """What stands above the table of a run: what only the history knows."""
-    code = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
+    code = (
+        "the end of the run is missing" if run.exit_code is None else f"exit code {run.exit_code}"
+    )
     labels = f", labels {', '.join(run.labels)}" if run.labels else ""
     lines = [
         f"run        {run.run_id}{labels}",
