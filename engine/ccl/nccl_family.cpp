@@ -44,7 +44,8 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     require(get_version_(&version_), "GetVersion", nullptr);
     // As 2.8 and older write it: 2708 is 2.7.8.
     if (version_ < 10000) version_ = version_ / 1000 * 10000 + version_ % 1000;
-    called_ += " " + version_text(version_);
+    called_ += " ";
+    called_ += version_text(version_);
     int oldest = description_.oldest_version;
     if (version_ < oldest) {
       throw MissingError(symbols_.path() + " is version " + version_text(version_) + "; " +
