@@ -380,11 +380,9 @@ def cclmark(
 ) -> Callable[..., Run]:
     """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``.
 
-    Tests with the mark ``started`` are about how it starts or ends: they never take a fork. Nor do
-    tests of leaks: they know the processes of a run by an environment that is given at a start.
+    Tests with the mark ``started`` are about how it starts or ends: they never take a fork.
     """
-    by_itself = request.node.get_closest_marker("started") or "no_leaks" in request.fixturenames
-    taken = None if by_itself else source
+    taken = None if request.node.get_closest_marker("started") else source
 
     def run(*arguments, **options) -> Run:
         return launch(tag, tmp_path, *arguments, source=taken, **options)
@@ -506,13 +504,13 @@ def torch_not_installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 
 @pytest.fixture
-def no_leaks(tag: str, background) -> Iterator[None]:
+def no_leaks(tag: str, background, source: forked.Sources | None) -> Iterator[None]:
     """Fails the test that leaves ranks or shared memory behind. Give ranks two seconds to go."""
     before = _shared_memory()
     yield
 
     def left() -> dict[int, list[str]]:
-        found = {}
+        found = {} if source is None else source.living()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue

@@ -8,6 +8,7 @@ itself reads at its start have no effect on a fork: ``Source.suits`` refuses suc
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import pickle
@@ -30,6 +31,7 @@ import forked_ranks
 _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
+_CHILD_SUBREAPER = 36  # of prctl
 _READY_S = 60.0
 
 
@@ -113,6 +115,14 @@ class Source:
         self._socket.settimeout(_READY_S)
         assert self._socket.recv(16) == b"ready"
 
+    def living(self) -> dict[int, list[str]]:
+        """All processes that began with it and live, with their command lines: runs, their ranks
+        and what they left behind, for what loses its parent becomes a child of this one.
+        """
+        found: dict[int, list[str]] = {}
+        _add_descendants(self._process.pid, found)
+        return found
+
     def suits(self, environment: Mapping[str, str]) -> bool:
         """Whether Python and the loader would start in the same way with ``environment``."""
         if os.sched_getaffinity(0) != self._processors:
@@ -155,6 +165,13 @@ class Sources:
         if modules not in self._made:
             self._made[modules] = Source(*modules)
         return self._made[modules]
+
+    def living(self) -> dict[int, list[str]]:
+        """The living processes of all of them."""
+        found: dict[int, list[str]] = {}
+        for source in self._made.values():
+            found |= source.living()
+        return found
 
     def close(self) -> None:
         """Ends all of them."""
@@ -225,17 +242,28 @@ def serve(connection: socket.socket) -> list[str] | None:
 
 
 def _tell(statuses: dict[int, int]) -> None:
-    """Passes on how processes have ended."""
-    for pid in list(statuses):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            pipe = statuses.pop(pid)
-            with suppress(BrokenPipeError):
-                os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
-            os.close(pipe)
+    """Passes on how processes have ended; others are those that lost their parent."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pipe = statuses.pop(ended[0], None)
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    os.write(pipe, b"%d" % os.waitstatus_to_exitcode(ended[1]))
+                os.close(pipe)
+
+
+def _add_descendants(pid: int, found: dict[int, list[str]]) -> None:
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                    words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                    found[child] = [word.decode(errors="replace") for word in words]
+                _add_descendants(child, found)
 
 
 if __name__ == "__main__":
+    ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     import_all(sys.argv[2:])
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
     words = serve(socket.socket(fileno=int(sys.argv[1])))
