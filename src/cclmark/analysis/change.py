@@ -21,7 +21,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
 
 FALSE_SHARE = 0.01  # the share of reported changes that may be false
-THRESHOLD = 0.02  # a change that matters: equal runs of two machines of a kind were 1.9 % apart
+THRESHOLD = 0.02  # a change that matters: equal runs of two equal machines differed by 1.9 %
 LEAST_POINTS = 2 * LEAST_RUNS
 
 # With fewer runs on a side, the noise is at least the assumed noise of one run: three runs that

@@ -84,7 +84,7 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     for result, summary in _measured(results):
         case = result.case
         if info_of(case.operation).staged_in_place or summary.cv > _NOISY_CV:
-            continue  # the time of the copy aside is no finding
+            continue  # the time of the staging copy is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
     worst: dict[tuple[str, str], PlacementGap] = {}

@@ -1,1 +1,1 @@
-"""Outputs of other tools, read into journals. One file for each format, see importers.py."""
+"""Imports outputs of other tools as journals. One file for each format, see importers.py."""

@@ -22,7 +22,7 @@ _PREFIXES = (
     re.compile(r"[A-Za-z][\w.-]*: (?=\s*[#\d])"),
 )
 _FIGURE = re.compile(r"(\d{1,30})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?", re.ASCII)
-_MOST = 1e18  # of anything that a tool prints
+_MOST = 1e18  # upper limit of printed numbers
 MOST_RANKS = 1 << 20
 _LARGEST_COUNT = 1 << 60
 

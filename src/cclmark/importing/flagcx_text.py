@@ -1,4 +1,4 @@
-"""Reads the lines of FlagCX's perf programs, one below the other or, as in documents, joined."""
+"""Reads the lines of FlagCX's perf programs, on separate lines or, as in documents, joined."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True)
 class _Failure:
-    """``before``: how many rows of the run were read before it. ``size_bytes``: None if untold."""
+    """``before``: the number of rows read before it. ``size_bytes``: None if not printed."""
 
     line: int
     rank: int

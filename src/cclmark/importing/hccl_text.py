@@ -139,7 +139,7 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
         failed=check == "failed",
         ranks=series.ranks,
         ccl=series.ccl,
-        rounds_up=series.ccl is None,  # we measure what we print
+        rounds_up=series.ccl is None,  # cclmark measures the size it prints
     )
 
 

@@ -1,7 +1,7 @@
-"""The tables of nccl-tests through the years: which column is what, by the table's own head.
+"""Reads the column layout of nccl-tests' tables, of all versions, from the table's own head.
 
 2017: ``bytes N type op``, times in milliseconds, ``res``. 2019: ``size count type``, with ``redop``
-and ``root`` only where the operation has them, microseconds, ``error``. Since 2.13: ``size count
+and ``root`` only if the operation has them, microseconds, ``error``. Since 2.13: ``size count
 type redop root`` always, and ``#wrong``. 2024 had another bandwidth for a while, 2.19 has columns
 of single iterations (-I) and a time of day (-S). rccl-tests can leave the out-of-place half out,
 and ends rows with the algorithm, the protocol and the number of channels.
@@ -23,10 +23,9 @@ _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wro
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns before the figures, those of each placement, and which placements there are.
+    """The columns before the figures, the columns of each placement, and the present placements.
 
-    ``tail``: how many columns follow that are of neither. ``time_unit_s``: what a time is counted
-    in.
+    ``tail``: the number of columns after them. ``time_unit_s``: the unit of times.
     """
 
     lead: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The list of ranks above a table of nccl-tests: how many there are, and whether it is complete."""
+"""Reads the list of ranks above a table of nccl-tests: their number, and whether it is complete."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from cclmark.importing.cleaned_text import MOST_RANKS, Figure
 from cclmark.importing.run import Row
 from cclmark.plan.operations import OPERATIONS, info_of
 
-_POOR = 1e-3  # of itself: a time that may be off by more is worth replacing
+_POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
 
@@ -89,12 +89,12 @@ def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
         low = max(low, _ranks_of(operation, least))
         high = min(high, _ranks_of(operation, most))
     if low >= MOST_RANKS:
-        return range(0)  # more than any number of ranks gives
+        return range(0)  # a larger factor than with any number of ranks
     return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
 
 
 def _ranks_of(operation: str, factor: float) -> float:
-    """The number of ranks, as a number of any kind, that has this factor. It grows with it."""
+    """Returns the number of ranks with this factor, not rounded. It grows with the factor."""
     rest = 1 - factor / (2 * OPERATIONS[operation].bus_factor(2))  # one over the number of ranks
     return 1 / rest if rest > 1 / MOST_RANKS else float(MOST_RANKS)
 

@@ -1,4 +1,4 @@
-"""The line that our exporters put before rows whose format names neither operation nor type."""
+"""Reads the line above rows of cclmark's formats that contain neither operation nor type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tools spell operations, types and reductions."""
+"""Parses other tools' spellings of operations, types and reductions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROGRAM = re.compile(
     r"(?:^|[\s/'\"=])(?:test_(?P<before>[a-z_]{4,16})|(?P<after>[a-z_]{4,16})_(?:perf|test))"
     r"(?:_mpi)?(?=$|[\s'\",)])"
 )
-# Of nccl-tests before 2.
+# Types of nccl-tests before version 2.
 _OLD_TYPES = {"char": "int8", "int": "int32"}
 _REDUCTION = re.compile(r"[a-z]{2,12}")
 

@@ -1,1 +1,1 @@
-"""What a measuring command does around a run: joining, recording, printing, resuming."""
+"""The parts of a measuring command around a run: joining, recording, printing, resuming."""

@@ -50,7 +50,7 @@ def write_whole(path: Path, content: bytes) -> None:
         _write_through(path, content)
         return
     try:
-        import tempfile  # which imports much: a command that only prints goes without
+        import tempfile  # imports many modules, which printing does not require
 
         target = path.resolve() if path.is_symlink() else path
         if target.is_dir():

@@ -236,7 +236,7 @@ def record(
             request = resumed.left_of(request)
         repetition = Repetition.at_hand()
         exporter = exporter_for(printed)
-        with deferred():  # what is in a journal is kept: the supervision of the ranks ends the run
+        with deferred():  # on a signal, the ranks' supervisor ends the run: the journal is kept
             written = JournalWriter(journal or _new_journal(stem))
             if repetition is not None:
                 repetition.journal = written.path

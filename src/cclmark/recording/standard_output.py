@@ -66,7 +66,7 @@ class StandardOutput:
 
 
 def say(text: str) -> None:
-    """Prints text of no run. Raises OutputError if standard output cannot be written."""
+    """Prints text outside a run. Raises OutputError if standard output cannot be written."""
     output = StandardOutput()
     output.write(f"{text}\n")
     if output.failure:

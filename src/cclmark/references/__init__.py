@@ -1,1 +1,1 @@
-"""Published figures and those of a user's own machines, and what results are compared with."""
+"""Published figures and figures of the user's own machines, for comparison with results."""

@@ -16,7 +16,7 @@ from cclmark.references.reference import Reference
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,2})?", re.ASCII)
 _NOTHING = ("-", "x")  # in a cell: unknown, or no such pair
-_MOST = 1e18  # of anything: an exabyte per second
+_MOST = 1e18  # upper limit of any figure: an exabyte per second
 
 
 def of_table(text: str, common: Reference) -> list[Reference]:

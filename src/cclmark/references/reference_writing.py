@@ -18,7 +18,7 @@ from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method
 from cclmark.results.schema import Header, Summary
 
-_Place = tuple[tuple[int, ...], int]  # the pair of a case, if it is of one, and its size
+_Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
 
 
 def references_text(
@@ -26,9 +26,9 @@ def references_text(
 ) -> str:
     """Returns a file of references with the results of ``journal``, for reference_files.
 
-    ``multicast`` returns whether an operation used NVLink's, see analysis.references. The file
-    contains measured results that are not wrong, the median over several cycles. Raises UsageError
-    if none is left, or if none can be a reference.
+    ``multicast`` returns whether an operation used NVLink's, see multicast_of. The file contains
+    measured results that are not wrong, the median over several cycles. Raises UsageError if none
+    is left, or if none can be a reference.
     """
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
@@ -67,7 +67,7 @@ def _escaped(character: str) -> str:
 
 
 def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iterable[str]:
-    # Pairs and all ranks have tables of their own, which differ in their columns.
+    # Pairs and all ranks have separate tables with different columns.
     curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
     for result in journal.cases:
         case = result.case

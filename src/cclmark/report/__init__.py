@@ -1,1 +1,1 @@
-"""Exporters: results in, text out. One file per format."""
+"""Exporters, which convert results to text. One file for each format."""

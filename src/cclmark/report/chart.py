@@ -1,4 +1,4 @@
-"""A chart of text: several curves over sizes on one pair of logarithmic axes."""
+"""A text chart: several curves over sizes on one pair of logarithmic axes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping, Sequence
 
 _HEIGHT = 14
-_AXIS = 11  # characters of the values' axis
+_AXIS = 11  # characters of the value axis
 _LEAST_STEP, _MOST_STEP = 4, 9
 MARKS = string.ascii_lowercase + string.ascii_uppercase
 
@@ -15,11 +15,14 @@ MARKS = string.ascii_lowercase + string.ascii_uppercase
 def curves(
     series: Sequence[Mapping[int, float]], names: Mapping[int, str], unit: str, width: int
 ) -> list[str]:
-    """Lines of a chart. Each of ``series`` maps places on the axis to positive values and is drawn
-    with its letter of MARKS; curves that meet share a place, in which
-    + stands for those that it has no room for. ``names`` labels the axis, in order.
+    """Returns the lines of a chart.
 
-    Places that ``width`` characters have no room for are left out, evenly; the last one stays.
+    Each of ``series`` maps places on the axis to positive values and is drawn with its letter of
+    MARKS. Curves that meet share a cell; ``+`` stands for the letters that do not fit into it.
+    ``names``: the labels of the axis, in order.
+
+    Places that do not fit into ``width`` characters are left out at even intervals; the last one is
+    kept.
     """
     values = [value for one in series for value in one.values() if value > 0]
     if not values or len(names) < 2:

@@ -1,4 +1,4 @@
-"""Columns of tables for programs, and the rows that results become."""
+"""Columns of machine-readable tables, and rows of results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ColumnKind = Literal["text", "int", "float", "bool"]
 
 @dataclass(frozen=True)
 class Column:
-    """``name`` ends in a unit; ``kind`` is the type of the cells that are not empty."""
+    """A column. ``name`` ends in a unit; ``kind`` is the type of the non-empty cells."""
 
     name: str
     kind: ColumnKind
@@ -23,9 +23,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """A table of results. ``exact``: numbers are written with all of their digits.
+    """A table of results. ``exact``: numbers are written with all their digits.
 
-    ``rows_in``: takes the header of a journal, and returns the function from one of its results to
+    ``rows_in`` receives the header of a journal and returns a function that converts a result to
     its rows, each with a cell for every column.
     """
 
@@ -37,7 +37,7 @@ class Layout:
 def columns(
     names: str | Sequence[str], *, texts: str = "", whole: str = "", flags: str = ""
 ) -> list[Column]:
-    """Columns of these names, separated by blanks; those in no other list hold numbers."""
+    """Creates columns from names separated by blanks. Names in no other list hold numbers."""
     kinds: dict[str, ColumnKind] = dict.fromkeys(texts.split(), "text")
     kinds |= dict.fromkeys(whole.split(), "int")
     kinds |= dict.fromkeys(flags.split(), "bool")

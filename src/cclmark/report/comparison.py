@@ -1,4 +1,4 @@
-"""Two configurations compared: for people, for a pull request, for a program."""
+"""A comparison of two configurations as text, as Markdown for a pull request, and as JSON."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ORDER: tuple[Verdict, ...] = (
     *("slower", "faster", "no difference", "inconclusive", "not comparable"),
 )
 _MOST_REASONS = 5
-_DEVICE = "device time"  # the mark of a row
+_DEVICE = "device time"  # in the remark of a row
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared, ``differences`` between the two in words, and what came of it.
+    """The result of a comparison. ``differences``: between the two configurations, in words.
 
-    ``margin``: the share by which a time may differ without that mattering.
+    ``margin``: the largest difference of a time, as a share, that does not matter.
     """
 
     before: Side
@@ -48,17 +48,17 @@ class Comparison:
 
     @cached_property
     def bands(self) -> list[Band]:
-        """The cases of like sizes judged together, slower bands first."""
+        """The cases of similar sizes judged together, slower bands first."""
         return sorted(bands(self.found, self.margin), key=lambda band: _rank(band.verdict))
 
     @cached_property
     def launches(self) -> LaunchCost | None:
-        """The cost of a call beside the device's time, where both were measured."""
+        """The cost of a call and the device's time; None unless both were measured."""
         return launch_cost(self.found, self.margin)
 
     @cached_property
     def libraries(self) -> tuple[str, str] | None:
-        """The library of each side, where each measured one and they are two."""
+        """The library of each side, if each measured a single one and they differ."""
         names = [
             {result.case.ccl for run in side.runs for result in run.cases}
             for side in (self.before, self.after)
@@ -68,7 +68,7 @@ class Comparison:
         return names[0].pop(), names[1].pop()
 
     def group_of(self, one: Compared) -> str:
-        """What the rows of its table share; of libraries both where they are two."""
+        """Returns the heading of the case's table, with both libraries if they differ."""
         thing = one.thing
         if self.libraries is not None and one.ratio is not None and thing.ccl:
             thing = msgspec.structs.replace(thing, ccl=" → ".join(self.libraries))
@@ -76,7 +76,7 @@ class Comparison:
 
 
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
-    """The bands of sizes, a table for each operation, the tally, and why some have no verdict."""
+    """Returns the bands, a table for each operation, the counts, and why verdicts are missing."""
     lines = [_title(comparison)]
     lines += [f"  differs    {text}" for text in comparison.differences]
     if not comparison.differences:
@@ -103,7 +103,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
 
 
 def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
-    """Time after over time before of the bands, each on a line."""
+    """Returns a line for each band: the time after over the time before."""
     if not comparison.bands:
         return []
     names = [f"{band.operation}, {band.name}" for band in comparison.bands]
@@ -118,7 +118,7 @@ def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """What it comes to, what differs beyond noise, and everything folded away below."""
+    """Returns the verdict, the significant differences, and all results in a folded section."""
     differences = [f"- {escape(text)}" for text in comparison.differences]
     differences += [f"- incomplete: {escape(text)}" for text in _incomplete(comparison)]
     shown = shown_of(comparison)
@@ -152,7 +152,7 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 
 def comparison_json(comparisons: Sequence[Comparison]) -> str:
-    """All of it, times in seconds, one object for each second side."""
+    """Returns the complete comparisons, times in seconds, one object for each second side."""
     return json.dumps([_object(one) for one in comparisons], indent=1, ensure_ascii=False) + "\n"
 
 
@@ -218,7 +218,7 @@ def _launches_object(found: LaunchCost | None) -> dict[str, object] | None:
 
 
 def margin_in_words(margin: float) -> str:
-    """What the verdicts mean at that margin."""
+    """Explains the verdicts at that margin."""
     return (
         f"{margin * 100:.3g} %: no difference where the interval is within it, inconclusive where "
         "it contains 1 and reaches beyond; slower and faster where it does not contain 1"
@@ -226,7 +226,7 @@ def margin_in_words(margin: float) -> str:
 
 
 def launches_in_words(comparison: Comparison) -> str:
-    """What calls cost, where launches set that, and what it says of the device; empty for none."""
+    """Describes the cost of launch-bound calls and the device's time; empty if there are none."""
     found = comparison.launches
     if found is None:
         return ""
@@ -249,7 +249,7 @@ def launches_in_words(comparison: Comparison) -> str:
 
 
 def _incomplete(comparison: Comparison) -> list[str]:
-    """What journals of either side lack."""
+    """Describes missing parts of the journals of both sides."""
     sides = (comparison.before, comparison.after)
     return list(dict.fromkeys(text for side in sides for text in side.incomplete))
 
@@ -263,7 +263,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def noise_said(comparison: Comparison) -> str:
-    """What a reader should know of the noise from run to run; empty where there is nothing."""
+    """Describes the noise from run to run as far as it affects the verdicts; empty otherwise."""
     if any(one.assumed for one in comparison.found):
         return f"assumed: {noise_in_words()}; three runs of each side measure it (FILE,FILE,FILE)"
     if any(one.judged for one in comparison.found) and not _took_turns(comparison):
@@ -275,7 +275,7 @@ def noise_said(comparison: Comparison) -> str:
 
 
 def _took_turns(comparison: Comparison) -> bool:
-    """Whether the runs of neither side were all over before the other's began."""
+    """Whether neither side's runs all started before the other side's."""
     starts = [
         sorted(run.header.started_at for run in side.runs)
         for side in (comparison.before, comparison.after)
@@ -284,7 +284,7 @@ def _took_turns(comparison: Comparison) -> bool:
 
 
 def shown_of(comparison: Comparison) -> list[Compared]:
-    """Those with a ratio, each table's together: what is slower first, among tables and in each."""
+    """Returns the cases with a ratio, grouped by table; slower tables and rows come first."""
     groups: dict[str, list[Compared]] = {}
     for one in comparison.found:
         if one.ratio is not None:
@@ -304,7 +304,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _remark(one: Compared) -> str:
-    """The verdict, and whether the times are the device's beside the cost of calls."""
+    """Returns the verdict, and whether the times are the device's instead of the cost of calls."""
     return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "")))
 
 
@@ -349,14 +349,14 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
 
 
 def tally(found: Sequence[Compared]) -> str:
-    """How many of each verdict."""
+    """Counts the cases by verdict."""
     counts = Counter(one.verdict for one in found)
     words = [f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict]]
     return f"{len(found)} cases: {', '.join(words)}"
 
 
 def _reasons(found: Sequence[Compared]) -> list[str]:
-    """Why some were not compared: the most frequent first."""
+    """Counts the reasons for missing comparisons, the most frequent first."""
     counts = Counter(plain(one.reason) for one in found if one.verdict == "not comparable")
     lines = [f"{count} not comparable: {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS

@@ -1,4 +1,4 @@
-"""A matrix as lines of text: rows and columns with names, wrapped to a width."""
+"""A matrix as lines of text: named rows and columns, wrapped to a width."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cclmark.report.wording.paint import Paint
 
 _LEAST_CELL = 9
-_WIDEST = 200  # characters of a line where nobody's terminal sets a limit
+_WIDEST = 200  # characters of a line without a terminal
 
 
 def grid_lines(
@@ -19,7 +19,7 @@ def grid_lines(
     paint: Paint,
     width: int,
 ) -> list[str]:
-    """The lines of a matrix, in as many parts below each other as ``width`` characters ask for.
+    """Returns the lines of a matrix, split into parts below each other to fit ``width`` characters.
 
     ``cells`` may be painted.
     """
@@ -38,7 +38,7 @@ def grid_lines(
 
 
 def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:
-    """What to say below matrices that show at most ``most`` of ``devices``, if anything."""
+    """Returns the line below matrices limited to ``most`` of ``devices``; none if all are shown."""
     if devices <= most:
         return []
     verb = "is" if devices - most == 1 else "are"
@@ -50,12 +50,12 @@ def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:
 
 
 def usual_width() -> int:
-    """Characters of a line, as the environment or the terminal says."""
+    """Returns the characters of a line, from the environment or the terminal."""
     return shutil.get_terminal_size((_WIDEST, 24)).columns
 
 
 def visible_width(text: str) -> int:
-    """Characters of ``text`` that take room: what paints it does not."""
+    """Counts the visible characters of ``text``, without control sequences of colours."""
     width, inside = 0, False
     for character in text:
         if character == "\x1b":

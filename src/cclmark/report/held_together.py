@@ -1,4 +1,4 @@
-"""Two sides compared: their cases, and what else differs."""
+"""Compares two sides: their cases, and other differences between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.results.surroundings import surroundings_changed
 
 
 def require_figures(run: Journal, name: str) -> None:
-    """Raises UsageError for a journal without times. ``name`` is for the message."""
+    """Raises UsageError for a journal without times. ``name`` is its name in the message."""
     kind = report_kind(run.kind)
     if not run.results or not kind.has_times:
         what = kind.noun if run.results else "no results"
@@ -23,9 +23,9 @@ def require_figures(run: Journal, name: str) -> None:
 
 
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:
-    """What came of ``after`` against ``before`` at ``margin``, and what else differs between them.
+    """Compares ``after`` with ``before`` at ``margin``, and finds other differences between them.
 
-    Raises UsageError where they share nothing.
+    Raises UsageError if they have nothing in common.
     """
     kinds = [_kinds(side) for side in (before, after)]
     if not kinds[0] & kinds[1]:
@@ -54,5 +54,5 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
 
 
 def _kinds(side: Side) -> set[str]:
-    """The kinds of work of a side."""
+    """Returns the kinds of work of a side."""
     return {report_kind(run.kind).title for run in side.runs if run.results}

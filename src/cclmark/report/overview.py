@@ -1,4 +1,4 @@
-"""What a run shows, in sentences: the work, the figure to remember, and the findings."""
+"""A run in sentences: the work, the main figure, and the findings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
 def insights(run: Run) -> list[Insight]:
-    """The gravest first, then what is in order, then notes."""
+    """Returns the findings, the most severe first, then positive ones, then notes."""
     found = report_kind(run.journal.kind).insights(run)
     return sorted(found, key=lambda one: _ORDER[one.kind])
 
 
 def headline(run: Run) -> str:
-    """The figure to remember, in a sentence; empty where nothing was measured."""
+    """Returns the main figure in a sentence; empty if nothing was measured."""
     return report_kind(run.journal.kind).headline(run)
 
 
 def measured_words(journal: Journal) -> str:
-    """What was measured, in a sentence."""
+    """Describes the measured work in a sentence."""
     header = journal.header
     names = Counter(device.name for device in header.devices)
     devices = " and ".join(f"{count} × {name}" for name, count in names.items())

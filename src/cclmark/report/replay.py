@@ -1,4 +1,4 @@
-"""A journal written out as its run wrote it, or in another format of runs."""
+"""Writes a journal as its run did, or in another format of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cclmark.results.kinds import KINDS
 
 
 def formats_of(kind: str) -> list[str]:
-    """The formats in which results of ``kind`` can be written out one journal at a time."""
+    """Returns the formats in which one journal with results of ``kind`` can be written."""
     return list(dict.fromkeys(("table", "json", "csv", *report_kind(kind).formats)))
 
 
@@ -26,7 +26,7 @@ _WHILE_RUNNING = View()
 
 
 def exporter_of(kind: str, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
-    """The exporter of ``format``, one of formats_of(kind). Raises KeyError for another.
+    """Returns the exporter of ``format``, one of formats_of(kind). Raises KeyError for another.
 
     The table requires a view with a journal.
     """
@@ -45,10 +45,10 @@ def replayed(
     columns: int | None = None,
     references: Load = no_references,
 ) -> Iterator[str]:
-    """The text of ``format``, one of formats_of the journal's kind, piece by piece.
+    """Yields the text in ``format``, one of formats_of the journal's kind, piece by piece.
 
-    ``columns``: of the terminal, None for none. ``references`` loads what the peaks of tables are
-    held against. Raises UsageError for an inconsistent journal.
+    ``columns``: the width of the terminal, None without one. ``references`` loads the references
+    compared with the peaks of tables. Raises UsageError for an inconsistent journal.
     """
     try:
         view = View(journal, paint, columns, ReferenceNotes(references))

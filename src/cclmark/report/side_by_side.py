@@ -1,4 +1,4 @@
-"""Libraries beside each other: a line per size, the times, and how often the first one's."""
+"""Compares libraries: a line for each size with the times, and their ratios to the first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cclmark.results.kinds import CaseResult
 
 
 def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> list[str]:
-    """The lines of one grid per sweep that several libraries measured; none where none did."""
+    """Returns the lines of a grid for each sweep that several libraries measured."""
     lines: list[str] = []
     for comparison in comparisons(results):
         lines.append("")
@@ -31,13 +31,13 @@ def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> lis
 
 
 def heads(comparison: Comparison) -> list[str]:
-    """The names of the columns that ``cells`` fills."""
+    """Returns the names of the columns that ``cells`` fills."""
     first, *others = (name for name in comparison.ccls)
     return [first, *(text for other in others for text in (other, f"/ {first}"))]
 
 
 def cells(times_s: Sequence[float | None]) -> list[str]:
-    """Times in microseconds; after each but the first its ratio to the first."""
+    """Returns times in microseconds; each but the first is followed by its ratio to the first."""
     first, *others = times_s
     row = [_time(first)]
     for other in others:
@@ -46,7 +46,7 @@ def cells(times_s: Sequence[float | None]) -> list[str]:
 
 
 def title(case: Case) -> str:
-    """What the sweep measured, in words."""
+    """Describes the sweep."""
     words = [case.operation]
     if moves_data(case.operation):
         words += [case.dtype, case.reduction or ""]
@@ -56,7 +56,7 @@ def title(case: Case) -> str:
 
 
 def size_of(case: Case, size_bytes: int) -> str:
-    """The name of a row."""
+    """Returns the name of a row."""
     return format_size(size_bytes) if moves_data(case.operation) else "-"
 
 

@@ -1,1 +1,1 @@
-"""Charts as values: what is drawn. The page draws them in a browser, pictures into files."""
+"""Charts as data, drawn by a browser on the page, or into picture files."""

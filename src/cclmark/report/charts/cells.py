@@ -1,4 +1,4 @@
-"""What heat maps of devices have in common, and charts' keys."""
+"""Common parts of heat maps of devices, and keys of charts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cclmark.report.wording.device_labels import labels
 from cclmark.results.schema import Header
 
 _LONGEST_KEY = 100
-_LEAST_SPAN = 0.20  # of the median: a smaller range would make a pattern out of noise
+_LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
 
 
 def key_of(title: str, taken: set[str]) -> str:
-    """A chart's key out of its title: what a file can be called, unlike those ``taken``."""
+    """Returns a chart's key, valid as a file name, from its title; unique among ``taken``."""
     words = re.sub(r"[^a-z0-9_]+", "-", title.lower()).strip("-")[:_LONGEST_KEY]
     key, number = words, 1
     while key in taken:
@@ -25,7 +25,7 @@ def key_of(title: str, taken: set[str]) -> str:
 
 
 def device_names(header: Header) -> list[str]:
-    """Of the rows and columns."""
+    """Returns the names of rows and columns."""
     several = len({device.host for device in header.devices}) > 1
     return labels(header.devices, hosts=several)
 
@@ -35,7 +35,7 @@ def _known(values: Sequence[Sequence[float | None]]) -> list[float]:
 
 
 def least_span(values: Sequence[Sequence[float | None]]) -> float:
-    """Of the colours of a matrix."""
+    """Returns the smallest range of a matrix's colour scale."""
     known = _known(values)
     return known[len(known) // 2] * _LEAST_SPAN if known else 0.0
 
@@ -46,7 +46,7 @@ def extremes(
     rows: Sequence[str],
     columns: Sequence[str],
 ) -> str:
-    """In words, with their places. There is one value at least."""
+    """Describes the smallest and the largest value with their places. There must be one."""
     cells = [
         (value, f"{rows[row]}, {columns[column]}")
         for row, line in enumerate(values)

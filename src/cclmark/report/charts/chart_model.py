@@ -1,4 +1,4 @@
-"""What a chart holds, whoever draws it: numbers, names and words, no colours and no pixels."""
+"""The contents of charts for every renderer: numbers, names and texts, no colours and no pixels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. ``low`` and ``high`` bound a band round it, None at points without one, both
-    empty for none at all.
+    """One curve. ``low`` and ``high`` bound a band around it: None at points without a band, both
+    empty if there is no band.
 
-    ``colour`` numbers looks; curves of one number are told apart by ``dashed``. ``faint``: behind
-    the others, to compare them with, and numbered on its own. ``hover``: what there is to say of
-    each point besides its figures.
+    ``colour`` is the number of a look; ``dashed`` distinguishes curves with the same number.
+    ``faint``: drawn behind the others for comparison, and numbered separately. ``hover``: texts on
+    the points, besides their figures.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line with a name: a limit, or what counts as equal."""
+    """A named horizontal line: a limit, or the range that counts as equal."""
 
     name: str
     value: float
@@ -37,10 +37,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """What all charts have.
+    """The common fields of all charts.
 
-    ``key`` names the picture's file and is unique in a report; ``says`` is the chart in a sentence,
-    for those who do not see it.
+    ``key`` is the name of the picture file and unique in a report. ``says`` describes the chart in
+    a sentence, for users who cannot see it.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Chart:
 class Lines(Chart):
     """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
 
-    ``zero_based``: whether a linear axis of values begins at 0.
+    ``zero_based``: whether a linear value axis begins at 0.
     """
 
     x_title: str
@@ -66,11 +66,11 @@ class Lines(Chart):
 
 @dataclass(frozen=True)
 class Boxes(Chart):
-    """Boxes of quantiles side by side: one for each column and series that has any.
+    """Quantile boxes side by side, one for each column and series that has values.
 
-    A box is (least, first quartile, median, third quartile, 95th percentile or most). ``limits``:
-    the ends of the axis of values where a few boxes reach so far that the others could not be seen;
-    ``notes`` tell which.
+    A box is (minimum, first quartile, median, third quartile, 95th percentile or maximum).
+    ``limits``: the ends of the value axis if a few boxes extend so far that the others would be
+    invisible; ``notes`` describe those boxes.
     """
 
     x_title: str
@@ -83,7 +83,7 @@ class Boxes(Chart):
 
 @dataclass(frozen=True)
 class BoxSeries:
-    """The boxes of one curve, by column; None where there were no samples."""
+    """The boxes of one curve, by column; None for columns without samples."""
 
     name: str
     boxes: Sequence[tuple[float, float, float, float, float] | None]
@@ -93,10 +93,10 @@ class BoxSeries:
 
 @dataclass(frozen=True)
 class Heat(Chart):
-    """A matrix of values, as [row][column]; ``texts`` stands in the cells, ``hover`` says more.
+    """A matrix of values, as [row][column]. ``texts``: in the cells; ``hover``: details.
 
-    ``higher_is_better`` False turns the scale round; ``centred``: the scale has its middle at 0.
-    ``least_span``: of the scale, so that values that hardly differ do not look as if they did.
+    ``higher_is_better`` False reverses the scale; ``centred``: the middle of the scale is 0.
+    ``least_span``: the smallest range of the scale, so that nearly equal values look equal.
     """
 
     column_title: str
@@ -113,5 +113,5 @@ class Heat(Chart):
 
 
 def marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
-    """With keys that no other run's have."""
+    """Returns the charts with ``mark`` in their keys, which makes them unique among runs."""
     return [replace(chart, key=f"{chart.key}{mark}") for chart in charts]

@@ -1,4 +1,4 @@
-"""Collectives of all ranks: bandwidth and time against size, spread of samples, ranks."""
+"""Charts of collectives of all ranks: bandwidth and time by size, spread of samples, ranks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cclmark.results.schema import Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
-_LEAST_RANK_SPAN = 10.0  # percent, on either side
+_LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
 def collective_charts(group: Group, title: str, runs: Sequence[Run]) -> list[Chart]:
-    """All that there is to draw of one operation; none where nothing was measured."""
+    """Returns all charts of one operation; none if nothing was measured."""
     points = {}
     for curve, by_size in group.curves.items():
         found = [_point(results) for _, results in sorted(by_size.items())]
@@ -43,7 +43,7 @@ def collective_charts(group: Group, title: str, runs: Sequence[Run]) -> list[Cha
 
 @dataclass(frozen=True)
 class _Point:
-    """One case, all its cycles together."""
+    """One case with all its cycles."""
 
     size_bytes: int
     results: Sequence[CaseResult]
@@ -53,7 +53,7 @@ class _Point:
 
     @property
     def device_s(self) -> float | None:
-        """The time of the device alone, None where launches do not set the cost of a call."""
+        """The time of the device alone; None if launches do not determine the cost of a call."""
         known = [one.device.summary.time_s for one in self.results if one.device is not None]
         return median(known) if known else None
 
@@ -71,7 +71,7 @@ class _Point:
 
 
 def _point(results: Sequence[CaseResult]) -> _Point | None:
-    """None where nothing was measured, or only wrong data."""
+    """Combines the cycles of a case; None if nothing was measured or all data was wrong."""
     if results[0].case.size_bytes <= 0 and moves_data(results[0].case.operation):
         return None
     good = [one for one in results if one.summary is not None and one.status == "ok"]
@@ -93,7 +93,7 @@ def _point(results: Sequence[CaseResult]) -> _Point | None:
 
 
 class _Draft:
-    """The charts of one group."""
+    """Draws the charts of one group."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _Draft:
         self._colours = colours(points)
 
     def bandwidth(self) -> Lines:
-        """Bus bandwidth by size, its limit drawn."""
+        """Returns bus bandwidth by size, with the link limit."""
         series = []
         for curve, points in self._points.items():
             rates = [point.summary.busbw_bytes_per_s / BYTES_PER_GB for point in points]
@@ -149,7 +149,7 @@ class _Draft:
         )
 
     def _references(self) -> list[Series]:
-        """What others reached with the same devices, as far as their figures reach."""
+        """Returns bandwidths of references with the same devices, for the sizes they cover."""
         found: dict[str, dict[int, float]] = {}
         users: dict[str, dict[str, None]] = {}
         for (number, *_), points in self._points.items():
@@ -173,7 +173,7 @@ class _Draft:
         ]
 
     def time(self) -> Lines:
-        """Time by size, both axes logarithmic."""
+        """Returns time by size, on two logarithmic axes."""
         series = [
             self._series(
                 curve,
@@ -200,7 +200,7 @@ class _Draft:
         )
 
     def _device_series(self) -> list[Series]:
-        """The time that devices need where launches set the cost of a call, each dashed."""
+        """Returns the device times of launch-bound cases, as dashed curves."""
         first = 1 + max(colour for colour, _ in self._colours.values())
         found: list[Series] = []
         for curve, points in self._points.items():
@@ -244,7 +244,7 @@ class _Draft:
         )
 
     def spread(self) -> Boxes | None:
-        """How far samples are from their median, by size; None without raw samples."""
+        """Returns the deviation of samples from their median, by size; None without raw samples."""
         sizes = sorted({point.size_bytes for points in self._points.values() for point in points})
         series = []
         for curve, points in self._points.items():
@@ -278,7 +278,7 @@ class _Draft:
         )
 
     def ranks(self) -> Heat | None:
-        """Each rank's time against the ranks' median; None without raw samples of several."""
+        """Returns each rank's time over the ranks' median; None without raw samples of several."""
         sizes = sorted({point.size_bytes for points in self._points.values() for point in points})
         rows: list[tuple[str, dict[int, tuple[float, float]]]] = []
         for curve, points in self._points.items():
@@ -322,7 +322,7 @@ class _Draft:
         )
 
     def _rank_notes(self) -> list[str]:
-        """What a rank's time means."""
+        """Explains the meaning of a rank's time."""
         summaries = [point.summary for points in self._points.values() for point in points]
         clocks = {summary.clock for summary in summaries}
         notes = []
@@ -355,7 +355,7 @@ class _Draft:
 
 
 def _whose(runs: Collection[str], of_all: Collection[Collection[str]]) -> str:
-    """Which runs a reference is for, where others are for other runs."""
+    """Names the runs of a reference; empty if all references are for the same runs."""
     if all(set(runs) == set(others) for others in of_all):
         return ""
     names = list(runs)
@@ -406,7 +406,7 @@ def _box(point: _Point, across_ranks: str) -> Box | None:
 
 
 def _by_rank(point: _Point) -> list[float]:
-    """The median of each rank."""
+    """Returns the median of each rank."""
     rows = point.rows
     if not rows or len({len(row) for row in rows}) != 1:
         return []

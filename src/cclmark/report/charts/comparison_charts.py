@@ -1,4 +1,4 @@
-"""Two configurations: how long each case takes after, over how long it took before."""
+"""Charts of two configurations: the time after over the time before, for each case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cclmark.report.wording.text import format_time_us
 
 
 def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
-    """One for each operation that has two sizes or more; ``mark`` tells comparisons apart."""
+    """Returns a chart for each operation with two sizes or more; ``mark`` makes keys unique."""
     groups: dict[str, dict[str, list[Compared]]] = {}
     for one in comparison.found:
         if one.ratio is None or not isinstance(one.thing, Case) or one.thing.pair is not None:

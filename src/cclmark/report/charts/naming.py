@@ -1,4 +1,4 @@
-"""Runs that are drawn together, and what to call their curves: only what tells them apart."""
+"""Runs that are drawn together, and names of their curves: only distinguishing properties."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
-# Of a curve: the number of its run, its library, how many ranks, whether it is in place.
+# The properties of a curve: the number of its run, its library, the number of ranks, whether it is
+# in place.
 Curve = tuple[int, str, int, bool]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A journal and what to call it among others. ``notes`` knows references for its figures."""
+    """A journal and its name among others. ``notes``: finds references for its figures."""
 
     name: str
     journal: Journal
@@ -26,16 +27,16 @@ class Run:
 
     @cached_property
     def findings(self) -> list[OperationFindings]:
-        """Of the collectives of all ranks."""
+        """The findings on collectives of all ranks."""
         return findings([one for one in self.journal.cases if one.case.pair is None])
 
 
 @dataclass(frozen=True)
 class Group:
-    """What one pair of axes can hold: the results of one operation, type, reduction and root.
+    """The contents of one pair of axes: results of one operation, type, reduction and root.
 
-    ``dtype``: "" of a barrier, which moves nothing of any type.
-    ``curves``: the results of each by size, in the order of the runs.
+    ``dtype``: empty for a barrier, which moves no data. ``curves``: the results of each curve by
+    size, in the order of the runs.
     """
 
     operation: str
@@ -46,14 +47,14 @@ class Group:
 
     @property
     def key(self) -> str:
-        """For names of files."""
+        """The key for file names."""
         words = [self.operation, self.dtype, self.reduction or ""]
         words.append("" if self.root is None else f"root{self.root}")
         return "-".join(filter(None, words))
 
 
 def groups_of(runs: Sequence[Run]) -> list[Group]:
-    """All collectives of all ranks, in the order in which they were first measured."""
+    """Groups all collectives of all ranks, in the order of their first measurement."""
     found: dict[tuple[str, str, str | None, int | None], Group] = {}
     for number, run in enumerate(runs):
         for result in run.journal.cases:
@@ -68,7 +69,7 @@ def groups_of(runs: Sequence[Run]) -> list[Group]:
 
 
 def group_titles(groups: Sequence[Group]) -> list[str]:
-    """The operation of each, and what tells it from others of the same operation."""
+    """Returns the operation of each group, and the properties that distinguish the group."""
     titles = []
     for group in groups:
         alike = [one for one in groups if one.operation == group.operation]
@@ -84,8 +85,8 @@ def group_titles(groups: Sequence[Group]) -> list[str]:
 
 
 def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str]:
-    """What to call each: its run where there are several, its library, ranks and placement where
-    these tell curves of a run apart.
+    """Names curves by run if there are several, and by library, ranks and placement if these
+    distinguish curves of a run.
     """
     all_curves = list(curves)
     numbers = len({curve[0] for curve in all_curves})
@@ -106,7 +107,7 @@ def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str
 
 
 def colours(curves: Iterable[Curve]) -> dict[Curve, tuple[int, bool]]:
-    """The number of each curve's colour, and whether it is dashed: placements share a colour."""
+    """Returns each curve's colour number and whether it is dashed; placements share a colour."""
     all_curves = list(curves)
     kinds = list(dict.fromkeys(curve[:3] for curve in all_curves))
     both = len({curve[3] for curve in all_curves}) > 1

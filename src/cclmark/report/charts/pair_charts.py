@@ -1,4 +1,4 @@
-"""Collectives between every two devices: heat maps of each operation, all of them over sizes."""
+"""Charts of collectives of pairs: heat maps of each operation, and all operations by size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.results.journal import Journal
 
 
 def pair_charts(journal: Journal) -> list[Chart]:
-    """Of collectives between pairs: heat maps of each operation, all medians over sizes."""
+    """Returns heat maps of each operation, and a chart of all medians by size."""
     results = [one for one in journal.cases if one.case.pair is not None]
     found = sweeps(results)
     names = names_of([sweep.series for sweep in found])

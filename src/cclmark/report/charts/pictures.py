@@ -1,4 +1,4 @@
-"""Charts as pictures for papers and chats, by matplotlib."""
+"""Charts as pictures for papers and chats, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, Heat, Lines, Series
 
-# As on the page: Okabe and Ito's, which people with any colour vision tell apart.
+# As on the page: Okabe and Ito's colours, distinguishable with any colour vision.
 _COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#b0468c"),
     *("#a07400", "#3b8fc4", "#444444", "#7a4fb5"),
@@ -23,8 +23,8 @@ _DASHED: tuple[_Dash, ...] = ("--", (0, (4, 2, 1, 2, 1, 2)), (0, (2, 2)))
 _FAINT: tuple[_Dash, ...] = (":", (0, (5, 2, 1, 2)))
 _FAINT_COLOURS = ("#56606e", "#1c2430")
 _WIDTH, _HEIGHT = 7.0, 4.4  # inches
-_MOST_WITHIN = 9  # names in the axes
-_LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below them; characters, inches
+_MOST_WITHIN = 9  # names inside the axes
+_LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below the axes; characters, inches
 _NOTE = 110  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
@@ -32,9 +32,9 @@ _MOST_CELLS_WITH_TEXT = (32, 16)
 
 
 def picture(chart: Chart, format: str) -> bytes:
-    """The chart as ``png`` or ``svg``; the same chart gives the same bytes.
+    """Renders the chart as ``png`` or ``svg``; equal charts give equal bytes.
 
-    Raises MissingError where matplotlib is not installed.
+    Raises MissingError if matplotlib is not installed.
     """
     try:
         import matplotlib
@@ -50,7 +50,7 @@ def picture(chart: Chart, format: str) -> bytes:
         height = min(14.0, max(3.0, 1.6 + 0.32 * len(chart.rows)))
     settings: Any = {"svg.hashsalt": "cclmark", "font.size": 9, "svg.fonttype": "none"}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        # A font without some sign draws a box for it, which is said once for each sign.
+        # A font without a character draws a box for it, and warns for each such character.
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.subplots()
@@ -69,7 +69,7 @@ def picture(chart: Chart, format: str) -> bytes:
 
 
 def _literal(text: str) -> str:
-    """What matplotlib would take for a formula is text."""
+    """Escapes characters that matplotlib would read as a formula."""
     return text.replace("$", r"\$")
 
 
@@ -78,7 +78,7 @@ def _colour(number: int) -> str:
 
 
 def draw_lines(axes: Any, chart: Lines) -> None:
-    """Curves, bands and levels with their legend into matplotlib's ``axes``."""
+    """Draws curves, bands and levels with their legend into matplotlib's ``axes``."""
     for one in chart.series:
         colour = _FAINT_COLOURS[one.colour % 2] if one.faint else _colour(one.colour)
         _band(axes, one, colour)
@@ -88,7 +88,7 @@ def draw_lines(axes: Any, chart: Lines) -> None:
             linestyle=_dash(one),
             color=colour,
             marker="" if one.faint else _MARKS[one.colour // 4 % len(_MARKS)],
-            # Hollow ones over filled, larger ones: where two points are one, both are seen.
+            # Hollow markers over larger filled ones: both are visible if two points coincide.
             markersize=3.2 if one.dashed else 4.5,
             markerfacecolor="white" if one.dashed else colour,
             linewidth=1.6,
@@ -118,7 +118,7 @@ def draw_lines(axes: Any, chart: Lines) -> None:
 
 
 def _legend(axes: Any, curves: int) -> None:
-    """Within the axes where a few names have room, else below them."""
+    """Places the legend inside the axes if it has few names, otherwise below them."""
     if curves > _MOST_WITHIN:
         handles, names = axes.get_legend_handles_labels()
         axes.figure.legend(
@@ -135,7 +135,7 @@ def _legend(axes: Any, curves: int) -> None:
 
 
 def _legend_inches(chart: Lines | Boxes) -> float:
-    """What the figure is higher by for a legend below it."""
+    """Returns the additional height of the figure for a legend below it, in inches."""
     if len(chart.series) <= _MOST_WITHIN:
         return 0.0
     lines = sum(len(textwrap.wrap(one.name, _LEGEND_NAME)) or 1 for one in chart.series)
@@ -149,7 +149,7 @@ def _dash(one: Series | BoxSeries) -> _Dash:
 
 
 def _band(axes: Any, one: Series, colour: str) -> None:
-    """Filled between points that have one; a bar where the neighbours have none."""
+    """Fills the band between points that have one; draws a bar if the neighbours have none."""
     if not (one.low and one.high):
         return
     low, high = (

@@ -1,4 +1,4 @@
-"""How far an axis of boxes reaches where a few of them would flatten all the others."""
+"""Limits an axis of boxes if a few of them would flatten all others."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from cclmark.analysis.statistics import quantile
 
 Box = tuple[float, float, float, float, float]
 
-_USUAL = 0.9  # of all boxes: the axis is made for these
-_LEAST = 4.0  # percent, of the usual: where all is quiet, little is no outlier
-_FAR = 2.5  # times the usual: from there on the others can hardly be seen
-_ROOM = 0.05  # of the axis, at either end
+_USUAL = 0.9  # of all boxes: these determine the axis
+_LEAST = 4.0  # percent, of the typical range: in quiet runs, a small deviation is no outlier
+_FAR = 2.5  # times the typical range: a longer axis would hide the other boxes
+_ROOM = 0.05  # of the axis, at each end
 _MOST_NAMED = 3
 
 
 def spread_limits(boxes: Sequence[Box]) -> tuple[float, float] | None:
-    """The ends of the axis; None where all boxes can be seen beside each other."""
+    """Returns the ends of the axis; None if no box hides the others."""
     highs = sorted(box[4] for box in boxes)
     lows = sorted(-box[0] for box in boxes)
     low, high = _furthest(lows), _furthest(highs)
@@ -27,13 +27,13 @@ def spread_limits(boxes: Sequence[Box]) -> tuple[float, float] | None:
 
 
 def _furthest(values: Sequence[float]) -> float:
-    """Of those that are not far beyond the usual. ``values`` are sorted."""
+    """Returns the largest value that is not far beyond the typical range. ``values`` are sorted."""
     far = max(quantile(values, _USUAL), _LEAST) * _FAR
     return next((value for value in reversed(values) if value <= far), values[-1])
 
 
 def beyond(boxes: Sequence[tuple[Box, str]], limits: tuple[float, float] | None) -> list[str]:
-    """What does not end within ``limits``, the furthest first, by the places of the boxes."""
+    """Describes the boxes that extend beyond ``limits`` with their places, the furthest first."""
     if limits is None:
         return []
     low, high = limits

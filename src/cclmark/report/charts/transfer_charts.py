@@ -1,4 +1,4 @@
-"""Copies between devices: how these are connected, a heat map for each matrix."""
+"""Charts of copies between devices: their connections, and a heat map for each matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cclmark.results.schema import Relation
 
 
 def transfer_charts(journal: Journal) -> list[Chart]:
-    """A heat map for each matrix of copies, and the course over sizes or blocks."""
+    """Returns a heat map for each matrix of copies, and the medians over sizes or blocks."""
     collector = MatrixCollector(journal.header, shares=True)
     matrices: list[Matrix] = []
     for result in journal.transfers:
@@ -63,7 +63,7 @@ def _transfer_heat(
         return usual.get((cell.result.transfer.series(), cell.pair))
 
     def text(cell: Cell | None, place: tuple[str, str]) -> str:
-        if cell is None:  # x on the diagonal, as between pairs
+        if cell is None:  # x on the diagonal, as for collectives of pairs
             return "x" if place[0] == place[1] else ""
         if cell.value is None:
             return cell.note or "?"
@@ -107,7 +107,7 @@ def _transfer_heat(
 def _course(
     journal: Journal, key: str, x_title: str, of: Callable[[Transfer], int]
 ) -> Lines | None:
-    """The median over the pairs against what was swept; None where nothing was."""
+    """Returns the median over the pairs by the swept parameter; None if nothing was swept."""
     found: dict[Transfer, dict[int, list[float]]] = {}
     for result in journal.transfers:
         transfer = result.transfer

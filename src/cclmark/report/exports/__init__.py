@@ -1,1 +1,1 @@
-"""Journals as flat, typed tables: a row for each case, or for each raw sample."""
+"""Journals as flat, typed tables: a row for each case or each raw sample."""

@@ -12,16 +12,16 @@ from cclmark.report.replay import formats_of, replayed
 from cclmark.report.wording.reference_notes import Load, no_references
 from cclmark.results.journal import Journal
 
-# A journal and the name to use for it in messages.
+# A journal and its name in messages.
 Named = tuple[str, Journal]
 _REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
 
 
 class Write(Protocol):
-    """Writes journals; ``table``: cases or samples; ``references``: what peaks are held against."""
+    """Writes journals. ``table``: cases or samples; ``references``: compared with peaks."""
 
     def __call__(self, journals: Sequence[Named], table: str, references: Load = ...) -> bytes:
-        """The content of the file."""
+        """Returns the content of the file."""
 
 
 def _csv(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:

@@ -1,4 +1,4 @@
-"""A flat table, and the columns that say which run a row is of."""
+"""A flat table, and the columns that identify the run of a row."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cclmark.results.schema import Header
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, which are made while they are read: raw samples may be many.
+    """Columns and rows. Rows are created while they are read, because raw samples may be many.
 
-    ``exact``: numbers are to be written with all of their digits.
+    ``exact``: numbers are written with all their digits.
     """
 
     columns: Sequence[Column]
@@ -29,7 +29,7 @@ RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
 
 
 def run_cells(header: Header) -> list[Cell]:
-    """A cell for each of RUN_COLUMNS."""
+    """Returns a cell for each of RUN_COLUMNS."""
     source = f"cclmark {header.cclmark_version}"
     if header.imported is not None:
         source = header.imported.source
@@ -37,20 +37,20 @@ def run_cells(header: Header) -> list[Cell]:
 
 
 def hosts_of(header: Header) -> str:
-    """The host's name; of several their names with commas between."""
+    """Returns the host's name, or several names separated by commas."""
     names = [host.machine.hostname for host in header.hosts] or [header.machine.hostname]
     return ",".join(dict.fromkeys(names))
 
 
 def devices_of(header: Header) -> str:
-    """The devices' name; of several kinds their names with plus signs between."""
+    """Returns the devices' name, or the names of several kinds joined by plus signs."""
     return " + ".join(dict.fromkeys(device.name for device in header.devices))
 
 
 def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> Table:
-    """The table ``cases`` or ``samples`` of journals, each with its name.
+    """Returns the table ``cases`` or ``samples`` of journals, each with its name.
 
-    Raises UsageError for journals of different kinds, and for samples where there are none.
+    Raises UsageError for journals of different kinds, and if a kind has no samples.
     """
     kinds = {title: report_kind(journal.kind) for title, journal in journals}
     layouts = {id(kind.exported): kind for kind in kinds.values()}

@@ -1,4 +1,4 @@
-"""Flat tables as Parquet files, by pyarrow."""
+"""Flat tables as Parquet files, written with pyarrow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cclmark.errors import MissingError
 from cclmark.report.columns import Cell, Column, Row
 from cclmark.report.exports.flat_table import Table
 
-_GROUP = 65536  # rows that are held as cells at a time
+_GROUP = 65536  # rows held in memory as cells at a time
 
 
 def parquet(table: Table) -> bytes:
-    """The file. Raises MissingError without pyarrow."""
+    """Returns the content of the file. Raises MissingError if pyarrow is not installed."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ def _groups(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _value(cell: Cell, column: Column) -> Any:
-    """The cell as its column's type; null where it is empty or no number."""
+    """Converts the cell to its column's type; null if it is empty or not a number."""
     if cell is None or (column.kind == "text" and cell == ""):
         return None
     if column.kind == "bool":

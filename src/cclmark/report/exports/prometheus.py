@@ -1,4 +1,4 @@
-"""Journals for Prometheus: a series has the values of the newest result with its labels.
+"""Journals for Prometheus: a series has the value of the newest result with its labels.
 
 Journals are read in the order of their dates.
 """
@@ -17,7 +17,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import KINDS
 from cclmark.results.schema import Header, Settings
 
-# In the order in which they are written. docs/reference/prometheus.md lists them.
+# In the order of the output. docs/reference/prometheus.md lists them.
 _OF_RUNS = (
     Metric("cclmark_run_timestamp_seconds", "seconds", "When the run began, since 1970."),
     Metric("cclmark_run_duration_seconds", "seconds", "How long the run took."),
@@ -30,12 +30,12 @@ METRICS: dict[str, Metric] = {
 
 
 def _timing(settings: Settings) -> str:
-    """The timing that the figures of a series are of: auto adds another series to throughput's."""
+    """Returns the timing of a series: auto adds another series to that of throughput."""
     return "throughput" if settings.timing == "auto" else settings.timing
 
 
 def prometheus(journals: Sequence[Journal]) -> str:
-    """The text, of which a scrape takes all."""
+    """Returns the text of a complete scrape."""
     series = Series([*METRICS.values()])
     for journal in sorted(journals, key=lambda one: _began_s(one.header) or 0.0):
         _add(series, journal)
@@ -43,7 +43,7 @@ def prometheus(journals: Sequence[Journal]) -> str:
 
 
 def _add(series: Series, journal: Journal) -> None:
-    """Adds the results of a run, and the run itself."""
+    """Adds a run and its results."""
     header, settings = journal.header, journal.header.settings
     series.begin_run()
     ranks = settings.across_ranks
@@ -72,7 +72,7 @@ def _add(series: Series, journal: Journal) -> None:
 
 
 def _began_s(header: Header) -> float | None:
-    """Seconds since 1970; None where the journal does not say. Without a zone it is UTC."""
+    """Returns seconds since 1970; None if the journal has no date. A date without a zone is UTC."""
     try:
         began = datetime.fromisoformat(header.started_at.replace("Z", "+00:00"))
     except ValueError:

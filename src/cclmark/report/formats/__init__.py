@@ -1,1 +1,1 @@
-"""The formats of output."""
+"""Output formats."""

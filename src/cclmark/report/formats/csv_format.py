@@ -12,38 +12,38 @@ from cclmark.report.columns import Cell, Layout
 from cclmark.results.kinds import Result
 from cclmark.results.schema import Footer, Header
 
-# A cell that starts like this is a formula to a spreadsheet.
+# A spreadsheet reads a cell with this beginning as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 class CsvExporter:
     """The rows of results of any kind. Bandwidths (``gbps``) are in GB/s: 10^9 bytes per second.
 
-    A cell is empty where there is no such value: a skipped case has no figures, an unchecked one no
-    ``wrong``, the default method no ``method``.
+    A cell without a value is empty: a skipped case has no figures, an unchecked one no ``wrong``,
+    the default method no ``method``.
     """
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def begin(self, header: Header) -> str:
-        """The line with the names of the columns."""
+        """Returns the line of column names."""
         self._rows_of = self._layout.rows_in(header)
         return csv_line([column.name for column in self._layout.columns])
 
     def add(self, result: Result) -> str:
-        """The lines of one result."""
+        """Returns the lines of one result."""
         return "".join(csv_line(row, exact=self._layout.exact) for row in self._rows_of(result))
 
     def end(self, footer: Footer | None) -> str:
-        """Nothing."""
+        """Returns an empty text."""
         return ""
 
 
 def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:
-    """One line; what a spreadsheet would take for a formula is disarmed.
+    """Returns one line; cells that a spreadsheet would read as a formula are quoted.
 
-    Numbers have ten digits, or with ``exact`` as many as give them back as they were.
+    Numbers have ten digits; with ``exact``, enough digits to restore the same value.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_cell(cell, exact) for cell in cells])

@@ -1,7 +1,7 @@
-"""What every format does with a run: a beginning, a result at a time, an end.
+"""The interface of formats: the beginning, one result at a time, the end.
 
-An exporter is fed while the run goes on, so that what was measured is on the screen before the next
-case starts, and in the same way from a journal. It returns text and touches nothing else.
+During a run, an exporter receives each result at once, so that it is shown before the next case
+starts; results of a journal are passed in the same way. It returns text and has no other effect.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class Exporter(Protocol[Result_contra]):
-    """Turns results of one kind into one format. Each method returns text to append, if any."""
+    """Converts results of one kind to one format. Each method returns text, possibly empty."""
 
     def begin(self, header: Header) -> str:
-        """What comes before the first result."""
+        """Returns the text before the first result."""
         ...
 
     def add(self, result: Result_contra) -> str:
-        """What one more result adds. Cases of one size come next to each other."""
+        """Returns the text for one more result. Cases of one size are adjacent."""
         ...
 
     def end(self, footer: Footer | None) -> str:
-        """What closes the text; ``footer`` is None for a run that did not end by itself."""
+        """Returns the end of the text; ``footer`` is None if the run's end is missing."""
         ...
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """An exporter that has a use for the condition of devices."""
+    """An exporter that uses the conditions of devices."""
 
     def observe(self, condition: Condition) -> None:
-        """Takes what was seen of a device after a case."""
+        """Receives the condition of a device after a case."""
         ...

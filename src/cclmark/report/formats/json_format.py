@@ -1,4 +1,4 @@
-"""JSON: one document with everything that the journal holds."""
+"""JSON: one document with the complete content of the journal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 class JsonExporter:
     """``{"header": …, "cases": […], "footer": …}`` in base units, with the names of the schema.
 
-    Every field is there, also where it has its default. Numbers are numbers; NaN and infinities,
-    which JSON does not have, are null. ``footer`` is null for a run that did not end by itself.
-    A soak has ``conditions`` too.
+    Every field is present, even with its default value. NaN and infinities, which JSON does not
+    support, are null. ``footer`` is null if the end of the run is missing. A soak also has
+    ``conditions``.
     """
 
     def __init__(self, results: str) -> None:
@@ -29,27 +29,27 @@ class JsonExporter:
         self._conditions: list[str] = []
 
     def begin(self, header: Header) -> str:
-        """The document up to its first case."""
+        """Returns the document up to its first case."""
         return f'{{"header": {encode(header)},\n"{self._results}": ['
 
     def add(self, result: Result) -> str:
-        """One result, on one line."""
+        """Returns one result, on one line."""
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
 
     def observe(self, condition: Condition) -> None:
-        """Keeps what was seen of a device for the end."""
+        """Stores the condition of a device for the end of the document."""
         self._conditions.append(encode(condition))
 
     def end(self, footer: Footer | None) -> str:
-        """The rest of the document."""
+        """Returns the rest of the document."""
         seen = ",\n".join(self._conditions)
         conditions = f'"conditions": [\n{seen}\n],\n' if seen else ""
         return f'\n],\n{conditions}"footer": {encode(footer)}}}\n'
 
 
 def encode(value: object) -> str:
-    """``value`` as JSON, with every field of every structure."""
+    """Encodes ``value`` as JSON, with every field of every structure."""
     return json.dumps(_spell_out(value), ensure_ascii=True, allow_nan=False)
 
 

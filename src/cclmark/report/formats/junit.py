@@ -1,4 +1,4 @@
-"""JUnit XML, as continuous integration reads it: a suite for each command, a case for each test."""
+"""JUnit XML for continuous integration: a suite for each command, a case for each test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ELEMENTS = {FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
 
 
 def junit_xml(verdict: SuiteVerdict) -> str:
-    """The document. Characters that XML cannot hold are spelt out."""
+    """Returns the document. Characters that XML does not support are escaped as text."""
     every = [one for command in verdict.commands for one in command.verdicts]
     attributes = {"name": verdict.suite, **_counts(every, verdict.duration_s)}
     root = ElementTree.Element("testsuites", attributes)
@@ -53,7 +53,7 @@ def _suite(verdict: SuiteVerdict, command: CommandVerdict) -> ElementTree.Elemen
 
 
 def _case(verdict: SuiteVerdict, command: CommandVerdict, one: Verdict) -> ElementTree.Element:
-    # How the command ran is the test that took the time.
+    # The first test, on the end of the command, has the command's duration.
     time_s = command.duration_s if one is command.verdicts[0] else 0.0
     element = ElementTree.Element(
         "testcase",

@@ -1,4 +1,4 @@
-"""Text in Markdown, for issues, wikis and pull requests."""
+"""Markdown text for issues, wikis and pull requests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from cclmark.printable import plain
 
-# What Markdown, HTML or GitHub would read as more than text. Underscores inside words are none.
+# Characters with a meaning in Markdown, HTML or on GitHub. Underscores inside words have none.
 _SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
 
 
 def escape(text: str) -> str:
-    """``text`` so that it shows as it is, in a paragraph or a table cell, and does nothing else."""
+    """Escapes ``text``: paragraphs and table cells show it literally, without links or mentions."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain(text))

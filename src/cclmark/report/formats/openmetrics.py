@@ -1,7 +1,7 @@
-"""The text that Prometheus reads, and OpenMetrics.
+"""Text in the formats of Prometheus and OpenMetrics.
 
-Names end in their base unit, ``# UNIT`` contains it, ``# EOF`` ends the text, and there are no time
-stamps, which node_exporter's textfile collector refuses.
+Names end in their base unit, ``# UNIT`` contains it, ``# EOF`` ends the text. There are no
+timestamps, because node_exporter's textfile collector rejects them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Metric:
-    """A gauge. ``name`` ends in ``unit``, which is empty for one that has none."""
+    """A gauge. ``name`` ends in ``unit``, which is empty for a gauge without one."""
 
     name: str
     unit: str
@@ -24,7 +24,7 @@ class Metric:
 
 @dataclass
 class Series:
-    """The values of all metrics by labels; those of a later run take the place of an earlier's."""
+    """The values of all metrics by labels; a later run's values replace those of an earlier run."""
 
     metrics: Sequence[Metric]
     values: dict[str, dict[Labels, float]] = field(init=False)
@@ -34,36 +34,36 @@ class Series:
         self.values = {metric.name: {} for metric in self.metrics}
 
     def begin_run(self) -> None:
-        """What follows is of another run."""
+        """Begins another run."""
         self._of_this_run.clear()
 
     def begin(self, labels: Labels) -> None:
-        """A result: nothing that an earlier run said of the same is left beside it."""
+        """Begins a result: removes all values of earlier runs with the same labels."""
         if labels not in self._of_this_run:
             self._of_this_run.add(labels)
             for values in self.values.values():
                 values.pop(labels, None)
 
     def set(self, name: str, labels: Labels, value: float | None) -> None:
-        """Sets a gauge; an infinite or unknown value leaves it as it was."""
+        """Sets a gauge; an infinite or unknown value leaves it unchanged."""
         if value is not None and math.isfinite(value):
             self.values[name][labels] = value
 
     def clear(self, labels: Labels, names: Iterable[str]) -> None:
-        """What an earlier cycle said and a later one does not."""
+        """Removes values of an earlier cycle that a later cycle does not have."""
         for name in names:
             self.values[name].pop(labels, None)
 
     def worst(
         self, name: str, labels: Labels, value: float, choose: Callable[[float, float], float]
     ) -> None:
-        """``value``, or what an earlier cycle of the run said where ``choose`` takes that."""
+        """Sets a gauge to ``choose`` of ``value`` and an earlier cycle of the run, if any."""
         known = self.values[name].get(labels)
         self.set(name, labels, value if known is None else choose(known, value))
 
 
 def lines_of(series: Series) -> Iterator[str]:
-    """The text of all series."""
+    """Returns the text of all series."""
     for metric in series.metrics:
         name, values = metric.name, series.values[metric.name]
         if not values:
@@ -78,7 +78,7 @@ def lines_of(series: Series) -> Iterator[str]:
 
 
 def labels_of(pairs: Iterable[tuple[str, str]]) -> Labels:
-    """Without those that are empty: to Prometheus that is the same."""
+    """Removes empty labels, which Prometheus treats as missing."""
     return tuple((name, text) for name, text in pairs if text)
 
 

@@ -1,1 +1,1 @@
-"""What a run shows, in sentences: a module for each question."""
+"""The findings of a run in sentences, with a module for each question."""

@@ -1,4 +1,4 @@
-"""Peaks and latencies beside what links allow and what others reached."""
+"""Peaks and latencies compared with links' limits and with references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cclmark.report.wording.reference_notes import (
 from cclmark.results.journal import Journal
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
-_HIGH_SHARE = 1.05  # more than links carry
+_HIGH_SHARE = 1.05  # more than links can carry
 _LARGE_BYTES = 64 << 20
 _MOST_LISTED = 6
 
@@ -29,9 +29,9 @@ _MOST_LISTED = 6
 def of_limits(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
 ) -> Iterator[Insight]:
-    """Peaks against what the links allow, where messages were large enough to tell.
+    """Compares peaks with the link limit if messages were large enough.
 
-    A peak that is normal by a reference is not worth a look, whatever its share of the limit.
+    A peak that is normal by a reference needs no attention, whatever its share of the limit.
     """
     limit = link_limit(journal.header.links, journal.header.hosts)
     if limit is None:
@@ -79,7 +79,7 @@ def of_limits(
 def of_references(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
 ) -> Iterator[Insight]:
-    """Peaks and latencies beside what others reached with such devices."""
+    """Compares peaks and latencies with references for the same devices."""
     found = [one for one in of_operations if moves_data(one.operation)]
     yield from _peaks(found, journal, notes)
     yield from _latencies(found, journal, notes)
@@ -143,7 +143,7 @@ def _latencies(
 def of_restrictions(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
 ) -> Iterator[Insight]:
-    """What the environment switches off, and whether the reference has the same restriction."""
+    """Reports restrictions by the environment, and whether the reference has the same ones."""
     affected: dict[str, list[str]] = {}
     for one in of_operations:
         peak = one.peak or one.latency
@@ -158,5 +158,5 @@ def of_restrictions(
 
 
 def _share_words(share: float) -> str:
-    """As a percentage; one that is not 0 is not printed as 0."""
+    """Formats a percentage; a positive share is never printed as 0."""
     return f"{share:.0%}" if share >= 0.005 or share <= 0 else f"{share:.1%}"

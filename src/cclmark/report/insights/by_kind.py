@@ -1,4 +1,4 @@
-"""The statements about a run, for each kind of work."""
+"""Insights for each kind of work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAUNCH_ADVICE = (
 
 
 def insights_on_collectives(run: Run) -> list[Insight]:
-    """Statements about collectives of all ranks."""
+    """Returns insights on collectives of all ranks."""
     journal, notes, operations = run.journal, run.notes, run.findings
     beside = list(of_references(journal, notes, operations))
     found = [
@@ -40,7 +40,7 @@ def insights_on_collectives(run: Run) -> list[Insight]:
 
 
 def insights_on_pairs(run: Run) -> list[Insight]:
-    """Statements about collectives of pairs."""
+    """Returns insights on collectives of pairs."""
     journal = run.journal
     found = [
         *of_data(journal, journal.cases),
@@ -52,7 +52,7 @@ def insights_on_pairs(run: Run) -> list[Insight]:
 
 
 def insights_on_copies(run: Run) -> list[Insight]:
-    """Statements about copies and latencies."""
+    """Returns insights on copies and latencies."""
     journal = run.journal
     checks = checks_of(journal.transfers)
     unverifiable = f" ({checks_text(checks)})" if checks.unverifiable else ""
@@ -65,12 +65,12 @@ def insights_on_copies(run: Run) -> list[Insight]:
 
 
 def insights_on_checks(run: Run) -> list[Insight]:
-    """Statements about checks."""
+    """Returns insights on checks."""
     return [*of_checks(run.journal.checks), *of_completeness(run.journal, [])]
 
 
 def _nothing_wrong(run: Run, found: list[Insight], *, compared: bool = False) -> list[Insight]:
-    """The statement that nothing needs a look, or that there was nothing to compare with."""
+    """Returns the insight that nothing needs attention, or that nothing was comparable."""
     if any(one.kind in ("bad", "look") for one in found):
         return []
     header = run.journal.header

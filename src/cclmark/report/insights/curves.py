@@ -1,4 +1,4 @@
-"""Odd courses of curves, and libraries beside each other."""
+"""Irregular curves, and comparisons of libraries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from cclmark.report.wording.text import format_time_us
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
-_LEAST_TIMES = 1.1  # as long as the fastest library
+_LEAST_TIMES = 1.1  # times the time of the fastest library
 
 
 def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
-    """Curves with kinks, bandwidth that falls as messages grow, placements that differ."""
+    """Reports kinks, bandwidth that falls as messages grow, and placements that differ."""
     results = of_all_ranks(journal)
     yield from of_kinks(journal, notes)
     several = len({one.case.ccl for one in results}) > 1
@@ -41,7 +41,7 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
 
 
 def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
-    """Sizes that take longer than their neighbours suggest, and bandwidth that falls."""
+    """Reports sizes that take longer than their neighbours suggest, and bandwidth that falls."""
     results = of_all_ranks(journal)
     odd = kinks(results)
     for kink in odd[:MOST_NAMED]:
@@ -65,7 +65,7 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
 
 
 def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Insight:
-    """A note where the reference has the same figure for that size, else worth a look."""
+    """Returns a note if the reference has the same figure for that size, else a finding."""
     match = notes.match(at, journal.header)
     if match is not None and verdict_of(match) == "normal":
         return Insight("note", f"{text}; the reference has {match.figure} there too.")
@@ -73,7 +73,7 @@ def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> 
 
 
 def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
-    """Which other sizes would have been the better choice, if any."""
+    """Describes other sizes that would be a better choice; empty if there are none."""
     words = []
     for one in alternatives(at, results):
         size = format_size(one.result.case.size_bytes)
@@ -101,10 +101,11 @@ def _course_advice(journal: Journal, at: CaseResult) -> str:
 
 
 def of_libraries(journal: Journal) -> Iterator[Insight]:
-    """How much longer libraries take than the fastest of the same cases, small and large."""
+    """Reports how much longer libraries take than the fastest one, for small and large messages."""
     sweeps: dict[str, Comparison] = {}
     for sweep in comparisons(of_all_ranks(journal)):
-        # Of placements, types and roots the first that most libraries have: others say the same.
+        # Of placements, types and roots, the first with most libraries is used: the others are
+        # similar.
         known = sweeps.setdefault(sweep.case.operation, sweep)
         if len(sweep.ccls) > len(known.ccls):
             sweeps[sweep.case.operation] = sweep
@@ -121,7 +122,7 @@ def of_libraries(journal: Journal) -> Iterator[Insight]:
 
 
 def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
-    """Empty where all take about as long."""
+    """Describes the slower libraries; empty if all take about the same time."""
     fastest_s = min(times_s)
     slower = sorted(
         (

@@ -1,4 +1,4 @@
-"""The figure of a run to remember, in a sentence."""
+"""The main figure of a run, in a sentence."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from cclmark.report.wording.remarks import half_peak_text
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.schema import Relation
 
-_MOST_APART = 2.0  # rates of links of one kind, to be told as a range
+_MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range
 
 
 def headline_of_collectives(run: Run) -> str:
-    """The peak of the operation that reaches most, and the time of its smallest message."""
+    """Returns the highest peak of all operations and the smallest message's time."""
     journal, of_operations = run.journal, run.findings
     limit = link_limit(journal.header.links, journal.header.hosts)
     found = [one for one in of_operations if moves_data(one.operation)]
-    # Of several operations all_reduce is the one that people know by heart.
+    # Of several operations all_reduce is the best known.
     usual = [one for one in found if one.operation == "all_reduce"] or found
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
@@ -54,7 +54,7 @@ def headline_of_collectives(run: Run) -> str:
 
 
 def _of_latencies(found: Sequence[OperationFindings]) -> str:
-    """Where no message is large enough to speak of bandwidth: the fastest small one."""
+    """Returns the shortest latency, for runs whose messages are too small to judge by bandwidth."""
     known = [
         (one.latency.summary.time_s, place)
         for place, one in enumerate(found)
@@ -69,7 +69,7 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
 
 
 def headline_of_pairs(run: Run) -> str:
-    """The bandwidth between two devices."""
+    """Returns the bandwidth between two devices."""
     journal = run.journal
     found = sweeps([one for one in journal.cases if one.case.pair is not None])
     usual = [one for one in found if one.series.operation == "all_reduce"] or found
@@ -89,7 +89,7 @@ def headline_of_pairs(run: Run) -> str:
 
 
 def headline_of_copies(run: Run) -> str:
-    """The fastest way to copy one way between two devices, by kind of link."""
+    """Returns the fastest copies in one direction between two devices, by kind of link."""
     journal = run.journal
     by_series: dict[Transfer, list[tuple[Pair, float]]] = {}
     for one in journal.transfers:
@@ -114,9 +114,9 @@ def headline_of_copies(run: Run) -> str:
 def _by_kind(
     figures: Sequence[tuple[Pair, float]], relations: Sequence[Relation]
 ) -> dict[str, tuple[list[float], float]]:
-    """Rates, and what a link carries, of each kind of link: the fastest first.
+    """Returns rates and the link limit by kind of link, the fastest kind first.
 
-    All in one where nobody says how pairs are linked.
+    Pairs with an unknown kind of link share one entry.
     """
     known = {(one.first, one.second): one for one in relations}
     found: dict[str, tuple[list[float], float]] = {}
@@ -129,7 +129,7 @@ def _by_kind(
 
 
 def _span(rates: Sequence[float]) -> str:
-    """From the slowest to the fastest, or what is usual where they have little in common."""
+    """Formats rates as a range, or as the median if they differ too much."""
     low, high = min(rates) / BYTES_PER_GB, max(rates) / BYTES_PER_GB
     if high > _MOST_APART * low:
         middle = median(rates) / BYTES_PER_GB

@@ -1,4 +1,4 @@
-"""A sentence of a summary, and how such sentences name things. Safe to print: see report.text."""
+"""A sentence of a summary, and its phrases. Safe to print: see report.text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Insight:
-    """A sentence, how grave it is, and what to do, empty where there is nothing to do."""
+    """A sentence, its severity, and advice, which is empty if there is nothing to do."""
 
     kind: Kind
     text: str
@@ -25,7 +25,7 @@ class Insight:
 
 
 def of_all_ranks(journal: Journal) -> list[CaseResult]:
-    """The results that are not of single pairs."""
+    """Returns the results of collectives of all ranks, not of single pairs."""
     return [one for one in journal.cases if one.case.pair is None]
 
 
@@ -36,7 +36,7 @@ def on_host_alone(journal: Journal) -> bool:
 
 
 def device_words(journal: Journal, rank: int) -> str:
-    """`` (cuda:2 of host)``, empty for a rank whose device is not known."""
+    """Returns `` (cuda:2 of host)``, empty for a rank with an unknown device."""
     for device in journal.header.devices:
         if device.rank == rank and device.runtime:
             return f" ({device.runtime}:{device.index} of {device.host})"
@@ -44,27 +44,27 @@ def device_words(journal: Journal, rank: int) -> str:
 
 
 def described(result: CaseResult | TransferResult) -> str:
-    """What was measured."""
+    """Describes the measured item."""
     return result.item.describe()
 
 
 def rate_words(summary: Summary | None) -> str:
-    """Bus bandwidth in GB/s."""
+    """Formats the bus bandwidth in GB/s."""
     return "?" if summary is None else f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.1f}"
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """1 case, 2 cases."""
+    """Returns 1 case, 2 cases."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def listed(words: Sequence[str], of: int | None = None) -> str:
-    """a, b and c; with ``of``: how many there are in all."""
+    """Returns a, b and c; ``of`` is the total number of items."""
     more = (of or 0) - len(words)
     parts = [*words, f"{more} more"] if more > 0 else list(words)
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
 def first_line(text: str) -> str:
-    """Without the report that may follow."""
+    """Returns the first line, without a following report."""
     return text.split("\n", 1)[0]

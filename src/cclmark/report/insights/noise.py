@@ -1,4 +1,4 @@
-"""How certain the figures are."""
+"""The uncertainty of the figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
-_LEAST_UNSURE = 0.05  # of a median, for its 95 % interval to each side
+_LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
 
 
 def of_noise(journal: Journal) -> Iterator[Insight]:
-    """How sure the figures are: how well medians are known, and how far samples scatter."""
+    """Reports the uncertainty of medians and the spread of samples."""
     measured = [one for one in journal.cases if one.summary is not None]
     unsure = _unsure(journal, measured)
     if 2 * len(unsure) > len(measured):
@@ -48,12 +48,15 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
 
 
 def _unsure_from(journal: Journal) -> float:
-    """Percent of a median: what the run did not ask for is not asked of it."""
+    """Returns the half width in percent from which on a median counts as uncertain.
+
+    It is never below the precision that the run requested.
+    """
     return max(_LEAST_UNSURE, journal.header.settings.precision) * 100
 
 
 def _unsure(journal: Journal, measured: Sequence[CaseResult]) -> list[tuple[float, CaseResult]]:
-    """Those whose median is not known well, with its half width, the worst first."""
+    """Returns the results with an uncertain median and its half width, the worst first."""
     least = _unsure_from(journal) / 100
     found = [
         (one.summary.half_width, one)
@@ -66,7 +69,7 @@ def _unsure(journal: Journal, measured: Sequence[CaseResult]) -> list[tuple[floa
 
 
 def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
-    """The uncertainty of the medians of what scatters, where it is known for all of them."""
+    """Describes the uncertainty of the medians of noisy cases; empty if one of them is unknown."""
     widths = [one.summary.half_width for one in noisy_cases if one.summary is not None]
     known = [width for width in widths if width is not None]
     if len(known) < len(widths):
@@ -75,5 +78,5 @@ def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
 
 
 def _two_digits(percent: float) -> str:
-    """Two digits of it, and no exponent."""
+    """Formats two significant digits without an exponent."""
     return f"{float(f'{percent:.2g}'):.15g}"

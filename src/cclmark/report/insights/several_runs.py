@@ -1,4 +1,4 @@
-"""What several runs have to say, once: safe to print, see report.text."""
+"""The insights of several runs, each printed once. Safe to print: see report.text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 
 Group = tuple[str, list[Insight]]
-# Settings by which a time is another figure, not only a better or worse known one.
+# Settings that change the meaning of a time, not only its precision.
 _METHOD = ("timing", "barrier", "clock", "across_ranks", "cache", "group", "registration")
 
 
 def together(
     found: Sequence[tuple[str, Sequence[Insight]]], between: Sequence[Insight] = ()
 ) -> list[Group]:
-    """By run, what several of them say alike in front: once, with the runs it is about.
+    """Groups insights by run; insights that several runs share come first, once, with these runs.
 
-    ``found`` has the insights of each run by its name, which is safe to print; ``between`` is what
-    comes of their being beside each other.
+    ``found``: the insights of each run by its name, which is safe to print. ``between``: insights
+    from the comparison of the runs.
     """
     runs: dict[Insight, list[str]] = {}
     for name, own in found:
@@ -41,8 +41,9 @@ def together(
 
 
 def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
-    """Which of ``runs``, by names that are safe to print, measured the same things in another way
-    than the first that did.
+    """Reports runs that measured the same items with another method than the first run that did.
+
+    The names of ``runs`` must be safe to print.
     """
     firsts: dict[tuple[str, str], tuple[str, Header]] = {}
     unlike: dict[tuple[str, str], list[str]] = {}
@@ -68,7 +69,7 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
 
 
 def _things(journal: Journal) -> set[tuple[str, str]]:
-    """What was measured, as far as it is drawn on the same axes."""
+    """Returns the measured items that share axes."""
     return {(result.item.work, journal.kind) for result in journal.results}
 
 

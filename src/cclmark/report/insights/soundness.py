@@ -1,4 +1,4 @@
-"""Whether the data was right, and whether all of it is there."""
+"""Whether the data was correct and the results are complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 def of_data(
     journal: Journal, timed: Sequence[CaseResult | TransferResult], unverifiable: str = ""
 ) -> Iterator[Insight]:
-    """Whether the outputs of the results with times were right.
+    """Reports whether the outputs of the results with times were correct.
 
     ``unverifiable``: the results without an output, in words.
     """
@@ -60,7 +60,7 @@ def of_data(
 
 
 def of_checks(checks: Sequence[CheckResult]) -> Iterator[Insight]:
-    """Whether checks of a framework's backend failed."""
+    """Reports failed checks of a framework's backend."""
     failed = [one for one in checks if one.status == "failed"]
     if failed:
         names = [one.check.name for one in failed[:MOST_NAMED]]
@@ -70,7 +70,7 @@ def of_checks(checks: Sequence[CheckResult]) -> Iterator[Insight]:
 
 
 def _wrong_words(result: CaseResult | TransferResult) -> str:
-    """The case, and its first wrong element."""
+    """Describes the case and its first wrong element."""
     found = problems(result) if isinstance(result, CaseResult) else []
     return f"{described(result)} ({found[0]})" if found else described(result)
 
@@ -78,7 +78,7 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
 def of_completeness(
     journal: Journal, results: Sequence[CaseResult | TransferResult]
 ) -> Iterator[Insight]:
-    """Whether all that was asked for is there, and what the run itself had to say."""
+    """Reports missing results and the run's own notices."""
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):

@@ -38,7 +38,7 @@ _LATENCY_ADVICE = (
 
 
 def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Insight]:
-    """Those that are slower than the others, or come late, in most cases."""
+    """Reports ranks that are slower than the others, or late, in most cases."""
     host = on_host_alone(journal)
     for found in of_operations:
         name = found.name
@@ -67,7 +67,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
 
 
 def of_pairs(journal: Journal) -> Iterator[Insight]:
-    """Pairs whose collectives take longer than those of pairs linked in the same way."""
+    """Reports pairs that are slower in collectives than pairs with the same kind of link."""
     found = sweeps([one for one in journal.cases if one.case.pair is not None])
     names = device_names(journal.header)
     outliers = pair_outliers(found, journal.header)
@@ -103,7 +103,7 @@ def _enough(sweep: PairSweep) -> bool:
 
 
 def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
-    """Copies that stand out, and whether the slowest ones are normal."""
+    """Reports copies that stand out, and whether the slowest ones are normal."""
     header = journal.header
     names = device_names(header)
     found = outliers_of(journal.transfers, header)

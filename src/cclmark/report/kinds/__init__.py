@@ -1,6 +1,6 @@
-"""The columns, texts and charts of each kind of work: a module per kind, with the name of the kind.
+"""Columns, texts and charts of each kind of work, with a module for each, named after the kind.
 
-Each defines ``KIND``. Tables and charts of a kind are imported when they are first needed.
+Each module defines ``KIND``. Tables and charts of a kind are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from cclmark.report.kinds.kind import ReportKind
 
 
 def report_kind(name: str) -> ReportKind:
-    """How results of the kind ``name``, a key of results.kinds.KINDS, are reported."""
+    """Returns the report definition of the kind ``name``, a key of results.kinds.KINDS."""
     kind: ReportKind = import_module(f"{__name__}.{name}").KIND
     return kind

@@ -1,4 +1,4 @@
-"""The columns of cases: the figures of every table of collectives."""
+"""The columns of cases, shared by all tables of collectives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FLAGS = "converged device_converged"
 
 
 def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
-    """A cell for each of COLUMNS."""
+    """Returns a cell for each of COLUMNS."""
     return [
         *what_cells(result.case),
         result.status,
@@ -72,7 +72,7 @@ def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
 
 
 def what_cells(case: Case) -> list[Cell]:
-    """What was measured: the columns of a case from its operation to its count."""
+    """Returns the columns of a case from its operation to its count."""
     return [
         case.operation,
         case.ccl,
@@ -87,7 +87,7 @@ def what_cells(case: Case) -> list[Cell]:
 
 
 def method_cell(case: Case, settings: Settings) -> str:
-    """What of the method is not as it is without options; empty where nothing is."""
+    """Describes the differences of the method from the default; empty if there are none."""
     return "; ".join(unusual_method(settings, case.ccl))
 
 
@@ -112,7 +112,7 @@ def _figure_cells(summary: Summary | None) -> list[Cell]:
 
 
 def _device_cells(result: CaseResult) -> list[Cell]:
-    """The device's time where launches determine that of the row, or why it is unknown."""
+    """Returns the device's time if launches determine the time of the row, or why it is unknown."""
     if result.device is None:
         return [None, None, None, None, result.device_reason]
     summary = result.device.summary
@@ -132,7 +132,7 @@ def _other_cells(result: CaseResult) -> list[Cell]:
 
 
 def pair_cells(result: CaseResult, names: Sequence[str]) -> list[Cell]:
-    """The two devices of a pair; empty cells for a case of all ranks."""
+    """Returns the two devices of a pair; empty cells for a case of all ranks."""
     pair = result.case.pair
     return [None, None] if pair is None else [names[number] for number in pair]
 
@@ -171,5 +171,5 @@ def _columns(names: Sequence[str]) -> list[Column]:
 
 CASES = Layout(_columns(COLUMNS), _of_all_ranks)
 CASES_OF_PAIRS = Layout(_columns((*_PAIR, *COLUMNS, *_BESIDE)), _of_pairs)
-# One table for files that hold cases of all ranks and of pairs: cells of the others are empty.
+# One table for files with cases of all ranks and of pairs: columns that do not apply are empty.
 EXPORTED_CASES = Layout(_columns((*COLUMNS, *_PAIR, *_BESIDE)), _exported)

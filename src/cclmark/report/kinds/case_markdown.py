@@ -1,4 +1,4 @@
-"""Cases as Markdown, for issues, wikis and pull requests."""
+"""Cases as Markdown for issues, wikis and pull requests."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _LEAD_WIDTHS = (10, 12, 8, *map(len, _LEAD[3:]))
 
 
 class CaseMarkdown:
-    """A paragraph on the machine, a table for each operation and library, a line on what was found.
+    """A paragraph on the machine, a table for each operation and library, and a line of findings.
 
-    Microseconds, and GB/s of 10^9 bytes. Cells are padded to fixed widths, so that a table can be
-    read as text and still be written row by row.
+    Microseconds, and GB/s of 10^9 bytes. Cells are padded to fixed widths, so that a table is
+    readable as text and can still be written row by row.
     """
 
     def __init__(self, references: ReferenceNotes | None = None, *, shares: bool = False) -> None:
-        """``references`` are what the peak is held against, and with ``shares`` every row."""
+        """``references`` are compared with the peak, and with ``shares`` with every row."""
         self._references = references or ReferenceNotes()
         self._header: Header | None = None
         self._shares = shares
@@ -56,7 +56,7 @@ class CaseMarkdown:
         self._numbers_cycles = False
 
     def begin(self, header: Header) -> str:
-        """The heading and the machine."""
+        """Returns the heading and the machine."""
         self._header = header
         self._with_device = header.settings.timing == "auto"
         self._planned = planned_results(header)
@@ -67,11 +67,11 @@ class CaseMarkdown:
         return "\n\n".join(paragraphs) + "\n"
 
     def add(self, result: CaseResult) -> str:
-        """The table rows that ``result`` completes."""
+        """Returns the table rows that ``result`` completes."""
         return "".join(self._row(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The row that still waited for its other placement, and what was found."""
+        """Returns the pending row and the findings."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
         legend = [*staged_legend(self._results), *self._references.legend()]
@@ -107,7 +107,7 @@ class CaseMarkdown:
         return [*cells, self._references.cell(self._references.match(result, self._header))]
 
     def _best(self, entry: OperationFindings) -> str:
-        """The peak, the latency, and whether both are as expected."""
+        """Returns the peak, the latency, and whether both are as expected."""
         text = _best(entry)
         if higher := unsettled_peak_text(entry):
             text += f" {escape(higher)}."
@@ -140,7 +140,7 @@ class CaseMarkdown:
         )
 
     def _line(self, cycle: str, cells: list[str]) -> str:
-        """A line of the table, with the cycle in front where there is more than one."""
+        """Returns a line of the table, with the cycle in front if there are several."""
         *columns, remarks = cells
         padded = [cell.rjust(width) for cell, width in zip(columns, self._widths, strict=True)]
         if self._numbers_cycles:
@@ -188,7 +188,7 @@ def _outcome(result: CaseResult) -> str:
 
 
 def _beside(comparison: Comparison) -> str:
-    """A table of the times of several libraries, and their ratios to the first."""
+    """Returns a table of the times of several libraries, with their ratios to the first."""
     columns = ["size", *heads(comparison)]
     lines = [columns, ["---:"] * len(columns)]
     lines += [[size_of(comparison.case, size), *cells(row)] for size, row in comparison.rows]
@@ -235,7 +235,7 @@ def _figures(result: CaseResult | None) -> list[str]:
 
 
 def _device_time(result: CaseResult | None) -> str:
-    """The device's time, empty where it is the time of the row."""
+    """Returns the device's time, empty if it is the time of the row."""
     if result is None or result.device is None:
         return ""
     return f"{result.device.summary.time_s * US_PER_S:.2f}"

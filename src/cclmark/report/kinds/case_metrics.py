@@ -1,4 +1,4 @@
-"""The gauges of cases for Prometheus."""
+"""The Prometheus gauges of cases."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
     if result.status == "skipped":
         return
     series.begin(labels)
-    # A cycle that went wrong is not made good by the next.
+    # A correct cycle does not hide an earlier wrong one.
     series.worst("cclmark_case_ok", labels, float(result.status == "ok"), min)
     if result.verification is not None:
         series.worst("cclmark_wrong_elements", labels, result.verification.wrong, max)

@@ -1,4 +1,4 @@
-"""The part of a page on cases: cells of the table of all results, and sections with charts."""
+"""Cases on a page: cells of the table of all results, and sections with charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 
 def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
-    """The figures of a case, and their shares of the links' limit and of references."""
+    """Returns the figures of a case, and their shares of the link limit and of references."""
     cells = dict(zip(COLUMNS, case_cells(result, run.journal.header.settings), strict=True))
     cells |= _shares(run, result)
     if result.case.pair is not None:
@@ -29,7 +29,7 @@ def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
 
 
 def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:
-    """Of what the links allow, and of what others measured."""
+    """Returns the shares of the link limit and of references."""
     header, cells = run.journal.header, dict[str, Cell]()
     limit = link_limit(header.links, header.hosts)
     if limit and result.summary is not None and result.summary.busbw_bytes_per_s:
@@ -42,13 +42,13 @@ def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:
 
 
 def notes_on_cases(results: Iterable[CaseResult]) -> list[str]:
-    """The meaning of a mark in the table."""
+    """Explains a mark in the table."""
     staged = any(map(staged_mark, results))
     return [f"Route “copy aside, then …”: {STAGED_NOTE}."] if staged else []
 
 
 def title_of_cases(runs: Sequence[Run]) -> str:
-    """The operations of all runs."""
+    """Returns the operations of all runs."""
     results = chain.from_iterable(run.journal.cases for run in runs)
     operations = list(dict.fromkeys(result.case.operation for result in results))
     more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
@@ -56,7 +56,7 @@ def title_of_cases(runs: Sequence[Run]) -> str:
 
 
 def collective_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section for each operation, with the curves of all runs."""
+    """Returns a section for each operation, with the curves of all runs."""
     groups = groups_of(runs)
     sections = []
     for group, title in zip(groups, group_titles(groups), strict=True):
@@ -70,7 +70,7 @@ def collective_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def pair_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section for each run."""
+    """Returns a section for each run."""
     sections = []
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""

@@ -1,4 +1,4 @@
-"""The table for people: what was used on top, a row per size, what was found at the end."""
+"""The text table: the machine above, a row for each size, and the findings below."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Header, Settings, Summary
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
-_NARROW_COLUMNS = {"size": 9, "dtype": 7}  # as wide as their longest texts
-# Left out where the terminal is narrow: the journal has them.
+_NARROW_COLUMNS = {"size": 9, "dtype": 7}  # the widths of their longest texts
+# Left out on a narrow terminal; the journal contains them.
 _DISPENSABLE_COLUMNS = ("count", "root", "op", "dtype")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _GAP = "  "
 _TIME = "  {:>9}"
-_DEVICE = "  {:>6}"  # of cases that take some microseconds
+_DEVICE = "  {:>6}"  # of cases that take a few microseconds
 _PART = "  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_TIME.format("") + _PART.format("", "", "", ""))
-_SHARE = "  {:>8}"  # of a reference, where that is asked for
+_SHARE = "  {:>8}"  # of a reference, if requested
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
-_NO_LIMIT = 200  # characters of a line where there is no terminal
-_NOISY = 0.10  # spread that deserves a warning colour
+_NO_LIMIT = 200  # characters of a line without a terminal
+_NOISY = 0.10  # spread that is printed in a warning colour
 
 
 class TableExporter:
-    """Fixed columns, a line per size: it can be watched, piped, compared and pasted.
+    """Fixed columns, a line for each size, suited to watching, pipes, comparison and pasting.
 
-    On a terminal that is too narrow for that, the placements of a size have a line each.
+    On a narrow terminal, each placement of a size has its own line.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class TableExporter:
         references: ReferenceNotes | None = None,
         shares: bool = False,
     ) -> None:
-        """``paint`` colours for a terminal of ``terminal_columns``; None: as wide as it gets.
+        """``paint`` colours for a terminal of ``terminal_columns``; None: unlimited width.
 
-        ``references`` are what the peak is held against, and with ``shares`` every row. The other
-        flags say which placements the run measures.
+        ``references`` are compared with the peak, and with ``shares`` with every row. The other
+        flags are the placements that the run measures.
         """
         self._references = references or ReferenceNotes()
         self._shares = shares
@@ -86,7 +86,7 @@ class TableExporter:
         self._lead, self._stacked = self._layout(None)
 
     def begin(self, header: Header) -> str:
-        """The machine, the libraries with their paths, the method."""
+        """Returns the machine, the libraries with their paths, and the method."""
         self._header = header
         self._with_device = header.settings.timing == "auto"
         self._lead, self._stacked = self._layout(header.settings)
@@ -94,13 +94,13 @@ class TableExporter:
         return "\n".join(lines) + "\n"
 
     def add(self, result: CaseResult) -> str:
-        """The rows that the result completes."""
-        # Without the raw samples: a run that repeats for a night must not fill the memory.
+        """Returns the rows that the result completes."""
+        # Without raw samples: the memory of a run that repeats for hours must stay bounded.
         self._results.append(msgspec.structs.replace(result, samples=None))
         return "".join(self._line(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """What was found: peak, latency, ranks that stand out, wrong data, how it ended."""
+        """Returns the findings: peak, latency, ranks that stand out, wrong data, the end."""
         text = "".join(self._line(row) for row in self._rows.finish())
         lines = side_by_side(self._results, self._paint, self._terminal_columns or _NO_LIMIT)
         lines.append("")
@@ -128,7 +128,7 @@ class TableExporter:
         return _PART_WIDTH + device + (len(_SHARE.format("")) if self._shares else 0)
 
     def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
-        """The columns before the figures, and whether the placements have a line each."""
+        """Returns the columns before the figures, and whether each placement has its own line."""
         columns = _lead_columns(settings)
         most = self._terminal_columns
         if most is None or _width(columns) + self._part_width * len(self._placements) <= most:
@@ -180,7 +180,7 @@ class TableExporter:
         return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
 
     def _stack(self, row: Row, lead: dict[str, str]) -> str:
-        """A line for each placement; the second does not repeat what was measured."""
+        """Returns a line for each placement; the case is described only in the first one."""
         lines = []
         for result in row.results:
             if moves_data(row.case.operation):
@@ -200,7 +200,7 @@ class TableExporter:
         summary = result.summary
         checked = result.verification
         bad = result.status == "wrong"
-        # Of another tool's check that failed it may not be known for how many elements.
+        # A failed check of another tool may not report the number of elements.
         wrong = ("some" if bad else "-") if checked is None else _in_five(checked.wrong)
         spread = _percent(summary.cv) if summary.samples > 1 else "-"
         return (
@@ -214,7 +214,7 @@ class TableExporter:
         )
 
     def _device(self, result: CaseResult) -> str:
-        """The device's time, empty where it is the time of the row."""
+        """Returns the device's time, empty if it is the time of the row."""
         if not self._with_device:
             return ""
         known = result.device
@@ -231,7 +231,7 @@ class TableExporter:
         return self._paint(text, style) if bad else text
 
     def _mismatch(self, row: Row) -> str:
-        """Why a placement has no figures, and the first wrong element of each, below its row."""
+        """Returns why placements have no figures, or their first wrong elements, below a row."""
         text = ""
         for result in row.results:
             if result.summary is None:
@@ -278,7 +278,7 @@ class TableExporter:
         return lines + self._ranks_apart(found)
 
     def _ranks_apart(self, found: OperationFindings) -> list[str]:
-        """The rank that comes late and the rank that is slow, where there is one."""
+        """Names the late rank and the slow rank, if any."""
         lines = []
         if found.late_rank is not None:
             lines.append(f"    rank {found.late_rank} comes late: the others wait for it")
@@ -287,7 +287,7 @@ class TableExporter:
         return [self._paint(line, "yellow") for line in lines]
 
     def _verdict(self, peak: CaseResult, latency: CaseResult) -> list[str]:
-        """Whether the peak is normal and the latency plausible, where a reference tells."""
+        """Whether the peak is normal and the latency plausible, if a reference is comparable."""
         if self._header is None:
             return []
         match = self._references.match(peak, self._header)
@@ -302,7 +302,7 @@ class TableExporter:
         return lines
 
     def _kinks(self) -> list[str]:
-        """Sizes that take longer than their neighbours suggest."""
+        """Describes sizes that take longer than their neighbours suggest."""
         if self._header is None:
             return []
         found = of_kinks(Journal(self._header, [*self._results]), self._references)
@@ -344,7 +344,7 @@ class TableExporter:
         return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
 
     def _unsettled(self) -> list[str]:
-        """Which medians are known less well than asked for: they are not counted as peaks."""
+        """Describes medians that did not converge: they are not counted as peaks."""
         if self._header is None:
             return []
         text = unsettled_text(self._header.settings, self._results)
@@ -352,12 +352,12 @@ class TableExporter:
 
 
 def _by_option(header: Header) -> str:
-    """That it was asked for, where it was this tool's option."""
+    """Returns the option that switched the check off, if cclmark measured."""
     return " (-c 0)" if header.imported is None else ""
 
 
 def _in_five(number: int) -> str:
-    """At most five characters: rounded to thousands, millions and so on from 100000 on."""
+    """Formats at most five characters: from 100000 on, rounded to thousands, millions and so on."""
     if number < 100_000:
         return str(number)
     power = next(power for power in range(1, 7) if number / 1000**power < 9999.5)
@@ -378,12 +378,12 @@ def _bandwidth(bytes_per_s: float, case: Case) -> str:
 
 
 def _lead_columns(settings: Settings | None) -> dict[str, int]:
-    """The columns that say what was measured, with their widths."""
+    """Returns the columns that describe the case, with their widths."""
     columns = dict(_LEAD_COLUMNS)
     if settings is None or settings.cycles == 1:
         del columns["cycle"]
     if settings is not None:
-        # No case has more elements than the largest size has bytes.
+        # The number of elements never exceeds the largest size in bytes.
         columns["count"] = max(columns["count"], len(str(settings.end_bytes)))
     return columns
 

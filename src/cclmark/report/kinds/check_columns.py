@@ -10,7 +10,7 @@ CHECK_COLUMNS = ("check", "backend", "verdict", "duration_ms", "reason")
 
 
 def check_cells(result: CheckResult) -> list[Cell]:
-    """A cell for each of CHECK_COLUMNS."""
+    """Returns a cell for each of CHECK_COLUMNS."""
     check = result.check
     duration_ms = result.duration_s * 1e3
     return [check.name, check.backend, verdict_of_check(result), duration_ms, result.reason]

@@ -1,4 +1,4 @@
-"""The gauge of checks for Prometheus."""
+"""The Prometheus gauge of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a framework's backend: a line each, and how many did not pass."""
+"""Checks of a framework's backend: a line for each, and the number of checks that did not pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = max(map(len, CHECKS))
 
 
 def verdict_of_check(result: CheckResult) -> str:
-    """The verdict in the words of the table."""
+    """Returns the verdict in the words of the table."""
     return _WORDS.get(result.status, result.status)
 
 
@@ -31,20 +31,20 @@ def _counts(results: list[CheckResult], header: Header) -> str:
 
 
 class CheckTable:
-    """A line for each check as soon as it is done."""
+    """Prints a line for each check as soon as it has finished."""
 
     def __init__(self, *, paint: Paint = unpainted) -> None:
         self._paint = paint
         self._results: list[CheckResult] = []
 
     def begin(self, header: Header) -> str:
-        """The devices, torch and the backend."""
+        """Returns the devices, torch and the backend."""
         self._header = header
         method = "every output compared in full, one verdict of all ranks"
         return "\n".join([*opening_lines(header, "rank", method, self._paint), ""]) + "\n"
 
     def add(self, result: CheckResult) -> str:
-        """The verdict, the check in words and the reason."""
+        """Returns the verdict, the description of the check and the reason."""
         self._results.append(result)
         verdict = self._paint(f"{verdict_of_check(result):<11}", _STYLES.get(result.status, "red"))
         words = CHECKS.get(result.check.name, "")
@@ -54,7 +54,7 @@ class CheckTable:
         return line + "\n"
 
     def end(self, footer: Footer | None) -> str:
-        """How many passed."""
+        """Returns the number of passed checks."""
         failed = any(result.status == "failed" for result in self._results)
         counts = _counts(self._results, self._header)
         lines = ["", self._paint(f"  {counts}", "red") if failed else f"  {counts}"]
@@ -71,7 +71,7 @@ class CheckMarkdown:
         self._results: list[CheckResult] = []
 
     def begin(self, header: Header) -> str:
-        """What was checked, and on what."""
+        """Returns the backend, the machine and the head of the table."""
         self._header = header
         library = header.libraries[0]
         text = f"{library.name}, torch {library.version}, {len(header.devices)} ranks on "
@@ -80,7 +80,7 @@ class CheckMarkdown:
         return f"## torch.distributed\n\n{escape(text)}\n\n{head}"
 
     def add(self, result: CheckResult) -> str:
-        """A row."""
+        """Returns a row."""
         self._results.append(result)
         cells = [
             CHECKS.get(result.check.name, result.check.name),
@@ -90,7 +90,7 @@ class CheckMarkdown:
         return "| " + " | ".join(map(escape, cells)) + " |\n"
 
     def end(self, footer: Footer | None) -> str:
-        """How many passed."""
+        """Returns the number of passed checks."""
         lines = ["", f"{_counts(self._results, self._header)}."]
         message = ending(footer)
         return "\n".join([*lines, *([escape(message)] if message else [])]) + "\n"

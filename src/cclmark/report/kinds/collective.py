@@ -24,7 +24,7 @@ METHOD_OF_CASES = (
 )
 
 
-# A function, so that a run imports only the format that it writes.
+# A function, so that a run imports only the format it writes.
 def _table(view: View) -> Exporter[CaseResult]:
     from cclmark.report.kinds.case_table import TableExporter
     from cclmark.report.kinds.soak_table import SoakTable

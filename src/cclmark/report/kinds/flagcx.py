@@ -1,4 +1,4 @@
-"""The lines of FlagCX's perf programs."""
+"""The output format of FlagCX's perf programs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from cclmark.results.schema import Footer, Header, Summary
 
 
 class FlagcxExporter:
-    """A line for each size: out-of-place, or in-place where only that was measured.
+    """A line for each size: out-of-place, or in-place if only that was measured.
 
-    Seconds, and GB/s of 10^9 bytes. FlagCX runs one operation and checks nothing, so its lines name
-    no operation, no placement and no error: those are on lines of their own that start with ``#``.
+    Seconds, and GB/s of 10^9 bytes. FlagCX runs one operation and checks nothing, so its lines do
+    not contain an operation, a placement or an error: these are on separate lines that start with
+    ``#``.
     """
 
     def __init__(self) -> None:
@@ -21,15 +22,15 @@ class FlagcxExporter:
         self._series = ""
 
     def begin(self, header: Header) -> str:
-        """Nothing: FlagCX starts with its first line."""
+        """Returns an empty text: FlagCX prints no head."""
         return ""
 
     def add(self, result: CaseResult) -> str:
-        """The lines that ``result`` completes."""
+        """Returns the lines that ``result`` completes."""
         return "".join(self._lines(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The line that still waited for its other placement, and why the run ended early."""
+        """Returns the pending row, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
         message = closing(footer)
         return text + (f"# {message}\n" if message else "")

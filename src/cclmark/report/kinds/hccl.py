@@ -1,4 +1,4 @@
-"""The table of Ascend's hccl_test."""
+"""The table format of Ascend's hccl_test."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
 
-# The spelling of ``aveg_time`` is hccl_test's, and parsers look for it.
+# The spelling ``aveg_time`` is hccl_test's; parsers search for it.
 _COLUMNS = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
 
 
 class HcclExporter:
-    """A row for each size: out-of-place, or in-place where only that was measured.
+    """A row for each size: out-of-place, or in-place if only that was measured.
 
-    Microseconds, and GB/s of 10^9 bytes. ``check_result`` is ``failed`` if either placement on any
-    rank is wrong, and NULL without a check. The head is repeated for each operation, data type,
-    reduction and root, of which hccl_test runs one. Lines without ``|`` say which placement the
-    rows below are of, and what has no row.
+    Microseconds, and GB/s of 10^9 bytes. ``check_result`` is ``failed`` if either placement is
+    wrong on any rank, and NULL without a check. The head is repeated for each operation, data type,
+    reduction and root, because hccl_test runs only one of them. Lines without ``|`` contain the
+    placement of the following rows, and the cases without a row.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class HcclExporter:
         self._settings = ""
 
     def begin(self, header: Header) -> str:
-        """Nothing yet: the head is written with the first row."""
+        """Returns an empty text: the head is written with the first row."""
         settings = header.settings
         self._settings = (
             f"the minbytes is {settings.begin_bytes}, maxbytes is {settings.end_bytes}, "
@@ -38,11 +38,11 @@ class HcclExporter:
         return ""
 
     def add(self, result: CaseResult) -> str:
-        """The lines that ``result`` completes."""
+        """Returns the lines that ``result`` completes."""
         return "".join(self._lines(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The row that still waited for its other placement, and why the run ended early."""
+        """Returns the pending row, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
         message = closing(footer)
         return text + (_comment(message) if message else "")
@@ -61,7 +61,7 @@ class HcclExporter:
 
 
 def _sweep(case: Case) -> tuple[object, ...]:
-    """What one run of hccl_test has in common; it knows no placements."""
+    """Returns the common fields of one run of hccl_test, which has no placements."""
     return case.operation, case.dtype, case.reduction, case.root, case.ccl, case.ranks
 
 

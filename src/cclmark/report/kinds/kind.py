@@ -1,4 +1,4 @@
-"""What every kind of work defines for its reports."""
+"""The definition of a kind of work for reports."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """How results are written out. ``columns``: the width of the terminal, None for none.
+    """How results are written. ``columns``: the width of the terminal, None without one.
 
-    ``journal``: their journal, None while the run goes on.
+    ``journal``: the journal of the results, None during the run.
     """
 
     journal: Journal | None = None
@@ -35,7 +35,7 @@ class View:
 
     @property
     def hosts(self) -> bool:
-        """Whether devices are of several hosts."""
+        """Whether the devices are on several hosts."""
         assert self.journal is not None
         header = self.journal.header
         return len(header.hosts) > 1 or len({device.host for device in header.devices}) > 1
@@ -43,7 +43,7 @@ class View:
 
 @dataclass(frozen=True)
 class RunLabels:
-    """The labels that all series of a run have. ``devices``: the names of its devices."""
+    """The labels shared by all series of a run. ``devices``: the names of its devices."""
 
     where: Sequence[tuple[str, str]]
     method: Sequence[tuple[str, str]]
@@ -51,7 +51,7 @@ class RunLabels:
 
 
 def later(module: str, function: str) -> Callable[..., Any]:
-    """The function of a module of cclmark.report, which is imported when it is first called."""
+    """Returns a function of a module of cclmark.report that is imported at the first call."""
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(f"cclmark.report.{module}"), function)(*arguments)
@@ -73,20 +73,20 @@ def _no_headline(run: Run) -> str:
 
 @dataclass(frozen=True)
 class ReportKind:
-    """How results of one kind are reported.
+    """The report definition of one kind of results.
 
     ``noun``: the results in messages, for example cases. ``title``: the kind in messages and
     headings. ``has_times``: whether results can be compared with each other and with references.
-    ``csv``, ``exported`` and ``samples``: the tables for programs, of a run and of files that hold
-    several runs; samples None where there are none. ``formats``: the other formats by name, besides
-    JSON, which all kinds have.
+    ``csv``, ``exported`` and ``samples``: the machine-readable tables of a run, and of files with
+    several runs; ``samples`` is None if the kind has none. ``formats``: the other formats by name,
+    besides JSON, which all kinds have.
 
-    ``metrics``: the gauges for Prometheus, and ``measure`` sets them for one result. ``counted``:
-    the number of results, in words. ``headline``: the figure to remember, empty for none.
-    ``insights``: the statements of the summary, in any order. ``titled``: the work in the title of
-    a page. ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``:
-    the table of all results on a page. ``method_words`` explain the figures, ``method`` the method
-    of a run, and ``by_session``: whether the settings of the timed loop of collectives apply.
+    ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
+    number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
+    findings of the summary, in any order. ``titled``: the work in the title of a page.
+    ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``: the
+    table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
+    method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
     """
 
     noun: str

@@ -1,4 +1,4 @@
-"""Matrices out of single transfers: the cell that a result belongs to, the matrix's title."""
+"""Sorts single transfers into matrices, with the place of each result and the matrices' titles."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LATENCY_MEANING = {
     "multiprocessors",
     "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
 }
-NOT_MEASURED = "-"  # because of another pair
+NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "what the host spends in the call that starts one copy"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands at one place: the value in the matrix's unit, or why there is none."""
+    """A cell of a matrix: the value in the matrix's unit, or the reason why there is none."""
 
     value: float | None
     pair: Pair
@@ -49,12 +49,12 @@ class Matrix:
 
     @property
     def unit(self) -> str:
-        """Of the values."""
+        """The unit of the values."""
         return {"bandwidth": "GB/s", "utilisation": "%"}.get(self.figure, "µs")
 
     @property
     def title(self) -> str:
-        """What is measured."""
+        """The measured figure and its conditions, in words."""
         series = self.series
         what = {
             "bandwidth": "bandwidth",
@@ -79,7 +79,7 @@ class Matrix:
 
     @property
     def meaning(self) -> str:
-        """Which way data goes, or what the latency is."""
+        """The direction of the data, or the definition of the latency."""
         series = self.series
         if self.figure == "call":
             return CALL_MEANING
@@ -112,7 +112,7 @@ _SCOPE_WORDS = {
 
 
 def _row_of(series: Transfer) -> str:
-    """The name of the only row of a matrix of many flows at once."""
+    """Returns the name of the single row of a matrix with many simultaneous flows."""
     return series.scope.replace("-", " ")
 
 
@@ -123,17 +123,17 @@ def _way(series: Transfer) -> str:
 
 
 class MatrixCollector:
-    """Sorts results into matrices; those of one matrix come next to each other."""
+    """Sorts results into matrices. Results of one matrix must be adjacent."""
 
     def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
-        """``shares``: a matrix of the share of the link limit too."""
+        """``shares``: also create a matrix of shares of the link limit."""
         self._names = labels(header.devices, hosts=hosts)
         self._limits = {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
         self._shares = shares
         self._results: list[TransferResult] = []
 
     def add(self, result: TransferResult) -> list[Matrix]:
-        """Takes a result; returns the matrices that it does not belong to any more."""
+        """Adds a result; returns the matrices that it completes."""
         finished: list[Matrix] = []
         if self._results and series_of(self._results[0]) != series_of(result):
             finished = self.finish()
@@ -141,7 +141,7 @@ class MatrixCollector:
         return finished
 
     def finish(self) -> list[Matrix]:
-        """The matrices of what was added since the last ones."""
+        """Returns the matrices of the results added since the last complete ones."""
         results, self._results = self._results, []
         if not results:
             return []
@@ -163,7 +163,7 @@ class MatrixCollector:
         if series.scope in ("pairs", "all-pairs"):
             return self._names, self._names
         if series.scope == "host":
-            return [], self._names  # the rows are what comes
+            return [], self._names  # rows are added as results arrive
         return [_row_of(series)], self._names
 
     def _values(
@@ -221,7 +221,7 @@ class MatrixCollector:
 
 
 def series_of(result: TransferResult) -> Transfer:
-    """What all results of one matrix share."""
+    """Returns the common properties of all results of one matrix."""
     series = result.transfer.series()
     if series.scope == "host":
         return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
@@ -229,12 +229,12 @@ def series_of(result: TransferResult) -> Transfer:
 
 
 def figure(value: float) -> str:
-    """A value with two decimals, or three digits where that would leave none."""
+    """Formats two decimals, or three significant digits for values below 1."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
 
 
 def note_of_flow(result: TransferResult, flow: Pair) -> str:
-    """The note on one pair, where several were measured together: only what is its own."""
+    """Returns the note on one pair of several measured together, if it concerns that pair."""
     if result.transfer.scope != "all-pairs" or result.status not in ("wrong", "timeout"):
         return note(result)
     number = result.transfer.flows.index(flow)
@@ -244,7 +244,7 @@ def note_of_flow(result: TransferResult, flow: Pair) -> str:
 
 
 def note(result: TransferResult) -> str:
-    """What a cell says of a result that is not in order."""
+    """Returns the text of a cell for a result that is not ok."""
     if result.status == "ok":
         return ""
     return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)

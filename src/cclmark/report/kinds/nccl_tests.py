@@ -1,13 +1,13 @@
-"""The text of nccl-tests 2.19.6, so that what parses theirs parses ours.
+"""The text format of nccl-tests 2.19.6, readable by the same parsers.
 
 The layout follows ``writeDeviceReport``, ``writeResultHeader``, ``writeBenchmarkLineBody`` and
 ``writeResultFooter`` in nccl-tests' src/util.cu. A row has 13 columns when split at white space; a
-placement without figures fills its four with N/A, so that no parser takes one placement for the
-other. nccl-tests runs one operation with one library on one number of devices, so those open a new
-block each.
+placement without figures has N/A in its four columns, so that no parser confuses the placements.
+nccl-tests runs one operation with one library on one number of devices, so each of these begins a
+new block.
 
-What its rows cannot hold (skipped sizes, what the check found) stands in comments at the end of the
-block, because some parsers take a ``#`` after the first row for the end of the table.
+Information that rows cannot contain (skipped sizes, findings of the check) is in comments at the
+end of the block, because some parsers read a ``#`` after the first row as the end of the table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COLUMNS = (
 
 @dataclass
 class _Block:
-    """What the end of the table of one operation on one number of ranks tells."""
+    """The data for the end of the table of one operation on one number of ranks."""
 
     program: str
     ranks: int
@@ -63,7 +63,7 @@ class NcclTestsExporter:
         self._devices: list[DeviceDescription] = []
 
     def begin(self, header: Header) -> str:
-        """The versions of what is measured and what measures; the rest of the head comes later."""
+        """Returns the versions of the library and of cclmark; the rest of the head follows."""
         self._version = header.cclmark_version
         self._settings = _settings(header) + "#\n# Using devices\n"
         self._devices = header.devices
@@ -73,11 +73,11 @@ class NcclTestsExporter:
         return "".join(f"# {plain(line)}\n" for line in lines)
 
     def add(self, result: CaseResult) -> str:
-        """The rows that ``result`` completes."""
+        """Returns the rows that ``result`` completes."""
         return "".join(self._row(row) for row in self._rows.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The row that still waited for its other placement, and the end of its table."""
+        """Returns the pending row and the end of its table."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "" if self._block is None else _close(self._block)
         message = closing(footer)
@@ -161,7 +161,7 @@ def _placement(result: CaseResult | None) -> str:
 
 
 def fit(value: float, width: int) -> str:
-    """``value`` in ``width`` characters with two decimals or as many as fit (``getFloatStr``)."""
+    """Formats ``value`` in ``width`` characters with at most two decimals (``getFloatStr``)."""
     for decimals in (2, 1, 0):
         text = f"{value:{width}.{decimals}f}"
         if len(text) <= width:

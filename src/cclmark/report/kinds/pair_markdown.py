@@ -1,4 +1,4 @@
-"""Collectives of single pairs in other formats than the table: CSV and markdown."""
+"""Collectives of single pairs as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cclmark.results.schema import Footer
 
 
 class PairMarkdown(GatheredPairs):
-    """A table for each heat map, one of the bandwidths against size, and what stands out."""
+    """A table for each heat map, one of bandwidths by size, and the pairs that stand out."""
 
     def opening(self) -> str:
-        """The machine, the libraries and the method."""
+        """Returns the machine, the libraries and the method."""
         header = self._header
         devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
         lines = ["## Collectives of pairs", "", f"{devices} on {escape(header.machine.hostname)}."]
@@ -34,7 +34,7 @@ class PairMarkdown(GatheredPairs):
         return "\n".join(lines) + "\n"
 
     def end(self, footer: Footer | None) -> str:
-        """All tables."""
+        """Returns all tables."""
         named, summary = self.gathered()
         lines: list[str] = []
         for sweep, name in named:

@@ -1,4 +1,4 @@
-"""Heat maps out of collectives of single pairs: titles, values, and how good a value is."""
+"""Heat maps of collectives of single pairs: titles, values, and the quality of each value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 
-_LEAST_RANGE = 0.10  # of the median: values that differ by less have nearly one colour
+_LEAST_RANGE = 0.10  # of the median: smaller differences have nearly the same colour
 NOTES = {"skipped": "n/a", "wrong": "WRONG", "timeout": "hung"}
 _ROOTED = {
     "broadcast": "the row's device is the root and sends to the column's",
@@ -32,13 +32,13 @@ class PairMatrix:
 
     @property
     def title(self) -> str:
-        """What is shown, with its unit."""
+        """The figure with its unit."""
         what = "algbw [GB/s]" if self.figure == "bandwidth" else "time [µs]"
         return f"{what} at {format_size(self.point.size_bytes)}"
 
     @cached_property
     def values(self) -> dict[Pair, float]:
-        """By row and column; see ``note`` for those that are missing."""
+        """The values by row and column; ``note`` has the reasons for missing ones."""
         if self.figure == "bandwidth":
             return {
                 place: summary.algbw_bytes_per_s / BYTES_PER_GB
@@ -47,7 +47,7 @@ class PairMatrix:
         return {place: one.time_s * US_PER_S for place, one in self.point.figures.items()}
 
     def note(self, place: Pair) -> str:
-        """Why there is no figure: x on the diagonal, - where nothing was measured (yet)."""
+        """Returns why there is no figure: x on the diagonal, - if nothing was measured (yet)."""
         if place[0] == place[1]:
             return "x"
         result = self.point.results.get(place)
@@ -63,7 +63,7 @@ class PairMatrix:
         )
 
     def goodness(self, place: Pair) -> float | None:
-        """0 for the worst and 1 for the best value of the matrix, in which 0.5 is about usual."""
+        """Returns 0 for the worst and 1 for the best value of the matrix; about 0.5 is typical."""
         if place not in self.values:
             return None
         low, high = self._range
@@ -72,21 +72,21 @@ class PairMatrix:
 
 
 def matrices_of(sweep: PairSweep) -> list[PairMatrix]:
-    """Bandwidth and time of the largest size, and the time of the smallest."""
+    """Returns bandwidth and time of the largest size, and the time of the smallest."""
     ends = sweep.ends()
     matrices = [PairMatrix(ends[-1], "bandwidth"), PairMatrix(ends[-1], "time")]
     return matrices + ([PairMatrix(ends[0], "time")] if len(ends) > 1 else [])
 
 
 def meaning_of(operation: str) -> str:
-    """What rows and columns are."""
+    """Describes the meaning of rows and columns."""
     if operation in _ROOTED:
         return _ROOTED[operation]
     return _BETWEEN.get(operation, "one figure for each pair, in both of its cells")
 
 
 def names_of(series: Sequence[Case]) -> list[str]:
-    """What to call each of ``series``: its operation, and what tells it from the others."""
+    """Names each of ``series`` by its operation and the properties that distinguish it."""
     shared = {
         name: len({getattr(one, name) for one in series}) == 1
         for name in ("ccl", "dtype", "placement")

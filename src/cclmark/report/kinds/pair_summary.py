@@ -1,4 +1,4 @@
-"""What collectives of pairs show, in sentences: for every format that people read.
+"""The findings on collectives of pairs, in sentences shared by all text formats.
 
 Safe to print: see report.text.
 """
@@ -25,11 +25,11 @@ from cclmark.results.schema import Header
 
 _MOST_NAMED = 10
 _GIVEN_UP = ("timeout", "died")
-_LEAST_AT_ONCE = 4  # devices: fewer make one pair a round
+_LEAST_AT_ONCE = 4  # devices: with fewer, a round has only one pair
 
 
 class PairSummary:
-    """Sentences about all results of a run."""
+    """Sentences on all results of a run."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PairSummary:
         self._sweeps = sweeps
 
     def course(self, sweep: PairSweep) -> str:
-        """The bandwidth at the largest and the time at the smallest size."""
+        """Describes the bandwidth at the largest and the time at the smallest size."""
         points = sweep.measured
         if not points:
             statuses = {result.status for result in sweep.points[-1].results.values()}
@@ -68,7 +68,7 @@ class PairSummary:
         return f"{text}; {figure(time_s * US_PER_S)} µs at {format_size(points[0].size_bytes)}"
 
     def standing_out(self) -> list[tuple[PairDeviation, str]]:
-        """The pairs to look at first, the slowest first."""
+        """Returns the pairs that stand out, the slowest first."""
         names = {sweep.series: name for sweep, name in self._sweeps}
         sweeps_of_all = [sweep for sweep, _ in self._sweeps]
         found = [
@@ -79,7 +79,7 @@ class PairSummary:
         return found[:_MOST_NAMED]
 
     def mismatches(self, sweep: PairSweep) -> list[str]:
-        """What was wrong: the first element of each output."""
+        """Describes wrong data by the first wrong element of each output."""
         lines: dict[str, None] = {}
         for point in sweep.points:
             for result in point.results.values():
@@ -93,7 +93,7 @@ class PairSummary:
         return list(lines)
 
     def skipped(self, sweep: PairSweep) -> list[str]:
-        """What was not measured: the sign in the cells, the size or the pair, and the reason."""
+        """Describes cases without figures: the sign in the cells, the size or pair, the reason."""
         groups: dict[tuple[str, str, str], list[Case]] = {}
         for point in sweep.points:
             for case, result in {one.case: one for one in point.results.values()}.items():
@@ -110,7 +110,7 @@ class PairSummary:
         ]
 
     def at_once(self) -> list[str]:
-        """How many cases were measured with other pairs at work, and why that is right."""
+        """Describes how many cases were measured beside other pairs, and the effect on times."""
         header, found = self._header, at_once(self._results)
         if found is not None:
             return [
@@ -124,7 +124,7 @@ class PairSummary:
         return ["every pair was measured alone"]
 
     def outcome(self) -> str:
-        """How many cases were measured and checked."""
+        """Counts the measured and the checked cases."""
         results = self._results
         planned = planned_results(self._header)
         checked = sum(result.verification is not None for result in results)
@@ -138,11 +138,11 @@ class PairSummary:
         return text + (f", {given_up} given up" if given_up else "")
 
     def unsettled(self) -> str:
-        """Which medians are known less well than asked for, if any."""
+        """Describes medians that did not reach the requested precision; empty if all did."""
         return unsettled_text(self._header.settings, self._results)
 
     def _pair(self, pair: Pair, series: Case) -> str:
-        """The devices, with an arrow the way that data goes where it goes one way."""
+        """Names the two devices, with an arrow if data flows in one direction."""
         first, second = (self._names[number] for number in pair)
         if series.operation == "broadcast":
             return f"{first} → {second}"
@@ -161,31 +161,29 @@ class PairSummary:
 
 
 class GatheredPairs:
-    """What exporters have in common that print nothing before the end: a matrix is whole only when
-    its last pair was measured.
-    """
+    """The base of exporters that print at the end: only the last pair completes a matrix."""
 
     def __init__(self) -> None:
         self._results: list[CaseResult] = []
 
     def begin(self, header: Header) -> str:
-        """Notes the devices, and returns what comes first."""
+        """Stores the devices and returns the opening."""
         self._header = header
         self._names = labels(header.devices)
         return self.opening()
 
     def add(self, result: CaseResult) -> str:
-        """Nothing yet."""
-        # Without the raw samples: there are many pairs.
+        """Stores the result; returns an empty text."""
+        # Without raw samples, because pairs are many.
         self._results.append(msgspec.structs.replace(result, samples=None))
         return ""
 
     def opening(self) -> str:
-        """What comes first."""
+        """Returns the text before the results."""
         raise NotImplementedError
 
     def gathered(self) -> tuple[list[tuple[PairSweep, str]], PairSummary]:
-        """The sweeps with their names, and the summary of all."""
+        """Returns the sweeps with their names, and the summary of all results."""
         found = sweeps(self._results)
         named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
         return named, PairSummary(self._header, self._names, self._results, named)

@@ -1,4 +1,4 @@
-"""Collectives of single pairs for people: heat maps, all operations on a chart, what stands out."""
+"""Text output for collectives of single pairs: heat maps, a chart of all operations, findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cclmark.results.schema import Footer
 
 _BETWEEN = 4
 _CELL = 9
-_MOST_CURVES = 12  # more could not be told apart
+_MOST_CURVES = 12  # more would not be distinguishable
 _NOTE_STYLES = {"WRONG": "red", "hung": "red", "died": "red", "n/a": "yellow"}
 
 
@@ -28,19 +28,19 @@ class PairTable(GatheredPairs):
     def __init__(
         self, *, paint: Paint = unpainted, most_devices: int = 32, width: int | None = None
     ) -> None:
-        """``width``: of the terminal, in characters; None: what the environment says."""
+        """``width``: characters of a line; None: from the environment or the terminal."""
         super().__init__()
         self._paint = paint
         self._most = most_devices
         self._width = width or usual_width()
 
     def opening(self) -> str:
-        """The devices, their links, the library, the method."""
+        """Returns the devices, their links, the library and the method."""
         method = method_of(self._header)
         return "\n".join(opening_lines(self._header, "device", method, self._paint)) + "\n"
 
     def end(self, footer: Footer | None) -> str:
-        """The heat maps, the chart and the summary."""
+        """Returns the heat maps, the chart and the summary."""
         named, summary = self.gathered()
         lines: list[str] = []
         for sweep, name in named:
@@ -87,7 +87,7 @@ class PairTable(GatheredPairs):
         return self._paint(figure(value).rjust(_CELL), f"heat{step}")
 
     def _beside_each_other(self, blocks: Sequence[list[str]]) -> list[str]:
-        """Blocks of lines in a row as far as the terminal is wide enough, else below each other."""
+        """Arranges blocks of lines side by side if the terminal is wide enough, else stacked."""
         lines: list[str] = []
         row: list[str] = []
         for block in blocks:
@@ -104,7 +104,7 @@ class PairTable(GatheredPairs):
         return lines + row
 
     def _chart(self, named: Sequence[tuple[PairSweep, str]]) -> list[str]:
-        """Every operation's bandwidth against size: the figures, and the same as curves."""
+        """Returns the bandwidths of all operations by size, as figures and as curves."""
         courses = [
             {point.size_bytes: point.bytes_per_s / BYTES_PER_GB
              for point in sweep.measured if point.bytes_per_s}
@@ -146,5 +146,5 @@ class PairTable(GatheredPairs):
 
 
 def _short(size_bytes: int) -> str:
-    """A size for the axis of a chart: 8, 128K, 4M."""
+    """Formats a size for the axis of a chart: 8, 128K, 4M."""
     return format_size(size_bytes).replace(" ", "").replace("iB", "").replace("B", "")

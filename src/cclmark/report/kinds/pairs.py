@@ -1,4 +1,4 @@
-"""Reports of collectives between every two ranks."""
+"""Reports of collectives between each pair of ranks."""
 
 from __future__ import annotations
 

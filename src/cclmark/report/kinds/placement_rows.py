@@ -1,4 +1,4 @@
-"""Pairs the placements of a case: formats in the manner of nccl-tests show both on one row."""
+"""Pairs the placements of a case: formats like that of nccl-tests show both on one row."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cclmark.results.schema import Summary
 
 @dataclass(frozen=True)
 class Row:
-    """The results of one case out-of-place and in-place, one of which may not have been tried."""
+    """The results of one case out-of-place and in-place; one of them may be missing."""
 
     out_of_place: CaseResult | None
     in_place: CaseResult | None
 
     @property
     def results(self) -> tuple[CaseResult, ...]:
-        """Those that there are, out-of-place first: at least one."""
+        """The available results, out-of-place first: at least one."""
         return tuple(it for it in (self.out_of_place, self.in_place) if it is not None)
 
     @property
     def case(self) -> Case:
-        """What was measured; of its placement it says nothing."""
+        """The measured case; its placement has no meaning."""
         return self.results[0].case
 
     @property
@@ -36,12 +36,12 @@ class Row:
 
 
 class RowCollector:
-    """Takes results in the order of the run and gives rows back as early as they are whole.
+    """Receives results in the order of the run and returns rows as soon as they are complete.
 
-    A row is whole when both placements came, when one came that cannot have a second (a barrier, or
-    ``single``: the run is known to measure one placement), or when the next result belongs to
-    another row. The last also tells that this operation is measured in one placement: its further
-    rows are given back at once.
+    A row is complete with both placements, with a single result that cannot have a second placement
+    (a barrier, or with ``single``: the run measures one placement), or when the next result belongs
+    to another row. In the last case this operation is measured in one placement: its further rows
+    are returned at once.
     """
 
     def __init__(self, *, single: bool = False) -> None:
@@ -50,7 +50,7 @@ class RowCollector:
         self._unpaired: tuple[str, str] | None = None
 
     def add(self, result: CaseResult) -> list[Row]:
-        """The rows, in order, that ``result`` completes: none, one or two."""
+        """Returns the rows, in order, that ``result`` completes: none, one or two."""
         pending, self._pending = self._pending, None
         if pending is not None and _belong_together(pending, result):
             return [_row(pending, result)]
@@ -65,7 +65,7 @@ class RowCollector:
         return rows
 
     def finish(self) -> list[Row]:
-        """The row that still waited for its second placement, if one did."""
+        """Returns the row whose second placement is missing, if any."""
         pending, self._pending = self._pending, None
         return [] if pending is None else [_row(pending)]
 

@@ -1,4 +1,4 @@
-"""A row for each raw sample of each rank, or flow. Times in seconds, as in the journal."""
+"""A row for each raw sample of each rank or flow. Times in seconds, as in the journal."""
 
 from __future__ import annotations
 

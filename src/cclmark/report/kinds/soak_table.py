@@ -1,4 +1,4 @@
-"""A soak on the screen: its first cycle as a table, then a line now and then, then the drift."""
+"""A soak on the terminal: the first cycle as a table, periodic summaries, the drift at the end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from cclmark.results.schema import Condition, Footer, Header
 
 _FIRST_SUMMARY_S = 10.0
 _MOST_BETWEEN_S = 600.0
-_MOST_UNKNOWN = 8  # cases of too few cycles that have a line each
+_MOST_UNKNOWN = 8  # cases with too few cycles that have their own line
 _HEADS = f"{'cycles':>8}{'first µs':>11}{'last µs':>11}{'ratio':>8}  worst"
 
 
 @dataclass
 class _Times:
-    """The median times of one case, cycle by cycle. ``summarised``: how many of them are told."""
+    """The median times of one case by cycle. ``summarised``: the number of reported cycles."""
 
     times_s: array[float] = field(default_factory=lambda: array("d"))
     cycles: array[int] = field(default_factory=lambda: array("Q"))
@@ -35,14 +35,14 @@ class _Times:
 
 
 class SoakTable:
-    """Takes no more memory for a night than a few bytes for each result."""
+    """Prints a soak; requires only a few bytes of memory for each result."""
 
     def __init__(
         self, make_table: Callable[[], Exporter[CaseResult]], paint: Paint, every_s: float
     ) -> None:
-        """``make_table`` makes what shows a first cycle: one for each library.
+        """``make_table`` creates the exporter of a first cycle, one for each library.
 
-        ``every_s`` is from one summary to the next, 0 for an interval that grows.
+        ``every_s``: the interval of summaries, 0 for a growing interval.
         """
         self._make_table = make_table
         self._paint = paint
@@ -57,7 +57,7 @@ class SoakTable:
         self._results = self._checked = self._wrong = self._skipped = 0
 
     def begin(self, header: Header) -> str:
-        """As every table, and how long it goes on."""
+        """Returns the head of the table, with the duration of the soak."""
         settings = header.settings
         once = msgspec.structs.replace(settings, cycles=1, duration_s=0.0)
         self._header = msgspec.structs.replace(header, settings=once, planned_cases=0)
@@ -66,7 +66,7 @@ class SoakTable:
         return self._table.begin(self._header) + f"  soak       {clock_text(settings.duration_s)}\n"
 
     def add(self, result: CaseResult) -> str:
-        """A row of a first cycle; later what is wrong, and a summary when one is due."""
+        """Returns a row of a first cycle; later only problems, and a summary if one is due."""
         text = ""
         if result.case.ccl != self._ccl:
             if self._ccl:
@@ -86,11 +86,11 @@ class SoakTable:
         return text + self._summary_if_due(result.cycle)
 
     def observe(self, condition: Condition) -> None:
-        """Keeps the ranges of what was seen."""
+        """Records the ranges of the observed conditions."""
         self._conditions.setdefault(condition.rank, Conditions()).add(condition)
 
     def end(self, footer: Footer | None) -> str:
-        """Each case at the end against its beginning, the devices, what was checked."""
+        """Returns each case's drift, the devices' conditions, and the counts of checks."""
         lines = self._drift_lines()
         lines += [_condition_line(rank, it) for rank, it in sorted(self._conditions.items())]
         text = f"  {self._checked} of {self._results} results checked, {self._wrong} wrong"
@@ -142,7 +142,7 @@ class SoakTable:
         return text + (f"; up to {max(degrees):.0f} °C\n" if degrees else "\n")
 
     def _ratios(self) -> list[tuple[float, Case]]:
-        """The times since the last summary over those before the first one."""
+        """Returns the times since the last summary over the times before the first one."""
         ratios = []
         for case, times in self._times.items():
             recent = times.times_s[times.summarised :]

@@ -1,7 +1,7 @@
-"""The columns of transfers: a row for each flow.
+"""The columns of transfers, with a row for each flow.
 
-Times are in microseconds, bandwidths in GB/s: 10^9 bytes per second. ``total_gbps`` is that of all
-flows of the transfer together, ``share`` its part of the limit of the links.
+Times are in microseconds, bandwidths in GB/s: 10^9 bytes per second. ``total_gbps`` is the
+bandwidth of all flows of the transfer together, ``share`` its share of the link limit.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TRANSFER_COLUMNS = (
 def transfer_cells(
     result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
 ) -> list[list[Cell]]:
-    """For each flow a cell for each of TRANSFER_COLUMNS.
+    """Returns a cell for each of TRANSFER_COLUMNS, for each flow.
 
-    ``names`` are the devices' labels, ``limits`` what connections carry in bytes per second.
+    ``names``: the devices' labels; ``limits``: the limits of connections in bytes per second.
     """
     transfer, summary = result.transfer, result.summary
     share = utilisation(result, limits)
@@ -76,7 +76,7 @@ def transfer_cells(
 
 
 def limits_of(header: Header) -> dict[tuple[int, int], float]:
-    """What each connection between two devices carries, in bytes per second."""
+    """Returns the limit of each connection between two devices, in bytes per second."""
     return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
 
 

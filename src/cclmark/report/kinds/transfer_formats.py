@@ -1,4 +1,4 @@
-"""Transfers in other formats than the table: CSV, markdown and PCCL's own text."""
+"""Transfers in other formats than the table: CSV, Markdown and PCCL's own text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PCCL_WIDTH = 10
 
 
 class _ByMatrix:
-    """What formats have in common that print matrix by matrix."""
+    """The base of formats that print matrix by matrix."""
 
     def __init__(self, *, shares: bool, hosts: bool = False) -> None:
         self._shares = shares
@@ -28,34 +28,34 @@ class _ByMatrix:
         self._results: list[TransferResult] = []
 
     def begin(self, header: Header) -> str:
-        """Prepares for the matrices."""
+        """Prepares the collection of matrices."""
         self._header = header
         self._names = labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
         return self.opening()
 
     def add(self, result: TransferResult) -> str:
-        """The matrix before, when this result begins another."""
+        """Returns the previous matrix if this result begins another."""
         self._results.append(result)
         return self._texts(self._collector.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The last matrix and what follows."""
+        """Returns the last matrix and the closing text."""
         return self._texts(self._collector.finish()) + self.closing(footer)
 
     def _texts(self, matrices: Iterable[Matrix]) -> str:
         return "".join(self.matrix(matrix) for matrix in matrices)
 
     def opening(self) -> str:
-        """What comes first."""
+        """Returns the text before the first matrix."""
         raise NotImplementedError
 
     def matrix(self, matrix: Matrix) -> str:
-        """One matrix."""
+        """Returns one matrix."""
         raise NotImplementedError
 
     def closing(self, footer: Footer | None) -> str:
-        """What comes last."""
+        """Returns the text after the last matrix."""
         raise NotImplementedError
 
 
@@ -65,18 +65,18 @@ class TransferMarkdown(_ByMatrix):
     def __init__(
         self, *, shares: bool, hosts: bool = False, references: ReferenceNotes | None = None
     ) -> None:
-        """``references`` are what the slowest pairs are held against."""
+        """``references`` are compared with the slowest pairs."""
         super().__init__(shares=shares, hosts=hosts)
         self._references = references or ReferenceNotes()
 
     def opening(self) -> str:
-        """The machine in a sentence."""
+        """Describes the machine in a sentence."""
         header = self._header
         devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
         return f"## Transfers between devices\n\n{devices} on {escape(header.machine.hostname)}.\n"
 
     def matrix(self, matrix: Matrix) -> str:
-        """Heading, meaning, table."""
+        """Returns heading, meaning and table."""
         rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
         lines = ["", f"### {escape(matrix.title)} ({matrix.unit})", ""]
         lines += [escape(matrix.meaning), ""] if matrix.meaning else []
@@ -88,7 +88,7 @@ class TransferMarkdown(_ByMatrix):
         return "\n".join(lines) + "\n"
 
     def closing(self, footer: Footer | None) -> str:
-        """The pairs that stand out, the references, and what was checked."""
+        """Returns the pairs that stand out, the references, and the counts of checks."""
         results, header = self._results, self._header
         far = outliers_of(results, header).far
         lines = [f"- stands out: {escape(deviation_text(one, self._names))}" for one in far]
@@ -103,15 +103,15 @@ class TransferMarkdown(_ByMatrix):
 
 
 class TransferPccl(_ByMatrix):
-    """The text of PCCL's p2pBandwidthLatencyTest, for those who read it by program."""
+    """The text of PCCL's p2pBandwidthLatencyTest, for programs that parse it."""
 
     def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
-        """``most_devices``: of how many devices matrices are shown."""
+        """``most_devices``: matrices show at most that many devices."""
         super().__init__(shares=shares, hosts=hosts)
         self._most = most_devices
 
     def opening(self) -> str:
-        """The matrix of shortest paths."""
+        """Returns the matrix of shortest paths."""
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
         numbers = range(len(self._names))
         rows = [
@@ -121,7 +121,7 @@ class TransferPccl(_ByMatrix):
         return "P2P Connectivity & minPath Matrix\n" + self._lines(rows) + "\n"
 
     def matrix(self, matrix: Matrix) -> str:
-        """Its head in PCCL's words and the values with two decimals."""
+        """Returns the head in PCCL's words and the values with two decimals."""
         series = matrix.series
         if series.scope not in ("pairs", "all-pairs"):
             return ""
@@ -150,7 +150,7 @@ class TransferPccl(_ByMatrix):
         return head + self._lines(rows)
 
     def closing(self, footer: Footer | None) -> str:
-        """What is not shown, and how long it took."""
+        """Returns the number of devices that are not shown, and the duration."""
         hidden = hidden_line(len(self._names), self._most, unpainted)
         lines = [line.strip() for line in hidden]
         lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []

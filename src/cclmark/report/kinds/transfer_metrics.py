@@ -1,4 +1,4 @@
-"""The gauges of transfers for Prometheus."""
+"""The Prometheus gauges of transfers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measure_transfer(series: Series, result: TransferResult, run: RunLabels) -> 
     flows = [
         [("from", run.devices[start]), ("to", run.devices[end])] for start, end in transfer.flows
     ]
-    # Of a transfer with several flows at once, its first stands for all of them.
+    # A transfer with several simultaneous flows has the labels of its first flow.
     whole = labels_of([*common, *flows[0], ("flows", str(len(flows))), *run.where])
     if result.status == "skipped":
         return

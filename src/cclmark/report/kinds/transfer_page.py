@@ -1,4 +1,4 @@
-"""The part of a page on transfers: cells of the table of all results, charts and tables."""
+"""Transfers on a page: cells of the table of all results, charts and tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CONNECTED = 32
 
 
 def cells_of_transfer(run: Run, result: TransferResult) -> Mapping[str, Cell]:
-    """The figures of a transfer, and its share of a reference."""
+    """Returns the figures of a transfer, and its share of a reference."""
     cells = _of_transfer(result)
     if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
         cells |= {"of_reference_percent": match.share * 100, "reference": match.words}
@@ -58,7 +58,7 @@ def _of_transfer(result: TransferResult) -> dict[str, Cell]:
 
 
 def transfer_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section for each run: its matrices as charts, and the links between devices."""
+    """Returns a section for each run: its matrices as charts, and the links between devices."""
     sections = []
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
@@ -72,7 +72,7 @@ def transfer_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _connections(run: Run) -> Table | None:
-    """What every two devices are connected by; None where nobody noted it, or of too many."""
+    """Returns the connection of each pair of devices; None if unknown, or with too many devices."""
     header = run.journal.header
     names = device_names(header)
     if not header.relations or len(names) > _MOST_CONNECTED:
@@ -102,7 +102,7 @@ def _connections(run: Run) -> Table | None:
 
 
 def _copies(run: Run) -> Table | None:
-    """Each matrix of copies in a line."""
+    """Returns a table with a line for each matrix of copies."""
     collector = MatrixCollector(run.journal.header, shares=False)
     matrices = []
     for result in run.journal.transfers:

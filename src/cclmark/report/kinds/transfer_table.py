@@ -1,4 +1,4 @@
-"""Transfers for people: how devices are connected, a matrix for each figure, what stands out."""
+"""Text output for transfers: connections of devices, a matrix for each figure, findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BAR = 40
 
 
 class TransferTable:
-    """Matrices with rows and columns of devices, wrapped to the terminal."""
+    """Prints matrices with rows and columns of devices, wrapped to the terminal."""
 
     def __init__(
         self,
@@ -46,8 +46,10 @@ class TransferTable:
         width: int | None = None,
         references: ReferenceNotes | None = None,
     ) -> None:
-        """``shares`` adds the share of the link limit; more devices than ``most_devices`` are left
-        out of a matrix, though not of the summary, which holds medians against ``references``.
+        """``shares`` adds the share of the link limit.
+
+        Matrices show at most ``most_devices`` devices. The summary includes all devices and
+        compares medians with ``references``.
         """
         self._references = references or ReferenceNotes()
         self._paint = paint
@@ -58,7 +60,7 @@ class TransferTable:
         self._results: list[TransferResult] = []
 
     def begin(self, header: Header) -> str:
-        """The devices, their links, and how each pair is connected."""
+        """Returns the devices, their links, and the connection of each pair."""
         self._header = header
         self._names = labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
@@ -68,12 +70,12 @@ class TransferTable:
         return "\n".join(lines) + "\n"
 
     def add(self, result: TransferResult) -> str:
-        """The matrix before, when this result begins another."""
+        """Returns the previous matrix if this result begins another."""
         self._results.append(result)
         return self._print(self._collector.add(result))
 
     def end(self, footer: Footer | None) -> str:
-        """The last matrix and the summary."""
+        """Returns the last matrix and the summary."""
         text = self._print(self._collector.finish())
         lines = [""]
         lines += self._course("thread blocks", lambda t: t.blocks, lambda blocks: f"{blocks}")
@@ -193,7 +195,7 @@ class TransferTable:
         return lines + hidden_line(len(columns), most, self._paint)
 
     def _course(self, name: str, key: object, show: object) -> list[str]:
-        """Median over the pairs against what was swept, as bars."""
+        """Returns bars of the median over the pairs by the swept parameter."""
         assert callable(key) and callable(show)
         groups: dict[tuple[object, ...], dict[int, list[float]]] = {}
         for result in self._results:
@@ -225,14 +227,14 @@ class TransferTable:
         return lines
 
     def _ranges(self) -> list[str]:
-        """Each matrix in one line: the median and the extremes with their pairs."""
+        """Returns a line for each matrix: the median and the extremes with their pairs."""
         by_series: dict[Transfer, list[tuple[tuple[int, int], float]]] = {}
         bandwidths = [one.transfer for one in self._results if one.transfer.measure != "latency"]
         swept = len({(one.blocks, one.size_bytes) for one in bandwidths if one.kernel}) > 1
         swept |= len({one.size_bytes for one in bandwidths}) > 1
         for result in self._results:
             if swept and result.transfer.measure != "latency":
-                continue  # its course says more
+                continue  # its course has the details
             if result.transfer.scope in ("pairs", "local", "all-pairs"):
                 by_series.setdefault(result.transfer.series(), []).extend(
                     (pair, value) for pair, value in figures(result) if pair[0] != pair[1]
@@ -263,7 +265,7 @@ class TransferTable:
         return [self._paint(text, "yellow") if verdict_of(match) == "low" else text]
 
     def _contention(self) -> list[str]:
-        """All pairs at once beside the pairs alone, where both were measured."""
+        """Compares all pairs at once with the pairs alone, if both were measured."""
         values: dict[Transfer, dict[str, list[float]]] = {}
         for result in self._results:
             scope = result.transfer.scope
@@ -320,7 +322,7 @@ class TransferTable:
 
 
 def method_of_transfers(header: Header) -> str:
-    """How copies were measured, in a line."""
+    """Describes in a line how copies were measured."""
     settings = header.settings
     on_host = all(device.runtime == "host" for device in header.devices)
     clock = "host clock after a barrier" if on_host else "device events behind a gate"

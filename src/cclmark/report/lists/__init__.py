@@ -1,1 +1,1 @@
-"""What the commands that do not measure print."""
+"""Output of the commands that do not measure."""

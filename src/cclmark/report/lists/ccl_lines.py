@@ -1,4 +1,4 @@
-"""What ``cclmark info --ccls`` prints."""
+"""The output of ``cclmark info --ccls``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cclmark.results.schema import CclReport
 
 
 def ccls_text(reports: Sequence[CclReport]) -> str:
-    """A paragraph per library: those that are there first."""
+    """Returns a paragraph for each library, available ones first."""
     lines: list[str] = []
     for report in sorted(reports, key=lambda one: bool(one.reason)):
         lines += ["", *_lines(report)]

@@ -1,4 +1,4 @@
-"""The runs of a history: as a table, for a program, for a spreadsheet."""
+"""The runs of a history as a table, as JSON and as CSV."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cclmark.history.history_model import StoredRun
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.wording.paint import Paint, unpainted
 
-SHORT_ID = 12  # characters of a run's id that tables show; commands take any beginning
+SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
 _RIGHT = ("cases", "code")
-MOST_MEASURED = 3  # operations of a run that lists name
+MOST_MEASURED = 3  # operations of a run listed by name
 _COLUMNS = (
     *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
     *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) -> str:
-    """A line for each run, and how many more there are."""
+    """Returns a line for each run, and the number of runs that are not shown."""
     if not runs:
         return "no runs\n"
     rows = [_cells(run) for run in runs]
@@ -37,19 +37,19 @@ def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) 
 
 
 def runs_json(runs: Sequence[StoredRun], total: int) -> str:
-    """All that is known of each run, and how many there are."""
+    """Returns all fields of each run, and the total number of runs."""
     found = {"total": total, "runs": [run_object(run) for run in runs]}
     return json.dumps(found, indent=1, ensure_ascii=True) + "\n"
 
 
 def run_object(run: StoredRun) -> dict[str, object]:
-    """A run for a program."""
+    """Returns a run's fields for JSON and CSV."""
     values = asdict(run)
     return {name: values[name] for name in (*_COLUMNS, "machine")}
 
 
 def runs_csv(runs: Sequence[StoredRun]) -> str:
-    """A line for each run; several values in a cell have commas between."""
+    """Returns a line for each run; several values in a cell are separated by commas."""
     lines = [csv_line(_COLUMNS)]
     for run in runs:
         values = run_object(run)
@@ -58,7 +58,7 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
 
 
 def run_lines(run: StoredRun) -> list[str]:
-    """What stands above the table of a run: what only the history knows."""
+    """Returns the lines above a run's table: the fields that only the history contains."""
     code = (
         "the end of the run is missing" if run.exit_code is None else f"exit code {run.exit_code}"
     )
@@ -75,7 +75,7 @@ def run_lines(run: StoredRun) -> list[str]:
 
 
 def started_of(run: StoredRun) -> str:
-    """When it started, to the second."""
+    """Returns the start of the run, to the second."""
     return run.started_at[:19].replace("T", " ")
 
 

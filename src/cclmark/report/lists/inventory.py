@@ -1,4 +1,4 @@
-"""What ``cclmark info`` prints."""
+"""The output of ``cclmark info``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inventory_text(
     nvrtc_path: str,
     notices: Sequence[str],
 ) -> str:
-    """For people."""
+    """Returns the inventory as text."""
     lines = [
         f"Machine    {plain(machine.hostname)}: {plain(machine.system)}, kernel "
         f"{plain(machine.kernel)}",
@@ -60,8 +60,9 @@ def inventory_text(
 
 
 def _just_not_installed(name: str, reason: str) -> bool:
-    """Whether all that is to be said of a vendor's library is that it is nowhere, as on most
-    machines. One file alone is one that somebody named: that is told in full, as NVIDIA's are.
+    """Whether a vendor's library is just not installed, as on most machines.
+
+    A single file was named by the user: it is reported in full, like NVIDIA's libraries.
     """
     first, *others = reason.splitlines()
     tried = [line for line in others if not line.strip().startswith("Set ")]
@@ -103,7 +104,7 @@ def inventory_json(
     nvrtc_path: str,
     notices: Sequence[str],
 ) -> str:
-    """For programs: one object."""
+    """Returns the inventory as a JSON object."""
     document = {
         "machine": machine,
         "devices": devices,
@@ -117,5 +118,5 @@ def inventory_json(
 
 
 def json_of(document: object) -> str:
-    """One object, laid out for people too."""
+    """Returns one JSON object, indented for readability."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

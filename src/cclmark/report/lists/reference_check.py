@@ -1,4 +1,4 @@
-"""A journal beside its references: for people, for a pull request, for a program."""
+"""A journal compared with its references, as text, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Check:
-    """``found`` in the journal of that name; ``least_share``: what they should reach, if said."""
+    """The results of the journal ``name``. ``least_share``: the required share, None without."""
 
     name: str
     found: Sequence[Checked]
@@ -32,7 +32,7 @@ class Check:
 
 
 def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
-    """A table for each operation, what its shares are of, and what it comes to."""
+    """Returns a table for each operation, the legend of the references, and the counts."""
     lines = [f"{check.name} against references"]
     for name, group in _in_groups(check.found).items():
         head = f"{'size':>10} {'time µs':>11} {'GB/s':>9} {'reference':>12} {'share':>9}"
@@ -46,7 +46,7 @@ def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
 
 
 def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
-    """What there is to show, each table's together, in the order in which tables begin."""
+    """Groups the shown results by table, in order of the tables' first results."""
     groups: dict[str, list[Checked]] = {}
     for one in found:
         if one.match is not None or one.bad:
@@ -55,7 +55,7 @@ def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
 
 
 def tally(check: Check) -> str:
-    """How many were held against a reference, how many judged, and how the worst did."""
+    """Counts results with a reference and judged results, and describes the range of shares."""
     least = NORMAL_FROM if check.least_share is None else check.least_share
     judged = [one.match for one in check.found if one.judged and one.match is not None]
     held = sum(one.match is not None for one in check.found)
@@ -69,12 +69,12 @@ def tally(check: Check) -> str:
 
 
 def percent(share: float) -> str:
-    """``90%`` or ``99.5%``: a share as it was asked for."""
+    """Formats a share as the user requested it: ``90%`` or ``99.5%``."""
     return f"{share * 100:.4g}%"
 
 
 def check_markdown(check: Check) -> str:
-    """What it comes to, what is low, and everything folded away."""
+    """Returns the counts, the low results, and all results in a folded section."""
     least = NORMAL_FROM if check.least_share is None else check.least_share
     low = below(check.found, least)
     shown = [one for group in _in_groups(check.found).values() for one in group]
@@ -88,7 +88,7 @@ def check_markdown(check: Check) -> str:
 
 
 def check_csv(check: Check) -> str:
-    """A line for each case; GB/s are 10^9 bytes, a share is a share of 1."""
+    """Returns a line for each case; GB/s are 10^9 bytes per second, a share is a fraction of 1."""
     lines = [csv_line(_COLUMNS)]
     for one in check.found:
         match = one.match
@@ -113,7 +113,7 @@ def check_csv(check: Check) -> str:
 
 
 def check_json(check: Check) -> str:
-    """All of it, in base units."""
+    """Returns all results, in base units."""
     cases = []
     for one in check.found:
         match = one.match
@@ -185,7 +185,7 @@ def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
 
 
 def _reasons(check: Check) -> list[str]:
-    """Why some were not judged: the most frequent first."""
+    """Counts the reasons why results were not judged, the most frequent first."""
     counts = Counter(one.unjudged for one in check.found if one.unjudged and not one.bad)
     lines = [f"{count} not judged: {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS

@@ -1,4 +1,4 @@
-"""References for people, for a wiki, for a program."""
+"""References as text, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LAUNCHES = {"one thread": ", one thread for all", "thread": ", a thread each"}
 
 
 def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> list[str]:
-    """Each source: what it is, of which devices and operations, how many figures, where from."""
+    """Describes each source: its devices and operations, the number of figures, and its origin."""
     lines: list[str] = []
     for source, own in _by_source(references):
         devices = dict.fromkeys(devices_text(one.devices) for one in own)
@@ -45,7 +45,7 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
 
 
 def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> list[str]:
-    """The figures of each source, a table for each series; of pairs the median and the extremes."""
+    """Returns a table for each series of a source; for pairs the median and the extremes."""
     lines: list[str] = []
     for source, own in _by_source(references):
         lines.append(_source_title(source, paint))
@@ -63,12 +63,12 @@ def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
 
 
 def references_csv(references: Iterable[Reference]) -> str:
-    """A line for each figure; GB/s are 10^9 bytes. Empty is what a source does not tell."""
+    """Returns a line for each figure; GB/s are 10^9 bytes per second. Empty means unknown."""
     return csv_line(_COLUMNS) + "".join(csv_line(_cells(one)) for one in references)
 
 
 def references_json(references: Sequence[Reference]) -> str:
-    """``{"sources": […], "figures": […]}`` in base units; null is what a source does not tell."""
+    """Returns ``{"sources": […], "figures": […]}`` in base units; null means unknown."""
     sources = [msgspec.to_builtins(source) for source, _ in _by_source(references)]
     figures = []
     for one in references:
@@ -82,7 +82,7 @@ def references_json(references: Sequence[Reference]) -> str:
 
 
 def references_markdown(references: Sequence[Reference]) -> str:
-    """A section for each source, with a table."""
+    """Returns a section for each source, with a table."""
     parts = []
     for source, own in _by_source(references):
         head = [f"## {escape(source.title)}"]
@@ -142,7 +142,7 @@ def _points(points: Sequence[Reference], paint: Paint) -> list[str]:
 
 
 def _pairs(points: Sequence[Reference]) -> list[str]:
-    """A line for the paths of each length."""
+    """Returns the median and the extremes of pairs, by length of the path."""
     by_hops: dict[int | None, list[Reference]] = {}
     for one in points:
         by_hops.setdefault(one.hops, []).append(one)
@@ -169,7 +169,7 @@ def _size(one: Reference) -> str:
 
 
 def _figures(one: Reference) -> list[str]:
-    """The time in microseconds, and both bandwidths, as the source gives them."""
+    """Returns the time in microseconds and both bandwidths, as published."""
     time = "-" if one.time_s is None else format_time_us(one.time_s)
     rates = (one.algbw_bytes_per_s, one.busbw_bytes_per_s)
     return [time, *("-" if rate is None else f"{rate / BYTES_PER_GB:.6g}" for rate in rates)]

@@ -1,4 +1,4 @@
-"""Suites before they are run: what there is, and what would be run."""
+"""Descriptions of suites before they run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cclmark.printable import plain
 
 
 def describe_suites(suites: Iterable[Suite]) -> str:
-    """A line for each suite and its description."""
+    """Returns a line for each suite, and its description."""
     lines = []
     for suite in suites:
         lines.append(f"{suite.name:<8}  {suite.title}")
@@ -19,7 +19,7 @@ def describe_suites(suites: Iterable[Suite]) -> str:
 
 
 def describe_suite(suite: Suite) -> str:
-    """Every command with its tags and repeats, and below it what its figures must reach."""
+    """Returns every command with its tags, repeats and thresholds."""
     lines = [f"{suite.name}: {suite.title}" if suite.title else suite.name]
     lines += [f"needs {suite.needs}"] if suite.needs else []
     for command in suite.commands:

@@ -1,4 +1,4 @@
-"""Trends: for people, for a pull request, for a program."""
+"""Trends as a table, as Markdown for a pull request, and as JSON."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _KINDS: dict[SeriesKind, str] = {
 }
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_BLOCKS = 32
-_LEAST_SPAN = math.log(1.1)  # what differs by less is drawn as such
+_LEAST_SPAN = math.log(1.1)  # of a logarithm: smaller differences are drawn as such
 _USUAL_METHODS = (AUTO, THROUGHPUT)  # the defaults on accelerators and on the host
 _OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
-MOST_LINES = 60  # series in a table that nobody asked for all of
+MOST_LINES = 60  # series in a table without a request for all
 
 
 @dataclass(frozen=True)
 class Step:
-    """What changed from one run to another, and what of the two was not the same."""
+    """The changes between two runs, and the other differences between these runs."""
 
     before: StoredRun
     after: StoredRun
@@ -41,9 +41,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Trends:
-    """All series, their runs by number, and their changes by the runs between which they are.
+    """All series, their runs by number, and their changes by the runs before and after.
 
-    ``threshold``: the share from which on a change is reported.
+    ``threshold``: the smallest reported change, as a share.
     """
 
     trends: Sequence[Trend]
@@ -53,7 +53,7 @@ class Trends:
 
 
 def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) -> str:
-    """A line for each series, or where they are many for those that changed, then the changes."""
+    """Returns a line for each series (only changed ones if series are many), and the changes."""
     shown = list(found.trends)
     if len(shown) > MOST_LINES and not everything:
         shown = [trend for trend in shown if trend.changes]
@@ -80,7 +80,7 @@ def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) ->
 
 
 def trend_markdown(found: Trends) -> str:
-    """What changed and between which runs; series without a change are only counted."""
+    """Returns the changes and the runs around them; series without a change are only counted."""
     parts = [f"**{escape(title_of(found))}**: {escape(tally_of(found))}."]
     for step in found.steps:
         parts.append(f"### {escape(_between(step))}")
@@ -110,7 +110,7 @@ def trend_markdown(found: Trends) -> str:
 
 
 def trend_json(found: Trends) -> str:
-    """All series with all their times in seconds, the changes and the runs."""
+    """Returns all series with all times in seconds, the changes and the runs."""
     document = {
         "threshold": found.threshold,
         "runs": [_run_object(run) for run in found.runs.values()],
@@ -169,7 +169,7 @@ def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
 
 
 def title_of(found: Trends) -> str:
-    """How many runs from when to when, on how many machines."""
+    """Returns the number of runs, their dates, and the number of machines."""
     runs = list(found.runs.values())
     if not runs:
         return "no runs"
@@ -184,7 +184,7 @@ def title_of(found: Trends) -> str:
 
 
 def tally_of(found: Trends) -> str:
-    """How many series changed by the threshold or more, and how many have too few runs."""
+    """Counts the series that changed by the threshold or more, and those with too few runs."""
     short = sum(len(trend.runs) < LEAST_POINTS for trend in found.trends)
     slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
     faster = sum(len(trend.changes) for trend in found.trends) - slower
@@ -199,7 +199,7 @@ def tally_of(found: Trends) -> str:
 
 
 def in_order(shown: Sequence[Trend]) -> list[Trend]:
-    """Those of a machine together, of these those of a group, by size."""
+    """Sorts series by machine, by group and by size."""
     heads: dict[str, int] = {}
     groups: dict[str, int] = {}
     for trend in shown:
@@ -214,7 +214,7 @@ def in_order(shown: Sequence[Trend]) -> list[Trend]:
 
 
 def context_of(trend: Trend) -> str:
-    """The machine, and the method, the clock and the figure where they are not the usual ones."""
+    """Returns the machine, and the method, the clock and the figure if they are not the default."""
     series = trend.series
     method = "" if series.method in _USUAL_METHODS else f" · {series.method}"
     clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
@@ -222,7 +222,7 @@ def context_of(trend: Trend) -> str:
 
 
 def mark_of(trend: Trend) -> str:
-    """Which figure a series has, for a line of its own; empty where there is but one."""
+    """Returns which figure a series has, for a separate line; empty for the default figure."""
     return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
 
 
@@ -241,7 +241,7 @@ def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
 
 
 def course_of(times_s: Sequence[float]) -> str:
-    """The newest times as a line of blocks, by logarithms."""
+    """Draws the newest times as a line of blocks, on a logarithmic scale."""
     logs = [math.log(time_s) for time_s in times_s[-_MOST_BLOCKS:]]
     middle = (min(logs) + max(logs)) / 2
     span = max(max(logs) - min(logs), _LEAST_SPAN)
@@ -269,5 +269,5 @@ def _between(step: Step) -> str:
 
 
 def verdict_of(change: Change) -> str:
-    """``slower`` or ``faster``."""
+    """Returns ``slower`` or ``faster``."""
     return "slower" if change.ratio > 1 else "faster"

@@ -1,4 +1,4 @@
-"""Series of a history with their changes, and what else changed between the same runs."""
+"""Finds the changes of a history's series, and other differences between the same runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def trends_of(
     headers_of: HeadersOf,
     threshold: float = THRESHOLD,
 ) -> Trends:
-    """A history's ``series`` with their changes of ``threshold``, a share, or more.
+    """Returns a history's ``series`` with their changes of at least ``threshold``, a share.
 
-    ``headers_of`` gives the headers of runs by their numbers, as History.headers does.
+    ``headers_of`` returns the headers of runs by their numbers, like History.headers.
     """
     found = trends(series, threshold)
     return Trends(found, runs, _steps(found, runs, headers_of), threshold)
@@ -32,7 +32,7 @@ def trends_of(
 def _steps(
     found: Sequence[Trend], runs: Mapping[int, StoredRun], headers_of: HeadersOf
 ) -> list[Step]:
-    """The changes by the runs between which they are, with what else changed there."""
+    """Groups changes by the runs before and after, with other differences between these runs."""
     places = {number: place for place, number in enumerate(runs)}
     by_ends: dict[tuple[int, int], list[tuple[Trend, Change]]] = {}
     for trend in found:

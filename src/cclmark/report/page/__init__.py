@@ -1,1 +1,1 @@
-"""The page: one HTML file that needs nothing else."""
+"""The page: one HTML file without external resources."""

@@ -1,4 +1,4 @@
-"""Configurations beside each other as a page: what differs, and curves on the same axes."""
+"""A page that compares configurations: differences, and curves on the same axes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOO_WIDE = "the interval contains 1 and reaches beyond the margin"
 
 
 def comparison_page(comparisons: Sequence[Comparison]) -> Page:
-    """All comparisons with one side before. There is at least one."""
+    """Creates the page of one or more comparisons with a common side before."""
     several = len(comparisons) > 1
     sides = [comparisons[0].before, *(one.after for one in comparisons)]
     names = _names(sides)
@@ -77,7 +77,7 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
 
 
 def _names(sides: Sequence[Side]) -> list[str]:
-    """The files' names without their ends, where that tells them apart."""
+    """Returns the files' names without extensions if these are unique, otherwise in full."""
     stems = []
     for side in sides:
         first, more = side.name, ""
@@ -172,7 +172,7 @@ def _means(comparison: Comparison) -> list[Table]:
 
 
 def _overlays(runs: Sequence[Run]) -> list[Section]:
-    """The first run of each side on the same axes."""
+    """Draws the first run of each side on the same axes."""
     groups = groups_of(runs)
     sections = []
     for group, title in zip(groups, group_titles(groups), strict=True):

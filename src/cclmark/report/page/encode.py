@@ -1,4 +1,4 @@
-"""Charts and tables as JSON for the page's script: short, and harmless inside of HTML."""
+"""Encodes charts and tables as compact JSON that is safe inside HTML."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _LONG = 24  # characters of a cell
 
 Value = Mapping[str, "Value"] | Sequence["Value"] | str | int | float | bool | None
 
-# What could end a script element, begin a comment or one in it, end a line of JavaScript, or
-# change how the source of the page is displayed: control characters, marks of text direction.
+# Characters that could end a script element, begin a comment or another script in it, end a line of
+# JavaScript, or change the display of the page's source: control characters, marks of text
+# direction.
 _HARMLESS = {
     code: f"\\u{code:04x}"
     for code in range(0x7F, 0x10000)
@@ -25,24 +26,24 @@ _HARMLESS = {
 
 
 class Encoder:
-    """Encodes parts of a page. Texts of points are kept once: charts of one sweep share them."""
+    """Encodes parts of a page. Texts of points, which charts of a sweep share, are stored once."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
     @property
     def texts(self) -> list[str]:
-        """Those that charts refer to by number."""
+        """The texts that charts refer to by number."""
         return list(self._places)
 
     def chart(self, chart: Chart) -> Mapping[str, Value]:
-        """The chart's fields, with its class as ``kind``; texts on points as their numbers."""
+        """Returns the chart's fields, with its class as ``kind`` and texts on points as numbers."""
         spelled = self._spelled(chart)
         assert isinstance(spelled, Mapping)
         return {"kind": type(chart).__name__.lower(), **spelled}
 
     def cells(self, row: Sequence[str | int | float | None]) -> Value:
-        """A row of a table; a long text is the number of it, in a list of its own."""
+        """Returns a row of a table; a long text is replaced by a list with its number."""
         return [
             [self._numbers(cell)] if isinstance(cell, str) and len(cell) > _LONG else cell
             for cell in row
@@ -70,7 +71,7 @@ class Encoder:
 
 
 def shortened(value: float) -> float | int | None:
-    """With as many digits as anyone can see; None for what JSON does not have."""
+    """Rounds to the visible digits; None for values that JSON does not support."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{_DIGITS}g}")
@@ -78,6 +79,6 @@ def shortened(value: float) -> float | int | None:
 
 
 def for_script(value: Value) -> str:
-    """JSON that can stand in a script element whatever strings it holds."""
+    """Encodes JSON that is safe in a script element, whatever strings it contains."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace").decode().translate(_HARMLESS)

@@ -1,4 +1,4 @@
-"""What a page says of the machine, its environment and the method."""
+"""The sections of a page on the machine, its environment and the method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_VALUE = 2000  # characters of a variable
 
 
 def machine_sections(runs: Sequence[Run]) -> list[Section]:
-    """The machine and its libraries, the environment, the method of each run."""
+    """Returns sections on the machine and its libraries, the environment, and each run's method."""
     facts, environment, method = [], [], []
     for run in runs:
         name = f" of {run.name}" if len(runs) > 1 else ""
@@ -36,7 +36,7 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
             ),
             ("memory", format_size(machine.memory_bytes)),
         ]
-        if header.imported is not None:  # of which another tool told little
+        if header.imported is not None:  # another tool reports few of these fields
             rows = [("imported", origin_of(header.imported))]
         rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
         rows += [("binding", line) for line in binding_lines(header)]
@@ -72,7 +72,7 @@ def _cut(value: str) -> str:
 
 
 def _method_words(runs: Sequence[Run]) -> list[str]:
-    """The meaning of the figures, for each kind of work that there is."""
+    """Explains the figures of each kind of work in the runs."""
     present = {run.journal.kind for run in runs}
     words = dict.fromkeys(report_kind(name).method_words for name in KINDS if name in present)
     return [text for text in words if text]

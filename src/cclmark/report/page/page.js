@@ -1,13 +1,13 @@
 "use strict";
-// Draws the charts of a page out of its data, and its table. All text from the data goes through
-// textContent, or through escaped() where Plotly reads a little HTML.
+// Draws the charts and the table of a page from its data. All text from the data is assigned to
+// textContent, or passes escaped() if Plotly reads it as HTML.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const charts = new Map((data.charts || []).map((chart) => [chart.key, chart]));
   data.rows = data.rows.map((row) => row.map((cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell)));
   const root = document.documentElement;
 
-  // Okabe and Ito's colours, which people with any colour vision tell apart; lighter ones on black.
+  // Okabe and Ito's colours, distinguishable with any colour vision; lighter ones on black.
   const THEMES = {
     light: {
       text: "#1c2430", soft: "#56606e", grid: "#e3e7ec", back: "rgba(0,0,0,0)", card: "#ffffff",
@@ -20,8 +20,8 @@
       good: "#4f9be8", poor: "#1c2733", bad: "#ff8a5c", middle: "#222a34", less: "#b48cf0", more: "#f0c94f",
     },
   };
-  // Each four colours have a marker of their own: of those that share one, anybody tells the colours
-  // apart. As Plotly calls it, and for the legend. With DASHES: no two of 96 curves are alike.
+  // One marker for every four colours, which are easy to distinguish: Plotly's name, and the path
+  // for the legend. With DASHES, 96 curves are all different.
   const MARKS = [
     ["circle", "M18 6a4 4 0 1 1-8 0a4 4 0 1 1 8 0"], ["square", "M10.5 2.5h7v7h-7z"],
     ["diamond", "M14 1l5 5l-5 5l-5-5z"], ["triangle-up", "M14 1.5l4.8 8.5h-9.6z"],
@@ -34,10 +34,10 @@
     faint: ["2px,3px", "8px,3px,2px,3px"],
   };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-  // On paper, in CSS pixels: two charts beside each other, and two rows of them on a sheet.
+  // Sizes on paper, in CSS pixels: two charts side by side, and two rows of them on a sheet.
   const PAPER = { half: 488, whole: 996, height: 228, most: 560, largest: 10, smallest: 5.5 };
-  const logged = new Set(); // charts whose reader changed the vertical axis
-  const hidden = new Map(); // of charts whose reader hid curves: the places of these
+  const logged = new Set(); // charts whose vertical axis the user switched
+  const hidden = new Map(); // the curves that the user hid, by chart
 
   const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
@@ -52,7 +52,7 @@
     return `${Number.isInteger(bytes) ? bytes : bytes.toPrecision(4)} ${units[power]}`;
   }
 
-  // Of any number of values: as arguments of Math.min they would not all have room.
+  // For any number of values: Math.min supports a limited number of arguments.
   const extremes = (values) => values.reduce(
     ([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 
@@ -89,7 +89,7 @@
     return `rgba(${parts.join(",")},${alpha})`;
   };
 
-  // How one curve looks. ``fill``: of its marker, which the one below shines through otherwise.
+  // The look of one curve. ``fill``: of its marker, opaque so that it covers markers below.
   function lookOf(one, colours) {
     const number = one.colour || 0;
     if (one.faint) return { colour: number % 2 ? colours.text : colours.soft, dash: DASHES.faint[number % 2] };
@@ -102,7 +102,7 @@
     };
   }
 
-  // Parts of a curve with a band, as [first, after the last]; of single points it has none to fill.
+  // Parts of a curve with a band, as [first, after the last]; a single point has no area to fill.
   function banded(one) {
     const parts = [];
     let begun = -1;
@@ -126,7 +126,7 @@
     };
   }
 
-  // The interval of a point without neighbours that have one.
+  // Error bars of points whose neighbours have no interval.
   function barsOf(one, look) {
     const alone = new Set(banded(one).filter(([from, to]) => to - from === 1).map(([from]) => from));
     const part = (of) => one.x.map((_, at) => (alone.has(at) ? of(at) : 0));
@@ -141,7 +141,7 @@
     const traces = [];
     const isBytes = (chart.x_kind || "bytes") === "bytes";
     const all = chart.series.flatMap((one) => one.x);
-    // Hollow markers over filled, larger ones: where two points are one, both are seen.
+    // Hollow markers over larger filled ones: both are visible if two points coincide.
     const depth = (one) => (one.faint ? 0 : one.dashed ? 2 : 1);
     const inOrder = chart.series.map((one, at) => [one, at]).sort(([a], [b]) => depth(a) - depth(b));
     for (const [one, at] of inOrder) {
@@ -188,7 +188,7 @@
     };
   }
 
-  // What a box is filled with: those in place are nearly empty, those beyond the palette darker.
+  // The fill of a box: nearly transparent for in-place, darker beyond the palette.
   const boxFill = (one, look) => withAlpha(look.colour, one.dashed ? 0.05 : [0.35, 0.8, 0.18][look.turn]);
 
   function drawnBoxes(chart, colours) {
@@ -249,7 +249,7 @@
     };
     const step = Math.max(1, Math.ceil(chart.columns.length / 10));
     const places = chart.columns.map((_, at) => at).filter((at) => at % step === 0);
-    // Cells without a value are not drawn: what there is to say of them stands there as a note.
+    // Cells without a value are not drawn: their text is shown as a note.
     const annotations = [];
     if (fits) {
       values.forEach((row, r) => row.forEach((value, c) => {
@@ -278,7 +278,7 @@
 
   const heightOf = (chart) => (chart.kind === "heat" ? Math.min(60, Math.max(16, 6 + 1.7 * chart.rows.length)) : 24);
 
-  // ---- legends: beside the plot in the page, so that no number of curves takes the plot's room
+  // ---- legends: outside the plot, so that many curves do not make the plot smaller
   const isHidden = (chart, at) => Boolean(hidden.has(chart.key) && hidden.get(chart.key).has(at));
 
   function inSvg(parent, name, attributes) {
@@ -307,7 +307,7 @@
     return made;
   }
 
-  // A click hides a curve or shows it again, a double click shows it alone or all.
+  // A click hides or shows a curve, a double click shows only that curve or all of them.
   function hide(figure, chart, at, alone) {
     const away = new Set(hidden.get(chart.key));
     if (alone) {
@@ -381,7 +381,7 @@
     return made;
   }
 
-  // The figures of a chart as a table: for those who do not see it, and to copy from.
+  // The figures of a chart as a table: for users who cannot see it, and for copying.
   function valuesOf(chart) {
     if (chart.kind === "heat") {
       return { head: ["", ...chart.columns], rows: chart.rows.map((name, r) => [name, ...chart.values[r].map((value, c) => {
@@ -401,7 +401,7 @@
     ]) };
   }
 
-  // Of the legend in a saved picture, in pixels: about as many names a line as have room.
+  // The height of the legend in a saved picture, in pixels, with about as many names a line as fit.
   function legendHeight(chart) {
     const longest = Math.max(...chart.series.map((one) => one.name.length));
     const inLine = Math.max(1, Math.floor(900 / (60 + 8 * longest)));
@@ -467,10 +467,10 @@
   // ---- the table of all cases
   const FIRST_ROWS = 100;
   const COLOURED = ["slower", "faster", "inconclusive"]; // verdicts with a colour in page.css
-  const LONG = 24; // characters from which a cell's text may be broken between its words on paper
+  const LONG = 24; // characters; longer texts of cells may be wrapped on paper
   const table = { sort: -1, down: false, all: false, words: [] };
 
-  // The parts, each with its comma, that all of these texts begin with.
+  // The common first parts of all texts, each with its comma.
   function commonStart(texts) {
     const parts = texts[0].split(/(?<=, )/);
     let start = "";
@@ -481,8 +481,8 @@
     return start;
   }
 
-  // A sheet has no room for what is the same in every row: on it that stands above the table, columns
-  // and beginnings of long texts.
+  // On paper, columns and beginnings of long texts that are equal in all rows are printed once
+  // above the table, to save width.
   function tellAlike(rows) {
     const alike = new Set(), starts = new Map(), said = [];
     if (root.dataset.paper && rows.length > 1) {
@@ -503,7 +503,7 @@
     return { alike, starts };
   }
 
-  // The largest type in which the table is as wide as a sheet.
+  // Sets the largest font size with which the table fits the width of a sheet.
   function fitTable() {
     const cases = document.getElementById("cases");
     cases.style.fontSize = `${PAPER.largest}px`;
@@ -558,7 +558,7 @@
   }
 
   function csv() {
-    // What a spreadsheet would take for a formula is disarmed.
+    // Cells that a spreadsheet would read as a formula are quoted.
     const quoted = (value) => {
       if (value === null) return "";
       if (typeof value === "number") return String(value);
@@ -614,7 +614,7 @@
     for (const figure of figures) if (figure.dataset.drawn) draw(figure);
   }
 
-  // Plotly is large: it is run once the page has been shown. Its hash is in the page's policy.
+  // Plotly is large: it is run after the page has been shown. Its hash is in the page's policy.
   function runPlotly() {
     const source = document.getElementById("plotly");
     if (!source || window.Plotly) return;
@@ -627,13 +627,13 @@
   applyTheme(stored() || (dark.matches ? "dark" : "light"));
   document.getElementById("theme").addEventListener("click", () => {
     const name = root.dataset.theme === "dark" ? "light" : "dark";
-    try { localStorage.setItem("cclmark-theme", name); } catch { /* a page from a file may have none */ }
+    try { localStorage.setItem("cclmark-theme", name); } catch { /* not available to a page from a file */ }
     applyTheme(name);
   });
   dark.addEventListener("change", () => { if (!stored()) applyTheme(dark.matches ? "dark" : "light"); });
 
-  // Charts are drawn when they come near, one after another: a page of hundreds opens as fast as one
-  // of two, and answers in between.
+  // Charts are drawn one after another when they come near the window: a page of hundreds opens as
+  // fast as one of two, and stays responsive.
   const waiting = [];
   function drawOrTell(figure) {
     const told = (error) => {
@@ -659,7 +659,7 @@
     }
   }, { rootMargin: "400px" });
 
-  // On paper all charts are drawn, in light colours and for a sheet's width, and all rows are there.
+  // For paper, all charts are drawn in light colours and at a sheet's width; all rows are shown.
   let before = null;
   addEventListener("beforeprint", () => {
     before = { theme: root.dataset.theme, all: table.all };
@@ -688,8 +688,8 @@
   for (const figure of figures) addTools(figure);
   root.dataset.ready = "yes";
   performance.mark("cclmark-ready");
-  // What is seen at once is drawn before the page counts as loaded, so that a screenshot taken then has
-  // it: as many charts as are quick to draw.
+  // The first visible charts are drawn before the page counts as loaded, so that a screenshot taken
+  // then contains them: as many as are quick to draw.
   const EAGER = { charts: 6, points: 3000 };
   const pointsOf = (chart) => (chart.kind === "heat" ? chart.rows.length * chart.columns.length
     : chart.series.reduce((sum, one) => sum + (one.x || one.boxes).length, 0));

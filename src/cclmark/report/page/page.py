@@ -1,8 +1,8 @@
-"""Puts a page together: the template, its style, its script, Plotly's, and the data.
+"""Assembles a page from the template, its style, its script, Plotly's script, and the data.
 
-The page may do nothing but run the two scripts, whose hashes stand in its Content-Security-Policy:
-nothing in the data can become one, and nothing is fetched. Styles may stand on elements, because
-Plotly puts them there.
+The page may only run the two scripts, whose hashes are in its Content-Security-Policy: nothing in
+the data can become a script, and nothing is fetched. Styles on elements are allowed, because Plotly
+requires them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Facts:
-    """A list of names and what there is to say of each. ``title``: "" where it is the section's."""
+    """A list of names and their descriptions. ``title``: empty for the title of the section."""
 
     title: str
     rows: Sequence[tuple[str, str]]
@@ -36,9 +36,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table. ``numeric``: how many columns from the right are numbers.
+    """A small table. ``numeric``: the number of numeric columns, from the right.
 
-    A verdict in the second column colours its row.
+    A verdict in the second column sets the colour of its row.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A part with a heading, texts and charts. ``key`` is its place in the page."""
+    """A part with a heading, texts and charts. ``key`` is its anchor in the page."""
 
     key: str
     title: str
@@ -62,9 +62,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Rows:
-    """The raw table: a cell for each of ``columns``, strings, numbers or None.
+    """The table of raw results: a cell for each of ``columns``, strings, numbers or None.
 
-    ``notes`` stand above it.
+    ``notes`` are shown above it.
     """
 
     columns: Sequence[str]
@@ -75,7 +75,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Page:
-    """All of it. ``insights`` are grouped by the name of their run, empty for the only one."""
+    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty."""
 
     title: str
     subtitle: str
@@ -89,7 +89,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML. Raises MissingError where Plotly's script is not installed."""
+    """Renders the page as HTML. Raises MissingError if Plotly's script is not installed."""
     encoder = Encoder()
     charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
     data: dict[str, Value] = {
@@ -113,7 +113,7 @@ def render(page: Page) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Plotly's script. Raises MissingError."""
+    """Returns Plotly's script. Raises MissingError if it is not installed."""
     try:
         script = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     except (ModuleNotFoundError, OSError):
@@ -139,7 +139,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _coded(text: str) -> Markup:
-    """As HTML: what is between backticks is code."""
+    """Escapes the text for HTML; parts between backticks become code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
@@ -149,7 +149,7 @@ def _asset(name: str) -> str:
 
 
 def policy_of(page: Page) -> str:
-    """The Content-Security-Policy of a page, which it carries itself. Raises MissingError."""
+    """Returns the Content-Security-Policy, which the page also contains. Raises MissingError."""
     hashes = " ".join(source_hash(one) for one in _scripts(page) if one)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -159,17 +159,17 @@ def policy_of(page: Page) -> str:
 
 @cache
 def source_hash(content: str) -> str:
-    """By what a policy names a script or a style."""
+    """Returns the hash that identifies a script or a style in a policy."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def page_style() -> str:
-    """The style of pages, for others that are to look like them."""
+    """Returns the style of pages, for other pages with the same look."""
     return _asset("page.css")
 
 
 def _scripts(page: Page) -> tuple[str, str]:
-    """Plotly's script, empty for a page without charts, and the page's own."""
+    """Returns Plotly's script, empty for a page without charts, and the page's own script."""
     charts = any(section.charts for section in page.sections)
     return plotly_script() if charts else "", _asset("page.js")

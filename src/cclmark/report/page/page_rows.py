@@ -1,4 +1,4 @@
-"""The table of all results of a page, which it shows and offers as a file."""
+"""The table of all results of a page, also offered as a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 
 
 def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
-    """All results of all runs; columns that are empty everywhere are left out."""
+    """Returns all results of all runs; columns without any value are left out."""
     lines: list[dict[str, Cell]] = []
     notes: dict[str, None] = {}
     for run in runs:

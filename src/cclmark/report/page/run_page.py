@@ -1,4 +1,4 @@
-"""The report of journals: one, or several beside each other."""
+"""The page of one journal, or of several side by side."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from cclmark.results.schema import Summary
 _MOST_NOTES = 12
 _SHARES = ("link limit", "reference")
 _DEVICE = "device µs"
-_MOST_LED = 3  # runs that are told of one by one before the table of peaks
-_MOST_RUNS = 12  # named in a note
+_MOST_LED = 3  # runs described one by one above the table of peaks
+_MOST_RUNS = 12  # listed in a note
 _MOST_CONNECTED = 32
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 
 def page_of(runs: Sequence[Run], title: str = "") -> Page:
-    """Everything that ``runs`` hold. There is at least one."""
+    """Creates the page with all results of ``runs``. Requires at least one run."""
     several = len(runs) > 1
     return Page(
         title=title or _title(runs),
@@ -54,7 +54,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
 
 
 def _lead(runs: Sequence[Run]) -> list[str]:
-    """What each run measured and reached; of many runs what those alike measured."""
+    """Describes the work and the main figure of each run; many runs are grouped by their work."""
     if len(runs) == 1:
         run = runs[0]
         return [f"Measured: {measured_words(run.journal)} {headline(run)}"]
@@ -70,7 +70,7 @@ def _lead(runs: Sequence[Run]) -> list[str]:
 
 
 def chart_sections(runs: Sequence[Run]) -> list[Section]:
-    """The parts with charts, of one kind of work after the other."""
+    """Returns the sections with charts, by kind of work."""
     present = {run.journal.kind for run in runs}
     return [
         section
@@ -104,7 +104,7 @@ def _subtitle(runs: Sequence[Run]) -> str:
 
 
 def peaks_of(runs: Sequence[Run]) -> Table | None:
-    """The best bandwidth and the smallest message's time of each operation."""
+    """Returns the best bandwidth and the time of the smallest message of each operation."""
     rows = []
     named: list[CaseResult] = []
     shown = dict.fromkeys(("link limit", "reference", _DEVICE), False)
@@ -174,7 +174,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
 
 
 def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
-    """The time of the smallest message, that of the device where it is another, and its size."""
+    """Returns the time of the smallest message, the device's time if it differs, and the size."""
     return [
         f"{format_time_us(summary.time_s)}{staged_mark(result)}",
         device,
@@ -183,7 +183,7 @@ def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
 
 
 def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
-    """Operations, and where there are several runs, of which each."""
+    """Returns the operations, with the names of their runs if there are several runs."""
     if runs == 1:
         return ", ".join(of)
     by_runs: dict[str, list[str]] = {}

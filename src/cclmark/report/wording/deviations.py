@@ -1,4 +1,4 @@
-"""Pairs that stand out, in words: the same in every format. Safe to print: see report.text."""
+"""Pairs that stand out, in words shared by all formats. Safe to print: see report.text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 
 
 def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
-    """``43% lower, worse``: how far a value is from what is usual, and which way is good."""
+    """Returns ``43% lower, worse``: the difference from the usual value, and whether it is good."""
     lower = value < usual
     word = "better" if lower == lower_is_better else "worse"
     return f"{abs(value / usual - 1):.0%} {'lower' if lower else 'higher'}, {word}"
 
 
 def deviation_text(one: Deviation, names: Sequence[str]) -> str:
-    """A copy that stands out, with what is usual and what was measured."""
+    """Describes a copy that stands out: the measured value and the usual one."""
     latency = one.transfer.measure == "latency"
     scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
     start, end = (names[rank] for rank in one.pair)
@@ -31,13 +31,13 @@ def deviation_text(one: Deviation, names: Sequence[str]) -> str:
 
 
 def series_title(series: Transfer) -> str:
-    """What was measured, as the heading of its matrix."""
+    """Describes the series, as the heading of its matrix."""
     figure_of = "latency" if series.measure == "latency" else "bandwidth"
     return Matrix(series, figure_of, [], []).title
 
 
 def checks_text(checks: Checks) -> str:
-    """How many copies were checked, and what has nothing to check."""
+    """Returns the number of checked copies, and of results without an output to check."""
     text = f"{checks.checked} of {checks.copies} copies checked, {checks.wrong} wrong"
     if not checks.unverifiable:
         return text

@@ -8,7 +8,7 @@ from cclmark.results.schema import DeviceDescription, Header
 
 
 def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
-    """The name of each device: ``DEV2``, or ``HOST0:DEV2`` with ``hosts``."""
+    """Returns the name of each device: ``DEV2``, or ``HOST0:DEV2`` with ``hosts``."""
     names = list(dict.fromkeys(device.host for device in devices))
     return [
         f"HOST{names.index(device.host)}:DEV{device.index}" if hosts else f"DEV{device.index}"
@@ -17,5 +17,5 @@ def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list
 
 
 def device_labels(header: Header) -> list[str]:
-    """The name of each device of a run, with its host where there are several."""
+    """Returns the name of each device of a run, with its host if there are several."""
     return labels(header.devices, hosts=len({device.host for device in header.devices}) > 1)

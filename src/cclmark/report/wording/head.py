@@ -1,4 +1,4 @@
-"""What stands above every table: the devices, their links and the method in a few words."""
+"""The head of every table: the devices, their links and the method in short."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the hos
 
 
 def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
-    """What every table begins with: the devices (each a ``noun``), links, libraries, the method."""
+    """Returns the head: devices (each is a ``noun``), links, libraries, the method."""
     number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
     what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
@@ -43,7 +43,7 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
 
 
 def _where(header: Header) -> str:
-    """The host, or how many there are with the first of their names, and what started the ranks."""
+    """Returns the host, or the number of hosts and their first names, and the launcher."""
     started = f", started by {header.launcher}" if header.launcher else ""
     names = [host.machine.hostname for host in header.hosts]
     if not names:
@@ -53,25 +53,25 @@ def _where(header: Header) -> str:
 
 
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Lines that begin with ``label``, the later ones indented as far."""
+    """Returns lines with ``label`` before the first one; the others are indented by its width."""
     return [
         f"  {label if number == 0 else '':<9}  {text}" for number, text in enumerate(texts) if text
     ]
 
 
 def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
-    """One line for each kind of device."""
+    """Returns one line for each kind of device."""
     lines: list[str] = []
     several = len({device.host for device in devices}) > 1
     kinds: dict[tuple[str, str, str], list[DeviceDescription]] = {}
     for device in devices:
-        # What differs from host to host stands in lines of its own, up to a point.
+        # Devices that differ from host to host have separate lines, up to a limit.
         host = device.host if several else ""
         kinds.setdefault((host, device.runtime, device.name), []).append(device)
     for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
         indices = ",".join(str(device.index) for device in members if device.index >= 0)
         line = f"{len(members)} × {name}"
-        # Of devices that another tool names, not more may be known.
+        # For devices reported by another tool, the other fields may be unknown.
         line += f" ({runtime}:{indices})" if runtime else f" ({indices})" * bool(indices)
         if runtime != "host":
             line += f", {format_size(memory)} each" if (memory := members[0].memory_bytes) else ""
@@ -86,7 +86,7 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
 
 
 def _numa(nodes: Sequence[int]) -> str:
-    """The NUMA nodes of devices, as far as they are known."""
+    """Returns the NUMA nodes of devices; empty if one is unknown."""
     if any(node < 0 for node in nodes):
         return ""
     if len(set(nodes)) == 1:
@@ -95,7 +95,7 @@ def _numa(nodes: Sequence[int]) -> str:
 
 
 def binding_lines(header: Header) -> list[str]:
-    """The binding that was asked for and the processors of each rank, in a line; none without."""
+    """Returns a line with the requested binding and each rank's processors; none if unbound."""
     if not header.settings.bind:
         return []
     ranks_on: dict[str, list[int]] = {}
@@ -114,7 +114,7 @@ def binding_lines(header: Header) -> list[str]:
 
 
 def link_lines(links: Sequence[Link]) -> list[str]:
-    """The links of one device where all have the same; else one line for each device."""
+    """Returns one line with the links per device if all devices are alike, else a line for each."""
     by_device: dict[int, list[str]] = {}
     for link in links:
         if link.kind == "PCIe":
@@ -130,14 +130,14 @@ def link_lines(links: Sequence[Link]) -> list[str]:
 
 
 def origin_of(imported: Imported) -> str:
-    """Where the results of another tool come from, in a line."""
+    """Returns a line with the origin of another tool's results."""
     file = f", {imported.file}" if imported.file else ""
     date = f" of {imported.file_date[:10]}" if imported.file_date else ""
     return f"from {imported.source}{file}{date}"
 
 
 def method_of(header: Header) -> str:
-    """How collectives were measured, in a line."""
+    """Describes in a line how collectives were measured."""
     settings = header.settings
     if header.imported is not None:
         return _method_of_another(settings)
@@ -153,7 +153,7 @@ def method_of(header: Header) -> str:
 
 
 def _check_of(checks: int) -> str:
-    """What was checked: the output of each case, by operations that are not timed."""
+    """Describes the check of each case's output, by operations that are not timed."""
     if not checks:
         return "outputs not checked"
     times = f" {checks} times" if checks > 1 else ""
@@ -161,13 +161,13 @@ def _check_of(checks: int) -> str:
 
 
 def _met_and_clocked(settings: Settings) -> str:
-    """How it differs from what is usual, where the ranks met and whose the times are."""
+    """Describes the barrier and the clock if they are not the default."""
     barrier = ", after the library's barrier" if settings.barrier == "library" else ""
     return barrier + _CLOCKS.get(settings.clock, "")
 
 
 def _method_of_another(settings: Settings) -> str:
-    """What a text tells of how it was measured."""
+    """Describes the method of another tool, as far as its text reports it."""
     words = [settings.timing] if settings.timing != "throughput" else []
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []

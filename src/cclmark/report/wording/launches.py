@@ -1,4 +1,4 @@
-"""In words: up to which size launches, not devices, determine the time of an operation."""
+"""Describes the size up to which launches, not devices, determine the time of an operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cclmark.report.wording.text import format_time_us
 
 
 def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
-    """The same of all operations of a run, in one sentence; empty without any."""
+    """Describes all operations of a run in one sentence; empty if no operation is affected."""
     texts = [(one.name, text) for one in found if (text := launches_in_words(one))]
     if not texts:
         return ""
@@ -21,7 +21,7 @@ def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
 
 
 def launches_in_words(found: OperationFindings) -> str:
-    """A sentence, empty where launches determine no time or it is unknown whether they do."""
+    """Describes one operation; empty if launches determine no time, or if that is unknown."""
     largest, smallest = found.launch_bound, found.latency
     if largest is None:
         return ""

@@ -1,4 +1,4 @@
-"""Colours, for whoever prints on a terminal, and none for everyone else."""
+"""Colours for terminals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 Paint = Callable[[str, str], str]
 
-# Backgrounds of a heat map from the worst to the best value, red over yellow to green, with black
+# Backgrounds of a heat map from the worst to the best value, red to yellow to green, with black
 # text: readable on light and on dark terminals.
 _HEAT = (167, 173, 179, 186, 149, 113, 71)
 HEAT_STEPS = len(_HEAT)
@@ -18,10 +18,10 @@ _CODES = {
 
 
 def unpainted(text: str, style: str) -> str:
-    """Paints nothing."""
+    """Returns the text without colours."""
     return text
 
 
 def ansi(text: str, style: str) -> str:
-    """Paints for a terminal: ``style`` is bold, dim, red, yellow, green, or heat0 to heat6."""
+    """Adds terminal colours: ``style`` is bold, dim, red, yellow, green, or heat0 to heat6."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"

@@ -1,4 +1,4 @@
-"""What tables say of references: the share of a row, what it is a share of, and a verdict."""
+"""References in tables: the share of a row, the name of its reference, and a verdict."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ from cclmark.report.wording.text import format_time_us
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Header
 
-# Within these shares of a reference a figure counts as normal.
+# A figure is normal within these shares of its reference.
 NORMAL_FROM = 0.9
 NORMAL_TO = 1.1
 _MOST_KEPT = 20_000  # cases
-_MOST_SHARE = 9.99  # more says nothing but that the two are no match
+_MOST_SHARE = 9.99  # a larger share only shows that the two are not comparable
 
-# Gives the references of devices of some kinds, and may give others too.
+# Returns the references for devices of some kinds, and may return others too.
 Load = Callable[[set[str]], Sequence[Reference]]
 
 
 def no_references(kinds: Collection[str]) -> Sequence[Reference]:
-    """Where nothing is to be compared."""
+    """Returns no references, for output without comparisons."""
     return ()
 
 
 class ReferenceNotes:
-    """Finds the reference of each row and remembers which ones were used.
+    """Finds the reference of each row and records which references were used.
 
-    References are read when the first row asks for them: not before a run has begun. They are
-    those of one run.
+    References are read for the first row, not before a run has begun. An object is for one run.
     """
 
     def __init__(self, load: Load = no_references) -> None:
-        """``load`` gives the references of devices of some kinds, and may give others too."""
+        """``load`` returns the references for devices of some kinds, and may return others too."""
         self._load = load
         self._references: References | None = None
         self._copies: CopyReferences | None = None
@@ -48,11 +47,11 @@ class ReferenceNotes:
         self._found: dict[tuple[Case, float, float], Match | None] = {}
 
     def match(self, result: CaseResult, header: Header) -> Match | None:
-        """The reference for a case; None without figures or without a fair reference."""
+        """Returns the reference for a case; None without figures or a comparable reference."""
         summary = judged_summary(result)
         if summary is None or result.status != "ok":
             return None
-        # A page asks for each case several times; a night's run must not fill the memory.
+        # Pages request each case several times; the memory of a long run must stay bounded.
         key = result.case, summary.time_s, summary.busbw_bytes_per_s
         if key not in self._found:
             if len(self._found) >= _MOST_KEPT:
@@ -61,7 +60,7 @@ class ReferenceNotes:
         return self._found[key]
 
     def verdict_lines(self, result: CaseResult, header: Header) -> list[str]:
-        """Whether a figure is normal, and what restricts it; empty without a reference that tells.
+        """Describes whether a figure is normal, and its restrictions; empty without a reference.
 
         Safe to print.
         """
@@ -76,14 +75,14 @@ class ReferenceNotes:
         ]
 
     def latency(self, result: CaseResult, header: Header) -> LatencyVerdict | None:
-        """Whether the time of a small message is plausible; None where nothing tells."""
+        """Judges whether a small message's time is plausible; None without a reference."""
         summary = judged_summary(result)
         if summary is None:
             return None
         return latency_verdict(result, summary.time_s, self.match(result, header))
 
     def match_transfer(self, result: TransferResult, header: Header) -> Match | None:
-        """The same for a copy."""
+        """Returns the reference for a copy; None as for ``match``."""
         if result.summary is None or result.status != "ok":
             return None
         self._of(header)
@@ -91,7 +90,7 @@ class ReferenceNotes:
         return self._copies.nearest(result.transfer, result.summary)
 
     def cell(self, match: Match | None) -> str:
-        """``100.7% a``: the share, and the mark by which the legend names what it is a share of."""
+        """Returns ``100.7% a``: the share, and the mark of its reference in the legend."""
         if match is None:
             return "-"
         what = match.name_and_differences
@@ -99,11 +98,11 @@ class ReferenceNotes:
         return f"{share_text(match.share, 1)} {mark}"
 
     def legend(self) -> list[str]:
-        """A line for each reference that cells were about. Safe to print."""
+        """Returns a line for each reference that cells refer to. Safe to print."""
         return [f"{mark}: {what}" for what, mark in self._marks.items()]
 
     def _of(self, header: Header) -> References:
-        """Those of the run's devices: a run on thousands of pairs asks thousands of times."""
+        """Returns the references for the run's devices, loaded once: pairs may be thousands."""
         if self._references is None:
             kinds = set(kinds_of(header))
             own = [
@@ -117,12 +116,12 @@ class ReferenceNotes:
 
 
 def share_text(share: float, digits: int = 0) -> str:
-    """``101%``, of absurd ones ``>999%``."""
+    """Returns ``101%``; ``>999%`` for implausible shares."""
     return f"{share:.{digits}%}" if share <= _MOST_SHARE else ">999%"
 
 
 def verdict_of(match: Match | None) -> str:
-    """low, normal or high, where the match can be judged by; else empty."""
+    """Returns low, normal or high; empty if the match cannot be judged."""
     if match is None or not match.judged:
         return ""
     if match.share < NORMAL_FROM:
@@ -131,9 +130,9 @@ def verdict_of(match: Match | None) -> str:
 
 
 def verdict_text(match: Match | None) -> str:
-    """Whether a figure is normal, in words, or what it can be compared with. Safe to print.
+    """Describes the verdict on a figure, or its reference for comparison. Safe to print.
 
-    Empty where nothing of that library on as many devices is known.
+    Empty without a reference for that library on the same number of devices.
     """
     if match is None or not match.alike:
         return ""
@@ -151,7 +150,7 @@ def verdict_text(match: Match | None) -> str:
 
 
 def latency_text(verdict: LatencyVerdict, size_bytes: int) -> str:
-    """Whether the time of a small message is plausible, the band stated. Safe to print."""
+    """Describes whether a small message's time is plausible, and the range. Safe to print."""
     word = "latency slow" if verdict.slow else "latency plausible"
     whose = "the device needs" if verdict.by_device else "a call takes"
     return (
@@ -162,7 +161,7 @@ def latency_text(verdict: LatencyVerdict, size_bytes: int) -> str:
 
 
 def _mark(number: int) -> str:
-    """a to z, then aa and on."""
+    """Returns a to z, then aa and so on."""
     letters = ""
     number += 1
     while number:

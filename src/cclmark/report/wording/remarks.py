@@ -1,4 +1,4 @@
-"""What there is to say about a case besides its figures. Safe to print: see report.text."""
+"""Remarks on a case besides its figures. Safe to print: see report.text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Finding, Footer, Header, Settings
 
 _MOST_UNSETTLED = 3
-_NO_END = "the end of the run is missing"  # as of one that was killed, or a file that was cut
+_NO_END = "the end of the run is missing"  # the run was killed, or the file was truncated
 
 
 def problems(result: CaseResult) -> list[str]:
-    """Why there are no figures, or what the check found; empty for a case that is fine."""
+    """Returns why there are no figures, or the findings of the check; empty if the case is ok."""
     if result.status == "ok":
         return []
     if result.status == "wrong" and result.verification is not None:
@@ -30,7 +30,7 @@ def problems(result: CaseResult) -> list[str]:
 
 
 def problem_lines(row: Row) -> list[str]:
-    """The problems of both placements, each with the case that it is about."""
+    """Returns the problems of both placements, each with its case."""
     return [
         f"{result.case.describe()}: {problem}"
         for result in row.results
@@ -39,7 +39,7 @@ def problem_lines(row: Row) -> list[str]:
 
 
 def series(row: Row) -> str:
-    """What the rows of one sweep over sizes have in common, with the placement that is shown."""
+    """Describes the common properties of one sweep's rows, with the placement that is shown."""
     case = next((it.case for it in row.results if it.summary is not None), row.case)
     words = [case.operation, case.dtype, case.reduction or ""]
     words.append("" if case.root is None else f"root {case.root}")
@@ -48,26 +48,26 @@ def series(row: Row) -> str:
 
 
 def planned_results(header: Header | None) -> int:
-    """How many results the run has when it is whole; 0 where it has no end or nobody noted it."""
+    """Returns the number of results of the complete run; 0 if it has no end or is unknown."""
     return 0 if header is None else header.planned_cases * header.settings.cycles
 
 
 def ending(footer: Footer | None) -> str:
-    """Why the run ended as it did; empty for one that has nothing to say about it."""
+    """Returns why the run ended as it did; empty for a regular end."""
     if footer is None:
         return _NO_END
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
 def closing(footer: Footer | None) -> str:
-    """The same with the exit code before a message, for texts that are read back."""
+    """Returns the same with the exit code before a message, for texts that are parsed again."""
     if footer is None or not footer.exit_code or not footer.message:
         return ending(footer)
     return f"exit code {footer.exit_code}: {plain(footer.message)}"
 
 
 def lacking(journal: Journal) -> list[str]:
-    """What the journal of a run lacks of it: nothing where it is whole. Safe to print."""
+    """Describes missing parts of a run's journal; none if it is complete. Safe to print."""
     found = []
     planned = planned_results(journal.header)
     count = len(journal.results)
@@ -83,9 +83,9 @@ def lacking(journal: Journal) -> list[str]:
 
 
 def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
-    """Which medians, of calls and of device times, are known less well than asked for.
+    """Describes medians, of calls and of device times, that did not reach the requested precision.
 
-    Empty where all converged. Safe to print.
+    Empty if all converged. Safe to print.
     """
     found = [one for one in results if not converged(one)]
     if not found:
@@ -102,7 +102,7 @@ def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
 
 
 def half_peak_text(found: OperationFindings) -> str:
-    """``, half of it from 8 MiB on`` for behind a peak; empty where it adds no information."""
+    """Returns ``, half of it from 8 MiB on`` to follow a peak; empty without new information."""
     half = found.half_peak_bytes
     if half is None or found.peak is None or half >= found.peak.case.size_bytes:
         return ""
@@ -110,7 +110,7 @@ def half_peak_text(found: OperationFindings) -> str:
 
 
 def unsettled_peak_text(found: OperationFindings) -> str:
-    """Which case has more bandwidth than the peak and is none; empty without any."""
+    """Describes the case above the peak that did not converge; empty without one."""
     one = found.unsettled_peak
     if one is None or one.summary is None:
         return ""

@@ -1,4 +1,4 @@
-"""A run beside the one that it repeats, in a few lines."""
+"""Compares a run with the one that it repeats, in a few lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
 from cclmark.report.wording.text import counted
 
-_MOST_LINES = 40  # more than these are shown only where they differ
+_MOST_LINES = 40  # of more cases, only those that differ are shown
 
 
 def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
-    """What took longer or shorter than in the journal ``name``, and how much."""
+    """Returns the ratios of times to those in the journal ``name``, and a summary."""
     found = [(one, one.ratio) for one in compared if one.ratio is not None]
     if not found:
         first = f"  nothing that was measured now can be compared with {name}"
@@ -56,5 +56,5 @@ def _why_not(compared: Sequence[Compared]) -> list[str]:
 
 
 def _label(thing: Case | Transfer, *, several: bool) -> str:
-    """``several``: whether its library has to be named."""
+    """Describes a case. ``several``: include the library."""
     return f"{thing.describe()}, {thing.ccl}" if several else thing.describe()

@@ -1,4 +1,4 @@
-"""The mark of rows whose time includes a copy of the input by the engine."""
+"""The mark of rows whose time includes cclmark's copy of the input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STAGED_NOTE = (
 
 
 def staged_mark(result: CaseResult) -> str:
-    """STAGED_MARK for a measured case whose time includes that copy, else empty.
+    """Returns STAGED_MARK for a measured case whose time includes that copy, else empty.
 
-    Another tool's figures, whose route is not known, do not include it.
+    Times of another tool, whose route is unknown, do not include it.
     """
     staged = (
         result.summary is not None
@@ -30,5 +30,5 @@ def staged_mark(result: CaseResult) -> str:
 
 
 def staged_legend(results: Iterable[CaseResult]) -> list[str]:
-    """The footnote that explains STAGED_MARK; empty where no result bears it."""
+    """Returns the footnote that explains STAGED_MARK; empty if no result has it."""
     return [f"{STAGED_MARK} {STAGED_NOTE}"] if any(map(staged_mark, results)) else []

@@ -1,4 +1,4 @@
-"""The units and numbers that formats print."""
+"""Units and numbers as formats print them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ BYTES_PER_GB = 1e9
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 rank``, ``2 ranks``."""
+    """Returns ``1 rank``, ``2 ranks``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def token(text: str) -> str:
-    """``text`` as one word, for formats whose columns are split at white space."""
+    """Returns ``text`` as one word, for formats whose columns are split at white space."""
     return "_".join(text.split()) or "-"
 
 
 def format_time_us(time_s: float) -> str:
-    """Microseconds with four significant digits at least."""
+    """Formats microseconds with at least four significant digits."""
     time_us = time_s * 1e6
     if time_us < 1000:
         return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
@@ -25,7 +25,7 @@ def format_time_us(time_s: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """0:07, 12:34 or 1:02:03."""
+    """Returns 0:07, 12:34 or 1:02:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -1,4 +1,4 @@
-"""What came of a suite: a line for each test, and how far figures are from what was asked."""
+"""The outcome of a suite: a line for each test, and the distances of figures from their bounds."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _WORDS = {PASS: "pass", FAIL: "FAIL", SKIPPED: "skipped", ERROR: "ERROR"}
 _STYLES = {PASS: "green", FAIL: "red", SKIPPED: "yellow", ERROR: "red"}
 _WIDTH = max(map(len, _WORDS.values()))
 _MOST_MISSED = 8
-_MANY = 10  # times a bound: what is so far from it is no matter of percent
+_MANY = 10  # times a bound: larger margins are printed as factors, not in percent
 _TIMES = ("time", "latency")
 
 
 class VerdictTable:
-    """A paragraph for each command as soon as it is done, and what it comes to at the end."""
+    """Prints a paragraph for each finished command, and the outcome at the end."""
 
     def __init__(self, *, paint: Paint = unpainted) -> None:
         self._paint = paint
 
     def begin(self, suite: Suite) -> str:
-        """What is run."""
+        """Returns the suite's name and title."""
         title = f": {suite.title}" if suite.title else ""
         name = f"cclmark {__version__}"
         return f"{self._paint(name, 'bold')}  suite {suite.name}{title}\n"
 
     def add(self, command: CommandVerdict) -> str:
-        """The verdicts of one command."""
+        """Returns the verdicts of one command."""
         runs = f", {command.runs} runs" if command.runs > 1 else ""
         head = f"{self._paint(command.name, 'bold')}  {command.duration_s:.1f} s{runs}"
         lines = ["", head, self._paint(f"  cclmark {shlex.join(command.arguments)}", "dim")]
@@ -54,7 +54,7 @@ class VerdictTable:
         return "\n".join(lines) + "\n"
 
     def end(self, verdict: SuiteVerdict) -> str:
-        """How many passed, the worst that failed and the tightest that passed."""
+        """Returns the counts, the worst failed case and the tightest passed one."""
         lines = ["", *(f"  {line}" for line in summary(verdict))]
         style = "green" if verdict.exit_code == 0 else "red"
         lines[1] = self._paint(lines[1], style)
@@ -62,9 +62,9 @@ class VerdictTable:
 
 
 def details(verdict: Verdict, most: int | None = None) -> list[str]:
-    """What stands below a verdict: what missed its bound, or what came nearest to it.
+    """Returns the lines below a verdict: the cases that miss the bound, or the one nearest to it.
 
-    Of many misses the ``most`` worst. Safe to print.
+    Of many misses, the ``most`` furthest are shown. Safe to print.
     """
     lines = []
     missed, tightest = verdict.missed, verdict.tightest
@@ -84,7 +84,7 @@ def details(verdict: Verdict, most: int | None = None) -> list[str]:
 
 
 def summary(verdict: SuiteVerdict) -> list[str]:
-    """The counts, the margins at both ends, and what was not done. Safe to print."""
+    """Returns the counts, the margins at both ends, and any interruption. Safe to print."""
     every = [(command, one) for command in verdict.commands for one in command.verdicts]
     counts = Counter(one.status for _, one in every)
     words = [f"{counts[status]} {_WORDS[status]}" for status in _WORDS if counts[status]]
@@ -102,7 +102,7 @@ def summary(verdict: SuiteVerdict) -> list[str]:
 
 
 def verdict_markdown(verdict: SuiteVerdict) -> str:
-    """A table of all tests, for issues and pull requests."""
+    """Returns a table of all tests, for issues and pull requests."""
     lines = [f"## Suite {escape(verdict.suite)}", ""]
     lines += [escape(verdict.title), ""] if verdict.title else []
     lines += [f"On {escape(verdict.hostname)}, {escape(verdict.started_at)}.", ""]
@@ -117,7 +117,7 @@ def verdict_markdown(verdict: SuiteVerdict) -> str:
 
 
 def _held(held: Judgement, figure: str) -> str:
-    """A case, its figure, the bound, how far they are from each other, and the worst run."""
+    """Describes a case: its figure, the bound, the margin, and the worst run."""
     side = "at most" if figure in _TIMES else "at least"
     text = (
         f"{held.case}: {quantity(held.value, figure)}, {side} "
@@ -129,7 +129,7 @@ def _held(held: Judgement, figure: str) -> str:
 
 
 def quantity(value: float, figure: str) -> str:
-    """A bandwidth or a time, as tables print it."""
+    """Formats a bandwidth or a time, as tables do."""
     if math.isnan(value):
         return "no number"
     if figure in _TIMES:
@@ -139,7 +139,7 @@ def quantity(value: float, figure: str) -> str:
 
 
 def _percent(margin: float) -> str:
-    """``20.0 % worse``: which side of the bound a figure is on, whatever its sign means there."""
+    """Returns ``20.0 % worse`` or better: the side of the bound, for times and bandwidths alike."""
     if math.isnan(margin):
         return "-"
     if margin >= _MANY:
