@@ -278,7 +278,7 @@ class _Draft:
         )
 
     def ranks(self) -> Heat | None:
-        """Returns each rank's time over the ranks' median; None without raw samples of several."""
+        """Returns ranks' times relative to their median; None without raw samples of several."""
         sizes = sorted({point.size_bytes for points in self._points.values() for point in points})
         rows: list[tuple[str, dict[int, tuple[float, float]]]] = []
         for curve, points in self._points.items():

@@ -133,7 +133,7 @@ class MatrixCollector:
         self._results: list[TransferResult] = []
 
     def add(self, result: TransferResult) -> list[Matrix]:
-        """Adds a result; returns the matrices that it completes."""
+        """Adds a result; returns the previous matrices if it belongs to another one."""
         finished: list[Matrix] = []
         if self._results and series_of(self._results[0]) != series_of(result):
             finished = self.finish()
