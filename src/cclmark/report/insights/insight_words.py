@@ -1,4 +1,4 @@
-"""A sentence of a summary, and its phrases. Safe to print: see report.text."""
+"""A sentence of a summary, and its phrases."""
 
 from __future__ import annotations
 

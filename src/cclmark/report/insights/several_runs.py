@@ -1,4 +1,4 @@
-"""The insights of several runs, each printed once. Safe to print: see report.text."""
+"""The insights of several runs, each printed once."""
 
 from __future__ import annotations
 

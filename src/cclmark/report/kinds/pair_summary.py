@@ -1,7 +1,4 @@
-"""The findings on collectives of pairs, in sentences shared by all text formats.
-
-Safe to print: see report.text.
-"""
+"""The findings on collectives of pairs, in sentences shared by all text formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs that stand out, in words shared by all formats. Safe to print: see report.text."""
+"""Pairs that stand out, in words shared by all formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remarks on a case besides its figures. Safe to print: see report.text."""
+"""Remarks on a case besides its figures."""
 
 from __future__ import annotations
 
