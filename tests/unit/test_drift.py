@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given
@@ -76,6 +77,22 @@ def test_the_interval_of_a_median_holds_it(times_s):
         assert interval[0] <= median(times_s) <= interval[1]
         width = median_half_width(times_s)
         assert width == pytest.approx((interval[1] - interval[0]) / 2 / median(times_s))
+
+
+@pytest.mark.parametrize("count", [6, 9, 70, 999, 1030, 1100, 20_000])
+def test_the_interval_of_a_median_is_the_narrowest_that_covers_95_percent(count):
+    """Of as many values as a soak of days has cycles, too."""
+    low, high = median_interval(range(count))
+    assert low + high == count - 1
+
+    def tail(outside):  # the probability that at most so many values are below the median
+        terms, coefficient = 0, 1
+        for below in range(outside + 1):
+            terms += coefficient
+            coefficient = coefficient * (count - below) // (below + 1)
+        return Fraction(terms, 1 << count)
+
+    assert tail(low) <= Fraction(1, 40) < tail(low + 1)
 
 
 conditions = st.builds(
