@@ -64,11 +64,24 @@ class Seen:
 
 
 def new_page(browser):
-    """A page in a context of its own."""
+    """Returns a page in a new browser context."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     page = context.new_page()
     page.set_default_timeout(scaled(30) * 1000)
     return page
+
+
+def require_accessible(page):
+    """Fails if axe finds a serious violation on ``page``; skips where axe is not installed."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page)
+    assert len(found.response["passes"]) > 10
+    serious = [
+        f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']][:3]}"
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
 
 
 @pytest.fixture

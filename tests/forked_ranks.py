@@ -1,8 +1,8 @@
 """Forks the ranks of a forked program.
 
-A rank does the same as ``python -m cclmark.run.worker``, in a process of its own, with the job,
-environment, descriptors, session and parent of a started rank. This saves the import of Python's
-modules, and of torch, in each rank.
+A forked rank runs the code of ``python -m cclmark.run.worker`` in a separate process, with the
+job, environment, descriptors, session and parent of a started rank. Modules, torch among them, are
+then imported once for all ranks.
 
 Ranks are not forked from the program itself, which has threads and may have opened devices, but
 from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them its children, so that

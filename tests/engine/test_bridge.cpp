@@ -279,8 +279,7 @@ TEST_CASE("between hosts messages may be larger than all slots together" *
   }
 }
 
-TEST_CASE(
-    "what the host exchange fails with is told by the rank on which it did, and its host stops") {
+TEST_CASE("a rank whose host exchange fails reports the error, and the ranks of its host stop") {
   std::atomic<int> told = 0, stopped = 0;
   Mail mail;
   auto body = [&](RankGroup& rank_group, int) {

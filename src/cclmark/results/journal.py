@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeVar
+from typing import BinaryIO, NoReturn
 
 import msgspec
 
@@ -22,7 +22,6 @@ from cclmark.printable import printable
 from cclmark.results.kinds import CaseResult, CheckResult, Line, Result, TransferResult
 from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
 
-_AnyEntry = TypeVar("_AnyEntry", bound=Line)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -206,22 +205,21 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way, and
     is rejected with its number.
     """
+    cleaned = _unchanged if as_written else _printable
     journal: Journal | None = None
     damaged = 0
     ended = False
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
-        entry = _entry(line, f"{name}:{number}")
-        if entry is not None and not as_written:
-            entry = _printable(entry, line)
+        entry = cleaned(_entry(line, f"{name}:{number}"), line)
         if journal is None:
             _refuse_newer(line, name)
             # No other line can be read without a header: a damaged one is better than none.
-            header = entry or _decoded(line)
+            header = entry or cleaned(_decoded(line), line)
             if not isinstance(header, Header):
                 _refuse(line, name)
-            journal = Journal(header if as_written else _printable(header, line))
+            journal = Journal(header)
             damaged += entry is None
         elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
             damaged += 1
@@ -253,8 +251,12 @@ def _entry(line: bytes, place: str) -> Line | None:
     return entry
 
 
-def _printable(entry: _AnyEntry, line: bytes) -> _AnyEntry:
-    """``entry`` with printable texts. Most lines have no others, which is quick to see."""
+def _unchanged(entry: Line | None, line: bytes) -> Line | None:
+    return entry
+
+
+def _printable(entry: Line | None, line: bytes) -> Line | None:
+    """``entry`` with printable texts. Most lines have no others, which is quick to detect."""
     if line.isascii() and b"\\" not in line and b"\x7f" not in line:
         return entry
     return printable(entry)

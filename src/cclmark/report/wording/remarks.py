@@ -20,7 +20,7 @@ _NO_END = "the end of the run is missing"  # the run was killed, or the file was
 
 
 def problems(result: CaseResult) -> list[str]:
-    """Returns why there are no figures, or the findings of the check; empty if the case is ok."""
+    """The reason for missing figures, or the findings of the check; empty if the case is ok."""
     if result.status == "ok":
         return []
     if result.status == "wrong" and result.verification is not None:
