@@ -318,7 +318,7 @@ class NcclCommunicator final : public GroupedCommunicator<Nccl> {
   }
 
  private:
-  std::vector<std::pair<void*, void*>> registered_;  // memory, and what the library knows it by
+  std::vector<std::pair<void*, void*>> registered_;  // memory and its handle in the library
 };
 
 }  // namespace

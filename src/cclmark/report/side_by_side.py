@@ -32,7 +32,7 @@ def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> lis
 
 def heads(comparison: Comparison) -> list[str]:
     """Returns the names of the columns that ``cells`` fills."""
-    first, *others = (name for name in comparison.ccls)
+    first, *others = comparison.ccls
     return [first, *(text for other in others for text in (other, f"/ {first}"))]
 
 
