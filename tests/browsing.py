@@ -24,9 +24,7 @@ def browser():
             pytest.fail(missing)
         pytest.skip(missing)
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
-        )
+        found = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
         yield found
         found.close()
 
@@ -61,6 +59,23 @@ class Seen:
         drawn += "!document.querySelector('figure[data-chart]:not([data-drawn=yes])')"
         self.page.wait_for_function(drawn, timeout=scaled(60) * 1000)
         return figures.count()
+
+    def hover(self, figure, element, x_share=0.5, y_share=0.5):
+        """Returns the text that appears over a place in ``element``, a locator in ``figure``.
+
+        The mouse moves until the text is there, as a hand does: a page that still scrolls ignores
+        a single movement.
+        """
+        figure.scroll_into_view_if_needed()
+        text = figure.locator(".hovertext").first
+        for attempt in range(int(scaled(40))):
+            box = element.bounding_box()
+            x, y = box["x"] + box["width"] * x_share, box["y"] + box["height"] * y_share
+            self.page.mouse.move(x + attempt % 2, y)
+            self.page.wait_for_timeout(250)
+            if text.count():
+                return text.text_content()
+        raise AssertionError("no text appeared")
 
 
 def new_page(browser):

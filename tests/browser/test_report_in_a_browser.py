@@ -86,10 +86,7 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, pages, name):
 def test_hovering_over_a_point_tells_its_figures(drawn):
     seen = drawn("collectives")
     figure = seen.page.locator("figure[data-chart=all_reduce-float32-sum-time]")
-    figure.scroll_into_view_if_needed()
-    box = figure.locator(".points path").last.bounding_box()
-    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    text = figure.locator(".hovertext").first.text_content(timeout=10_000)
+    text = seen.hover(figure, figure.locator(".points path").last)
     last = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"][-1]
     assert "512 MiB" in text
     assert last.case.size_bytes == 512 << 20
@@ -188,10 +185,8 @@ def test_points_in_place_are_seen_over_those_out_of_place(drawn):
 def test_a_cell_of_a_heat_map_tells_its_link(drawn):
     seen = drawn("copies")
     figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
-    figure.scroll_into_view_if_needed()
-    box = figure.locator(".heatmaplayer image, .heatmaplayer .hm").first.bounding_box()
-    seen.page.mouse.move(box["x"] + box["width"] * 0.375, box["y"] + box["height"] * 0.125)
-    text = figure.locator(".hovertext").first.text_content(timeout=10_000)
+    cells = figure.locator(".heatmaplayer image, .heatmaplayer .hm").first
+    text = seen.hover(figure, cells, 0.375, 0.125)
     assert "DEV0, DEV1" in text
     assert "396.02 GB/s, NV18" in text
 
@@ -426,6 +421,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
 @pytest.mark.parametrize("name", ["collectives", "copies", "comparison"])
 def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, name):
     page = seen.open(pages[name]).page  # one chart is enough: each has thousands of elements
+    page.locator("figure").first.scroll_into_view_if_needed()  # charts are drawn when they are seen
     page.wait_for_selector("figure[data-drawn=yes]")
     page.locator("figure summary").first.click()
     for other in ("dark", "light"):
