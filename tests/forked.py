@@ -9,6 +9,7 @@ itself reads at its start have no effect on a fork: ``Source.suits`` refuses suc
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import pickle
@@ -265,6 +266,9 @@ def _add_descendants(pid: int, found: dict[int, list[str]]) -> None:
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     import_all(sys.argv[2:])
+    # A collection of garbage in a fork would write to, and so copy, all that was imported.
+    gc.collect()
+    gc.freeze()
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
     words = serve(socket.socket(fileno=int(sys.argv[1])))
     if words is not None:
