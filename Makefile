@@ -10,26 +10,28 @@ BIN := $(VENV)/bin
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-rerunfailures pytest-timeout pytest-xdist \
+  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-timeout pytest-xdist \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
-.PHONY: bench check test test-all all-parts engine-build engine-test sanitize python-test unit-test kernels \
+.PHONY: bench check test test-all beside engine-build engine-test sanitizer-builds sanitizer-tests python-test unit-test kernels \
   format format-check lint types clean
 
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
-# While the tests of the program wait for something, which they do most of the time, the sanitizers'
-# builds have the processors.
+# While the tests of the program wait for launchers, the sanitizers' builds have the processors.
+# Engine tests poll, as ranks do, and so have the machine to themselves.
 test: $(VENV)/tools
-	+$(MAKE) -j 2 --no-print-directory all-parts
+	+$(MAKE) --no-print-directory engine-test
+	+$(MAKE) -j 2 --no-print-directory python-test beside
+	+$(MAKE) --no-print-directory sanitizer-tests
 
-test-all: $(VENV)/tools
-	+$(MAKE) -j 2 --no-print-directory all-parts ALL=--all
+test-all:
+	+$(MAKE) --no-print-directory test ALL=--all
 
-all-parts: format-check lint types engine-test python-test sanitize
+beside: sanitizer-builds format-check lint types
 
 # Installs again whenever something that the package is made of has changed.
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
@@ -73,13 +75,14 @@ engine-build: $(VENV)/tools
 engine-test: engine-build
 	$(CTEST) --test-dir build/tests
 
-# Behind the other builds: what waits for those is longer.
-sanitize: $(VENV)/tools engine-build
+sanitizer-builds: $(VENV)/tools engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug
 	$(BUILD) build/asan -j $(JOBS) --target engine_tests fakes_selftest -- --quiet
-	$(CTEST) --test-dir build/asan
 	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
 	$(BUILD) build/tsan -j $(JOBS) --target engine_tests -- --quiet
+
+sanitizer-tests: sanitizer-builds
+	$(CTEST) --test-dir build/asan
 	$(CTEST) --test-dir build/tsan -R engine
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
@@ -97,10 +100,9 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
-# Most tests wait for processes to start, for deadlines and for each other: there are more of them at
-# a time than processors, and all have that much more patience. Tests of one group take turns. What
-# fails is tried again and reported: some signals and deadlines are late on a machine that is this busy.
-WORKERS ?= $(shell expr 2 \* $(JOBS))
+# Some tests wait for processes to start, for deadlines and for each other: there is one more at a
+# time than processors, and all have that much more patience. Tests of one group take turns.
+WORKERS ?= $(shell expr 1 + $(JOBS))
 PATIENCE ?= 4
 ALL ?=
 # Those that wait longest first.
@@ -110,7 +112,7 @@ PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytes
 
 python-test: $(VENV)/tools engine-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >/dev/null # compiles them once, not in every process
-	$(PYTEST) --reruns 2 -rR -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
+	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.
 unit-test: $(VENV)/tools
