@@ -36,7 +36,7 @@ def _without(name, attribute, *values):
 COLLECTIVES = _without(
     "collectives", "operation", "reduce", "reduce_scatter", "alltoall", "gather", "scatter"
 )
-COPIES = _without("p2p", "kernel", "nccopy", "bulkcopy")
+COPIES = _without("p2p", "kernel", "ncCopy", "bulkCopy")
 PAIRS = _without("pairs", "operation", "alltoallv", "reduce")
 ATTACKS = (
     "<img src=x onerror=alert(1)>",
