@@ -395,6 +395,7 @@ NB_MODULE(_engine, m) {
           },
           "operation"_a, "in_place"_a, "seed"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("route", &Session::route)
+      .def_prop_ro("kernel", &Session::kernel)
       .def("run", &Session::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("capture", &Session::capture, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())

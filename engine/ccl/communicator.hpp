@@ -26,6 +26,8 @@ class Call {
   virtual void prepare(const void*, void*) {}
   /// Enqueues the operation. Raises Error with the library's code and text.
   virtual void enqueue(const void* send, void* receive) = 0;
+  /// How the data moves, for a library of the engine itself; empty for other libraries.
+  virtual std::string kernel() const { return ""; }
 };
 
 /// How buffers are registered with the library before use.

@@ -295,6 +295,30 @@ class ShmCall final : public Call {
     stream_ = largest >= kStreamBytes;
   }
 
+  std::string kernel() const override {
+    if (op_.collective == Collective::barrier) return "announcements";
+    if (inline_) return "inline in announcements";
+    std::string past_cache = stream_ ? ", past the cache" : "";
+    switch (op_.collective) {
+      case Collective::all_reduce:
+      case Collective::reduce:
+        return "each rank reduces one slice" + past_cache;
+      case Collective::reduce_scatter:
+        return "each rank reduces its part" + past_cache;
+      case Collective::all_gather:
+      case Collective::broadcast:
+      case Collective::alltoall:
+      case Collective::alltoallv:
+      case Collective::gather:
+      case Collective::scatter:
+      case Collective::sendrecv:
+      case Collective::ping_pong:
+      case Collective::barrier:
+        break;
+    }
+    return "each rank copies from its peers" + past_cache;
+  }
+
   void enqueue(const void* send, void* receive) override {
     if (op_.collective == Collective::barrier) return barrier();
     if (op_.collective == Collective::ping_pong) {

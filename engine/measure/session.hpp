@@ -78,6 +78,8 @@ class Session {
   int ranks() const { return rank_group_.size(); }
   /// The library's route for the prepared operation: "native", or its composition.
   std::string route() const;
+  /// How the prepared operation moves its data if the library is one of the engine, else empty.
+  std::string kernel() const;
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
   /// can.
   std::string no_graphs() const;

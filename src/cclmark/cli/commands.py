@@ -99,6 +99,11 @@ COMMANDS = {
         "serve_command",
         "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
     ),
+    "plugin": Entry(
+        "plugin.plugin_command",
+        "plugin_command",
+        "Print the path of the NCCL plug-in, or what its logs contain.",
+    ),
     "info": Entry(
         "info.info_command",
         "info_command",

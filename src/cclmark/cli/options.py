@@ -445,6 +445,14 @@ class Flags(LibraryFlags):
             "delay:rank=2,ms=50."
         ),
     )
+    explain: bool = option(
+        METHOD,
+        "--explain",
+        default=False,
+        is_flag=True,
+        help="After measuring, observe which algorithm, protocol and channels the library used for "
+        "each case.",
+    )
     format: str = option(
         OUTPUT,
         "--format",

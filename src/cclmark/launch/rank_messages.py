@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.mpi_watch import MpiWatch
+from cclmark.launch.reconciliation import explanation_of
 from cclmark.launch.request import Listener, Request
 from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.supervisor_stall import StallWatch
 from cclmark.rendezvous.messages import (
     Described,
+    Explained,
     Failed,
     Finished,
     FromAny,
@@ -47,6 +49,7 @@ class RankMessages:
         self.failures: dict[int, Failed] = {}
         self.finished: dict[int, Finished] = {}
         self.descriptions: dict[int, Described] = {}
+        self._explained: dict[int, dict[int, Explained]] = {}
 
     @property
     def all_up(self) -> bool:
@@ -101,6 +104,8 @@ class RankMessages:
             self._delivery.add(message.result)
         elif isinstance(message, Observed):
             self._delivery.add(message.condition)
+        elif isinstance(message, Explained):
+            self._add_explained(message)
         elif isinstance(message, Notice):
             self._listener.notice(message.text)
         elif isinstance(message, Failed):
@@ -112,6 +117,13 @@ class RankMessages:
             self._coordinator.hear(message)
         else:
             self._coordinator.hear(message)
+
+    def _add_explained(self, message: Explained) -> None:
+        """Passes the explanation of a case on once every rank has sent its part."""
+        parts = self._explained.setdefault(message.index, {})
+        parts[message.rank] = message
+        if len(parts) == self._size:
+            self._delivery.add(explanation_of([parts[rank] for rank in range(self._size)]))
 
     def _is_consistent(self, message: FromAny) -> bool:
         """Whether a message is consistent with the run.
@@ -132,6 +144,8 @@ class RankMessages:
             consistent = result.index in range(len(items)) and result.item == items[result.index]
         elif isinstance(message, Observed):
             consistent = message.condition.rank == message.rank
+        elif isinstance(message, Explained):
+            consistent = self._request.explain and message.index in range(len(items))
         elif isinstance(message, Described):
             named = [one.rank for one in message.devices] + [one.device for one in message.links]
             consistent = all(rank in every for rank in named)

@@ -72,6 +72,7 @@ def _jobs(
             mpi=launched and request.by_mpi,
             absent=dict(request.absent),
             place_on_host=processors.places[rank],
+            explain=request.explain,
         )
         for rank, indices in enumerate(request.processes)
     ]

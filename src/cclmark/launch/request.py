@@ -16,6 +16,7 @@ from cclmark.results.kinds import KINDS, Kind, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
+    Explanation,
     HostDescription,
     LibraryDescription,
     Link,
@@ -34,8 +35,9 @@ class Request:
     cycle continues the numbering of the one before. ``modules``: modules to import before a backend
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
-    libraries that cannot be measured, with the reason. ``coordinator``: the participating
-    processes, None for this process alone.
+    libraries that cannot be measured, with the reason. ``explain``: observe what the
+    libraries do instead of measuring. ``coordinator``: the participating processes, None for this
+    process alone.
     """
 
     devices: DeviceChoice
@@ -50,6 +52,7 @@ class Request:
     mpirun: str = ""
     warnings: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
     coordinator: Coordinator | None = None
 
     @property
@@ -101,6 +104,9 @@ class Listener(Protocol):
 
     def condition(self, condition: Condition) -> None:
         """A rank has sampled the condition of its device."""
+
+    def explanation(self, explanation: Explanation) -> None:
+        """What the library did for a case is known."""
 
     def notice(self, text: str) -> None:
         """A notice for the user that does not end the run."""

@@ -86,6 +86,7 @@ class Library(
     indistinct: bool = False
     derived: bool = False
     environment_prefixes: list[str] = []
+    plug_ins: str = ""
     in_place_only: list[str] = []
     verified: str = "unverified"
     assumed: str = ""

@@ -22,6 +22,7 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.launch.explain_pass import explain_cases
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
@@ -32,11 +33,11 @@ from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Exporter, Observer
+from cclmark.report.formats.exporter import Explains, Exporter, Observer
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import Result
+from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.machine import kept_environment, readable
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
 
@@ -53,7 +54,13 @@ class Recorder:
         began_s: float,
         resumed: Resumed | None = None,
         repetition: Repetition | None = None,
+        *,
+        explain: bool = False,
     ) -> None:
+        """``explain``: explanations of the results follow."""
+        self._explanations: dict[int, Explanation] = {}
+        self._shows_later = explain and not isinstance(exporter, Explains)
+        self._to_show: list[Result] = []
         self._repetition = repetition
         self._journal = journal
         self._output = output
@@ -68,6 +75,8 @@ class Recorder:
         self._wrong = False
         self._hung: dict[str, None] = {}
         self._measured = False
+        #: The indices of the measured cases, in the order of their results.
+        self.measured: list[int] = []
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
         self._progress = Progress(request.items, cycles, began_s, sys.stderr)
@@ -131,6 +140,8 @@ class Recorder:
     def _keep(self, result: Result) -> None:
         self._journal.write(result)
         self._progress.advance()
+        if isinstance(result, CaseResult) and result.is_measured:
+            self.measured.append(result.index)
         self._wrong |= result.status in ("wrong", "failed")
         if result.status in ("timeout", "died"):
             self._hung[result.reason] = None
@@ -140,7 +151,26 @@ class Recorder:
             self._reasons[result.reason] = None
 
     def _show(self, result: Result) -> None:
-        self._print(self._exporter.add(printable(result)))
+        if self._shows_later:
+            self._to_show.append(result)
+        else:
+            self._print(self._exporter.add(printable(result)))
+
+    def explanation(self, explanation: Explanation) -> None:
+        """Writes what the library did for a case."""
+        self._journal.write(explanation)
+        self._explanations[explanation.index] = explanation
+        if isinstance(self._exporter, Explains):
+            self._exporter.explain(printable(explanation))
+
+    def _show_explained(self) -> None:
+        """Shows the results that waited for their explanations."""
+        self._shows_later = False
+        for result in self._to_show:
+            if isinstance(result, CaseResult):
+                result.explanation = self._explanations.get(result.index, result.explanation)
+            self._show(result)
+        self._to_show.clear()
 
     def condition(self, condition: Condition) -> None:
         """Writes the state of a device."""
@@ -182,6 +212,7 @@ class Recorder:
             try:
                 for result in self._carried.rest():
                     self._show(result)
+                self._show_explained()
                 self._print(self._exporter.end(printable(footer)))
             except UnreadError:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
@@ -219,12 +250,15 @@ def record(
     journal: Path | None,
     stem: str,
     resume: Path | None = None,
+    explain: bool = False,
 ) -> int:
     """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
 
     ``output`` and ``journal`` are the values of ``-O`` and ``--journal``; by default the journal
     gets a new name that contains ``stem``. Results in the journal ``resume`` are not measured
-    again. Raises UsageError if one of these files cannot be used.
+    again. ``explain``: afterwards, observe what the libraries do for the measured cases.
+
+    Raises UsageError if one of these files cannot be used.
     """
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
@@ -240,9 +274,14 @@ def record(
             written = JournalWriter(journal or _new_journal(stem))
             if repetition is not None:
                 repetition.journal = written.path
-            recorder = Recorder(written, printed, exporter, request, began_s, resumed, repetition)
+            recorder = Recorder(
+                written, printed, exporter, request, began_s, resumed, repetition, explain=explain
+            )
             with contextlib.closing(recorder):
-                return recorder.finish(PersistentLaunch(request, recorder).run())
+                outcome = PersistentLaunch(request, recorder).run()
+                if explain and outcome.exit_code == EXIT_OK:
+                    outcome = explain_cases(request, recorder.measured, recorder, outcome)
+                return recorder.finish(outcome)
     finally:
         printed.close()
 

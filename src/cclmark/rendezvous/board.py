@@ -23,6 +23,7 @@ PHASES = (
     "timing",
     "replaying",
     "verification",
+    "explaining",
     "waiting for other pairs",
     "shutdown",
     "finished",

@@ -38,6 +38,7 @@ class Job(msgspec.Struct):
     ``absent``: libraries of the cases that cannot be measured, with the reason.
 
     ``processors``: the processors to which the rank is bound, empty if the launcher selects none.
+    ``explain``: the rank does not measure the items, but observes what the library does.
     ``place_on_host``: the index of the rank among the ranks of its runtime and host that inherit
     the same processors, and the number of these ranks.
     """
@@ -67,6 +68,7 @@ class Job(msgspec.Struct):
     stack_fd: int = -1
     absent: dict[str, str] = {}
     place_on_host: tuple[int, int] = (0, 1)
+    explain: bool = False
 
     def planned(self) -> list[Item]:
         """The items of the plan. Raises msgspec.ValidationError for items of another kind."""
@@ -137,6 +139,33 @@ class Observed(msgspec.Struct, tag="observed"):
     rank: int
     token: bytes
     condition: Condition
+
+
+class Traced(msgspec.Struct, frozen=True):
+    """An operation that one rank's library reported; see explain.calls.Operation."""
+
+    function: str
+    kernel: str
+    algorithm: str
+    protocol: str
+    channels: int
+    count: int
+
+
+class Explained(msgspec.Struct, tag="explained"):
+    """What one rank observed of a case, after the library has run it.
+
+    ``operations``: those of one run of the case. ``source`` and ``reason``: see schema.Explanation.
+    ``predicted_s``: the library's predictions by ``ALGORITHM PROTOCOL``.
+    """
+
+    rank: int
+    token: bytes
+    index: int
+    source: str
+    reason: str
+    operations: list[Traced]
+    predicted_s: dict[str, float]
 
 
 class Notice(msgspec.Struct, tag="notice"):
@@ -261,7 +290,19 @@ class Described(msgspec.Struct, tag="described"):
     notices: list[str]
 
 
-FromRank = Arrived | Hello | Put | Want | Gather | Measured | Observed | Notice | Failed | Finished
+FromRank = (
+    Arrived
+    | Hello
+    | Put
+    | Want
+    | Gather
+    | Measured
+    | Observed
+    | Explained
+    | Notice
+    | Failed
+    | Finished
+)
 
 
 class Interrupted(msgspec.Struct, tag="interrupted"):

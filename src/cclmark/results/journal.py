@@ -20,7 +20,7 @@ from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import printable
 from cclmark.results.kinds import CaseResult, CheckResult, Line, Result, TransferResult
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
@@ -209,6 +209,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     journal: Journal | None = None
     damaged = 0
     ended = False
+    explanations: list[Explanation] = []
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
@@ -226,8 +227,8 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
         elif isinstance(entry, Header):
             damaged += 1
             ended = entry != journal.header
-        elif isinstance(entry, Condition):
-            journal.conditions.append(entry)
+        elif isinstance(entry, Condition | Explanation):
+            _note(entry, journal.conditions, explanations)
         elif isinstance(entry, Footer):
             journal.footer = entry
             ended = True
@@ -238,7 +239,24 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
+    _attach(explanations, journal)
     return journal
+
+
+def _note(
+    entry: Condition | Explanation, conditions: list[Condition], explanations: list[Explanation]
+) -> None:
+    if isinstance(entry, Condition):
+        conditions.append(entry)
+    else:
+        explanations.append(entry)
+
+
+def _attach(explanations: Iterable[Explanation], journal: Journal) -> None:
+    """Adds what the library did to the results of each case."""
+    by_index = {one.index: one for one in explanations}
+    for result in journal.cases:
+        result.explanation = by_index.get(result.index, result.explanation)
 
 
 def _entry(line: bytes, place: str) -> Line | None:
@@ -271,7 +289,9 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _fits(entry: Line, devices: int) -> bool:
     """Whether the devices of a result are in the header."""
-    return isinstance(entry, Header | Condition | Footer) or entry.item.is_within(devices)
+    return isinstance(entry, Header | Condition | Explanation | Footer) or entry.item.is_within(
+        devices
+    )
 
 
 def is_readable(entry: Line, header: Header) -> bool:

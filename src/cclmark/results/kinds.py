@@ -16,6 +16,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import (
     Condition,
     DeviceTime,
+    Explanation,
     Footer,
     Header,
     Samples,
@@ -35,8 +36,9 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     ``started_at_s`` is seconds since 1970 on rank 0's clock. For a case of one pair, ``beside`` is
     the number of other pairs measured at the same time, and ``at_once_ratio`` justifies it: the
     pair's time beside them over its time alone, with a message of another size. ``report``: the
-    state of every rank in a case that hung. ``route`` is empty if unknown, for example for another
-    tool's results.
+    state of every rank in a case that hung. ``explanation``: with ``--explain``; a journal has it
+    in a line of its own, since it is found after all cases were measured. ``route`` is empty if
+    unknown, for example for another tool's results.
     """
 
     index: Count
@@ -57,6 +59,7 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     beside: Count = 0
     at_once_ratio: float | None = None
     report: str = ""
+    explanation: Explanation | None = None
 
     @property
     def item(self) -> Case:
@@ -165,7 +168,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
 
 
 Result = CaseResult | TransferResult | CheckResult
-Line = Header | Result | Condition | Footer
+Line = Header | Result | Condition | Explanation | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:

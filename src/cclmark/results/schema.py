@@ -319,6 +319,32 @@ class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
     throttle_count: int | None = None
 
 
+class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
+    """What the library did for a case, observed in a separate pass after the timed one.
+
+    ``index``: of the case. ``algorithm`` and ``protocol`` as the library names them, empty if
+    unknown or if there is none; several, with a comma, if the operation used several. ``channels``:
+    the largest number, 0 if unknown. ``kernel``: ring, tree, symmetric, send/recv and others.
+    ``source``: plug-in, log, engine, or unknown with the ``reason``, which may also describe
+    differences between the ranks. ``predicted_s``: the library's own predictions in seconds, by
+    ``ALGORITHM PROTOCOL``.
+    """
+
+    index: Count
+    source: str = "unknown"
+    kernel: str = ""
+    algorithm: str = ""
+    protocol: str = ""
+    channels: Count = 0
+    reason: str = ""
+    predicted_s: dict[str, float] = {}
+
+    @property
+    def choice(self) -> str:
+        """The kernel with its protocol, for a sentence: ``ring LL128``; empty if unknown."""
+        return f"{self.kernel} {self.protocol}".strip()
+
+
 class TransferSamples(msgspec.Struct):
     """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call."""
 

@@ -13,14 +13,22 @@ from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
 from cclmark.results.kinds import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.run.instruments import Instruments
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
 
 
 class RankContext:
-    """A rank with open devices."""
+    """A rank with open devices. ``instruments``: of a rank that explains instead of measuring."""
 
-    def __init__(self, rank: Rank, devices: Sequence[engine.Device], binding: RankBinding) -> None:
+    def __init__(
+        self,
+        rank: Rank,
+        devices: Sequence[engine.Device],
+        binding: RankBinding,
+        instruments: Instruments | None = None,
+    ) -> None:
+        self.instruments = instruments
         self.rank = rank
         self.job = rank.job
         self.devices = devices

@@ -21,6 +21,7 @@ from cclmark.plan.libraries import add_libraries
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job
 from cclmark.run.context import RankContext, keep_to
+from cclmark.run.instruments import Instruments
 from cclmark.run.kinds import runner_of
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
@@ -39,6 +40,7 @@ class Worker:
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
         self.rank = Rank(job)
+        self._instruments = Instruments() if job.explain else None
 
     def run(self) -> None:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""
@@ -50,7 +52,8 @@ class Worker:
         os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
-        runner_of(job.kind)(RankContext(self.rank, devices, self._binding))
+        context = RankContext(self.rank, devices, self._binding, self._instruments)
+        runner_of(job.kind)(context)
 
     def fail(self, error: BaseException) -> None:
         """Reports the error to the launcher and ends the other ranks' waits."""

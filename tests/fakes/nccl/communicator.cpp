@@ -31,7 +31,8 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
       ranks_(ranks),
       device_(Runtime::instance().current_device()),
       architecture_(Runtime::instance().architecture()),
-      limit_(wait_limit()) {
+      limit_(wait_limit()),
+      plugins_(control_->nonce, ranks, rank) {
   take_seat();
   wait(
       [&] {

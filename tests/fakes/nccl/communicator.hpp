@@ -9,6 +9,7 @@
 #include "common/handle_table.hpp"
 #include "nccl/control.hpp"
 #include "nccl/peer_memory.hpp"
+#include "nccl/plugins.hpp"
 
 namespace fake_nccl {
 
@@ -25,6 +26,8 @@ class Communicator {
   int ranks() const { return ranks_; }
   int architecture() const { return architecture_; }
   Result async_error() const { return async_error_; }
+
+  Plugins& plugins() { return plugins_; }
 
   /// Runs what was enqueued together; what goes wrong becomes the asynchronous error.
   void run(const std::vector<Operation>& batch) noexcept;
@@ -65,6 +68,7 @@ class Communicator {
   const int device_;
   const int architecture_;
   const std::chrono::seconds limit_;
+  Plugins plugins_;
   std::atomic<bool> stop_{false};
   std::atomic<Result> async_error_{kSuccess};
 

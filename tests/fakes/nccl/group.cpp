@@ -31,6 +31,7 @@ void destroy_batch(void* argument) {
 }
 
 void launch(Batch batch) {
+  batch.communicator->plugins().report(batch.operations);
   auto owned = std::make_unique<Batch>(std::move(batch));
   Runtime::instance().enqueue(owned->stream, run_batch, owned.get(), destroy_batch);
   owned.release();

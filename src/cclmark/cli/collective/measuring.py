@@ -152,6 +152,7 @@ def _measure(operations: list[str], flags: Flags, coordinator: Coordinator, bega
         output=flags.output,
         journal=flags.journal,
         resume=flags.resume,
+        explain=flags.explain,
         stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar, runtime_checkable
 
-from cclmark.results.schema import Condition, Footer, Header
+from cclmark.results.schema import Condition, Explanation, Footer, Header
 
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
@@ -26,6 +26,15 @@ class Exporter(Protocol[Result_contra]):
 
     def end(self, footer: Footer | None) -> str:
         """Returns the end of the text; ``footer`` is None if the run's end is missing."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """An exporter that shows explanations after all results; the others show them with a result."""
+
+    def explain(self, explanation: Explanation) -> None:
+        """Receives the explanation of the results of a case."""
         ...
 
 

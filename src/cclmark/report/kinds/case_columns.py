@@ -10,7 +10,7 @@ from cclmark.report.wording.device_labels import device_labels, labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import Header, Settings, Summary
+from cclmark.results.schema import Explanation, Header, Settings, Summary
 
 _CASE_COLUMNS = (
     "operation",
@@ -44,16 +44,18 @@ _DEVICE_COLUMNS = (
     *("device_us", "device_half_width", "device_samples", "device_converged", "device_reason"),
 )
 _OTHER_COLUMNS = ("wrong", "route", "cycle", "converged", "method")
-COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _DEVICE_COLUMNS + _OTHER_COLUMNS
+_EXPLAINED_COLUMNS = ("kernel", "algorithm", "protocol", "channels", "explained_by", "explanation")
+COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _DEVICE_COLUMNS + _OTHER_COLUMNS + _EXPLAINED_COLUMNS
 
 _PAIR = ("first", "second")
 _BESIDE = ("beside", "at_once_ratio")
 _TEXTS = (
     "operation ccl dtype reduction placement status reason clock route method first second "
-    "device_reason"
+    "device_reason kernel algorithm protocol explained_by explanation"
 )
 _WHOLE = (
-    "ranks root size_bytes count samples device_samples slowest_rank late_rank wrong cycle beside"
+    "ranks root size_bytes count samples device_samples slowest_rank late_rank wrong cycle beside "
+    "channels"
 )
 _FLAGS = "converged device_converged"
 
@@ -68,6 +70,7 @@ def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
         *_device_cells(result),
         *_other_cells(result),
         method_cell(result.case, settings),
+        *_explained_cells(result.explanation),
     ]
 
 
@@ -122,6 +125,20 @@ def _device_cells(result: CaseResult) -> list[Cell]:
         summary.samples,
         int(result.device.converged),
         result.device_reason,
+    ]
+
+
+def _explained_cells(found: Explanation | None) -> list[Cell]:
+    """Returns what the library did; empty without ``--explain``."""
+    if found is None:
+        return ["", "", "", None, "", ""]
+    return [
+        found.kernel,
+        found.algorithm,
+        found.protocol,
+        found.channels or None,
+        found.source,
+        found.reason,
     ]
 
 

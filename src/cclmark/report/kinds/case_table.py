@@ -16,6 +16,7 @@ from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
+from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.launches import launches_in_words
 from cclmark.report.wording.paint import Paint, unpainted
@@ -30,7 +31,7 @@ from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import counted, format_time_us
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Footer, Header, Settings, Summary
+from cclmark.results.schema import Explanation, Footer, Header, Settings, Summary
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # the widths of their longest texts
@@ -99,6 +100,12 @@ class TableExporter:
         self._results.append(msgspec.structs.replace(result, samples=None))
         return "".join(self._line(row) for row in self._rows.add(result))
 
+    def explain(self, explanation: Explanation) -> None:
+        """Keeps the explanation for the end: the rows are printed already."""
+        for result in self._results:
+            if result.index == explanation.index:
+                result.explanation = explanation
+
     def end(self, footer: Footer | None) -> str:
         """Returns the findings: peak, latency, ranks that stand out, wrong data, the end."""
         text = "".join(self._line(row) for row in self._rows.finish())
@@ -109,6 +116,7 @@ class TableExporter:
         for found in findings(self._results):
             lines += self._found(found)
         lines += self._kinks()
+        lines += explained_lines(self._results)
         lines += self._checked()
         if footer is not None and footer.message:
             ended = f"  ended early: {footer.message.splitlines()[0]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from cclmark import _engine as engine
@@ -13,6 +13,8 @@ from cclmark.plan.items import items_of
 from cclmark.results.kinds import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
+from cclmark.run.explaining import CaseExplainer
+from cclmark.run.instruments import Instruments
 from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import Library
 from cclmark.run.memory import free_on_all, reserve_for
@@ -28,6 +30,7 @@ def run(context: RankContext) -> None:
 
 class _Runner:
     def __init__(self, context: RankContext) -> None:
+        self._context = context
         self._rank = context.rank
         self._job = context.job
         self._device = context.devices[0]
@@ -75,6 +78,11 @@ class _Runner:
         cases = [self.cases[index] for index in indices]
         free_bytes = free_on_all(device, self._rank.rank_group, job.ranks)
         too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
+        if self._context.instruments is not None:
+            self._explain(session, self._context.instruments, indices, too_large)
+            del session
+            communicator.leave()
+            return
         runner = CaseRunner(
             session, self._rank.agreement, job.settings, self._injections(), self._rank.enter
         )
@@ -98,6 +106,22 @@ class _Runner:
         self._rank.enter("shutdown")
         del runner, session
         communicator.leave()
+
+    def _explain(
+        self,
+        session: engine.Session,
+        instruments: Instruments,
+        indices: list[int],
+        left_out: Mapping[Case, str],
+    ) -> None:
+        """Observes cases instead of measuring them."""
+        explainer = CaseExplainer(self._rank, session, instruments, self._rank.enter)
+        for index in indices:
+            if self.cases[index] not in left_out:
+                self._rank.case_index = index
+                explainer.run(index, self.cases[index])
+        self._rank.case_index = -1
+        self._rank.enter("shutdown")
 
     def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:
         """Skips the cases of a library that does not support these devices.

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace cclmark::plugin {
+
+/// The kinds of records. A value is never used for another meaning: logs outlive versions.
+enum class RecordKind : std::uint32_t {
+  incomplete = 0,       // claimed, and its process was killed before it was written
+  communicator = 1,     // function: the name given by its user, if any
+  collective = 2,       // a collective task of a kernel: its algorithm and protocol are known
+  point_to_point = 3,   // a send or receive task of a kernel
+  collective_call = 4,  // a call of the library's API
+  point_to_point_call = 5,
+  kernel_launch = 6,
+  copy_engine_collective = 7,  // algorithm: how its copies are synchronized
+  kernel_channel = 8,
+  proxy_operation = 9,
+  proxy_step = 10,
+  stop = 11,   // of the record `parent`
+  state = 12,  // `sequence` is the state that the record `parent` has entered
+  cost_table = 13,
+};
+
+/// One event, 128 bytes. Texts end with a zero unless they fill their field.
+struct Record {
+  std::uint32_t kind;
+  std::int32_t rank;           // -1: unknown
+  std::uint64_t communicator;  // NCCL's hash of it, 0: unknown
+  std::uint64_t time_ns;       // CLOCK_MONOTONIC
+  std::uint64_t parent;        // number of a record, from 1; 0: none
+  std::uint64_t sequence;
+  std::uint64_t count;      // elements; of a communicator its ranks
+  std::uint64_t device_ns;  // of the device's global timer, 0: none
+  std::int32_t root;        // or the peer; of a communicator its nodes
+  std::uint16_t channels;   // their number; the channel's number of a kernel or proxy channel
+  std::uint16_t warps;
+  char function[20];
+  char algorithm[16];
+  char protocol[12];
+  char datatype[16];
+};
+static_assert(sizeof(Record) == 128);
+
+constexpr int kAlgorithms = 7;  // tree, ring, collnet direct and chain, nvls, nvls tree, pat
+constexpr int kProtocols = 3;   // ll, ll128, simple
+
+/// What NCCL predicts for a collective of `bytes` before it decides, in microseconds.
+struct CostRecord {
+  std::uint32_t kind;
+  std::int32_t rank;
+  std::uint64_t communicator;
+  std::uint64_t time_ns;
+  std::uint64_t parent;
+  std::uint64_t bytes;
+  std::uint32_t function;
+  float cost_us[kAlgorithms][kProtocols];  // negative: not available
+};
+static_assert(sizeof(CostRecord) == sizeof(Record));
+
+/// The first page of a log. `claimed` may exceed `capacity`: the difference was dropped.
+struct LogHeader {
+  char magic[8];  // "CCLMLOG1"
+  std::uint32_t record_bytes;
+  std::uint32_t interface_version;  // of the profiler interface that the library uses, 0: none yet
+  std::uint64_t capacity;
+  std::atomic<std::uint64_t> claimed;
+  std::atomic<std::uint64_t> dropped;
+  std::int64_t pid;
+  std::uint64_t begin_monotonic_ns;
+  std::uint64_t begin_realtime_ns;
+  std::uint32_t library_version;  // as ncclGetVersion returns it, 0: unknown
+  char host[64];
+};
+constexpr std::size_t kHeaderBytes = 4096;
+static_assert(sizeof(LogHeader) <= kHeaderBytes);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// The bounded log of this process: a file that is mapped, so that it survives the process.
+///
+/// Records that do not fit are counted and dropped. Disk blocks are allocated before they are
+/// written, because a write to a mapped file on a full disk would kill the process.
+class EventLog {
+ public:
+  /// The log of this process, opened at the first call; nullptr if it cannot be written.
+  static EventLog* instance();
+
+  /// Why there is no log, empty if there is one.
+  static const char* failure();
+
+  /// Appends a record and returns its number, from 1; 0 if it was dropped. Thread-safe.
+  std::uint64_t append(const Record& record);
+  std::uint64_t append(const CostRecord& record);
+
+  LogHeader& header() { return *header_; }
+
+ private:
+  EventLog(LogHeader* header, int descriptor, std::uint64_t capacity);
+  std::uint64_t append_bytes(const void* content, std::uint32_t kind);
+  bool allocate(std::uint64_t index);
+  static EventLog* open();
+
+  LogHeader* header_;
+  unsigned char* records_;
+  int descriptor_;
+  std::uint64_t capacity_;
+  std::atomic<std::uint64_t> allocated_{0};  // records with disk blocks
+  std::mutex allocation_;
+};
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+std::uint64_t now_ns();
+
+/// Copies `text`, which may be null, into a field of `bytes`.
+void copy_text(char* field, std::size_t bytes, const char* text);
+
+}  // namespace cclmark::plugin

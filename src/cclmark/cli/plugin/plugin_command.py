@@ -1,0 +1,39 @@
+"""``cclmark plugin``: the path of the NCCL plug-in, and the contents of its logs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cclmark.cli.printed_help import SaysHelp
+
+
+def plugin_command(name: str) -> click.Command:
+    """Returns the command."""
+    return SaysHelp(
+        name,
+        params=[
+            click.Argument(["logs"], nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]"),
+        ],
+        callback=_plugin,
+        help="Print the path of the NCCL plug-in, or what its logs contain.\n\n"
+        "\b\n"
+        'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py\n'
+        "cclmark plugin cclmark-*.cclmlog\n\n"
+        "Each process of the program writes a log of at most 128 MiB, cclmark-HOST-PID.cclmlog. "
+        "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
+        "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps; "
+        "CCLMARK_PLUGIN_RECORDS, the maximum number of events (128 bytes each). "
+        'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts.\n\n'
+        "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 3 if a log "
+        "contains no operation or lacks events that did not fit.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def _plugin(logs: tuple[Path, ...]) -> None:
+    from cclmark.cli.plugin.plugin_logs import print_logs, print_path
+
+    sys.exit(print_logs(logs) if logs else print_path())

@@ -1,0 +1,196 @@
+"""The log of cclmark's NCCL plug-in, one file per process; see engine/plugin/event_log.hpp.
+
+The file may be read while it is written, and after its process was killed. All numbers are in the
+byte order of the machine that wrote it.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from cclmark.errors import MissingError, UsageError
+from cclmark.printable import plain
+
+_MAGIC = b"CCLMLOG1"
+_HEADER = struct.Struct("=8sII6qI64s")
+_HEADER_BYTES = 4096
+_RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
+_COSTS = struct.Struct("=IiQQQQI21f")
+_MOST_RECORDS = 1 << 28
+_COST_TABLE = 13
+#: The names of the kinds of events, by their number in the log.
+KINDS = {
+    1: "communicator",
+    2: "collective",
+    3: "point-to-point",
+    4: "collective call",
+    5: "point-to-point call",
+    6: "kernel launch",
+    7: "copy-engine collective",
+    8: "kernel channel",
+    9: "proxy operation",
+    10: "proxy step",
+    11: "stop",
+    12: "state",
+}
+ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+PROTOCOLS = ("LL", "LL128", "SIMPLE")
+FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event. ``number`` is its place in the log, from 1; ``parent`` that of another, 0: none.
+
+    ``time_ns`` is of CLOCK_MONOTONIC, ``device_ns`` of the device's global timer (0: none).
+    ``count`` is in elements; for a communicator, the number of its ranks. ``root`` is the peer of a
+    message, and the number of nodes of a communicator. ``rank`` is -1 if unknown.
+    """
+
+    number: int
+    kind: str
+    rank: int
+    communicator: int
+    time_ns: int
+    parent: int
+    sequence: int
+    count: int
+    device_ns: int
+    root: int
+    channels: int
+    warps: int
+    function: str
+    algorithm: str
+    protocol: str
+    datatype: str
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """NCCL's predictions for a collective of ``size_bytes``, before it chose.
+
+    ``costs_us``: microseconds by algorithm and protocol; those that are not available are missing.
+    """
+
+    number: int
+    communicator: int
+    time_ns: int
+    function: str
+    size_bytes: int
+    costs_us: dict[tuple[str, str], float]
+
+
+@dataclass
+class PluginLog:
+    """The log of one process.
+
+    ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
+    ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
+    ``dropped`` did not fit. ``incomplete``: records that were not written to their end, or cut off.
+    """
+
+    host: str
+    pid: int
+    interface_version: int
+    library_version: int
+    begin_monotonic_ns: int
+    begin_realtime_ns: int
+    claimed: int
+    dropped: int
+    incomplete: int = 0
+    events: list[Event] = field(default_factory=list)
+    cost_tables: list[CostTable] = field(default_factory=list)
+
+
+def plugin_path() -> Path:
+    """The plug-in, which NCCL loads from this absolute path. Raises MissingError."""
+    engine = find_spec("cclmark._engine")
+    if engine is not None and engine.origin is not None:
+        path = Path(engine.origin).with_name("libcclmark_plugin.so")
+        if path.is_file():
+            return path.absolute()
+    raise MissingError("the plug-in libcclmark_plugin.so is missing: install cclmark again")
+
+
+def read_plugin_log(path: Path) -> PluginLog:
+    """Reads a log. Raises UsageError if the file cannot be read or is not a log."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    return parse_plugin_log(content, str(path))
+
+
+def parse_plugin_log(content: bytes, name: str) -> PluginLog:
+    """As read_plugin_log, from bytes that may be cut off anywhere. ``name`` is for messages."""
+    if content[: len(_MAGIC)] != _MAGIC:
+        raise UsageError(f"{name} is not a log of cclmark's plug-in")
+    if len(content) < _HEADER.size:
+        raise UsageError(f"{name}: the log is cut off within its first {_HEADER.size} bytes")
+    fields = _HEADER.unpack_from(content)
+    _, record_bytes, interface_version, capacity, claimed, dropped, pid = fields[:7]
+    monotonic_ns, realtime_ns, library_version, host = fields[7:]
+    if record_bytes != _RECORD.size or not claimed >= 0 or not 0 < capacity <= _MOST_RECORDS:
+        raise UsageError(f"{name}: the first bytes of the log are damaged")
+    log = PluginLog(
+        host=_text(host),
+        pid=pid,
+        interface_version=interface_version,
+        library_version=library_version,
+        begin_monotonic_ns=monotonic_ns,
+        begin_realtime_ns=realtime_ns,
+        claimed=claimed,
+        dropped=dropped,
+    )
+    expected = min(claimed, capacity)
+    for number in range(1, expected + 1):
+        begin = _HEADER_BYTES + (number - 1) * _RECORD.size
+        record = content[begin : begin + _RECORD.size]
+        if len(record) < _RECORD.size:
+            # Dropped records leave no gap at the end: the file is longer than they would be.
+            log.incomplete += expected - number + 1
+            break
+        entry = _entry(number, record)
+        if isinstance(entry, Event):
+            log.events.append(entry)
+        elif entry is not None:
+            log.cost_tables.append(entry)
+        else:
+            log.incomplete += 1
+    return log
+
+
+def _entry(number: int, record: bytes) -> Event | CostTable | None:
+    """Decodes a record; None for one that is not complete."""
+    kind = int.from_bytes(record[:4], sys.byteorder)
+    if kind == _COST_TABLE:
+        _, _, communicator, time_ns, _, size_bytes, function, *costs_us = _COSTS.unpack(record)
+        return CostTable(
+            number=number,
+            communicator=communicator,
+            time_ns=time_ns,
+            function=FUNCTIONS[function] if function < len(FUNCTIONS) else "unknown",
+            size_bytes=size_bytes,
+            costs_us=dict(_available(costs_us)),
+        )
+    if kind not in KINDS:
+        return None
+    values = _RECORD.unpack(record)
+    texts = [_text(value) for value in values[11:]]
+    return Event(number, KINDS[kind], *values[1:11], *texts)
+
+
+def _available(costs_us: list[float]) -> Iterator[tuple[tuple[str, str], float]]:
+    for number, cost_us in enumerate(costs_us):
+        if 0 <= cost_us < float("inf"):
+            algorithm, protocol = divmod(number, len(PROTOCOLS))
+            yield (ALGORITHMS[algorithm], PROTOCOLS[protocol]), cost_us
+
+
+def _text(field_bytes: bytes) -> str:
+    return plain(field_bytes.split(b"\0", 1)[0].decode(errors="replace"))

@@ -1,0 +1,603 @@
+#include "nccl/plugins.hpp"
+
+#include <dlfcn.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "common/environment.hpp"
+
+namespace fake_nccl {
+namespace {
+
+// The interfaces as the public headers of NCCL 2.23 to 2.31 have them.
+
+using Log = void (*)(int, unsigned long, const char*, int, const char*, ...);
+
+struct CollV1 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  uint8_t func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  uint8_t datatype;
+  uint32_t op;
+  size_t trafficBytes;
+  uint8_t nMaxChannels, nWarps, algo, proto;
+  int isCollnet, isNvls;
+};
+struct CollV2 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  size_t trafficBytes;
+  uint8_t nMaxChannels, nWarps;
+  const char *algo, *proto;
+};
+struct CollV3 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t nMaxChannels, nWarps;
+  const char *algo, *proto;
+};
+struct CollV7 {  // v4 to v6 end earlier
+  uint64_t seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t nChannels, nWarps;
+  const char *algo, *proto;
+  void* parentGroup;
+  const char* kernelVariant;
+  bool isSymColl;
+  uint64_t userTag;
+};
+struct P2pV1 {
+  const char* name;
+  uint64_t commHash;
+  uint8_t func;
+  void* buff;
+  uint8_t datatype;
+  size_t count;
+  int peer;
+};
+struct P2pV2 {
+  const char* name;
+  uint64_t commHash;
+  const char* func;
+  void* buff;
+  const char* datatype;
+  size_t count;
+  int peer;
+};
+struct P2pV4 {
+  const char* func;
+  void* buff;
+  const char* datatype;
+  size_t count;
+  int peer;
+  uint8_t nChannels;
+  void* parentGroup;
+};
+struct CollApi {
+  const char* func;
+  size_t count;
+  const char* datatype;
+  int root;
+  void* stream;
+  bool graphCaptured;
+  uint64_t userTag;
+};
+struct KernelCh {
+  uint8_t channelId;
+  uint64_t pTimer;
+};
+
+template <typename Type>
+struct Descr {
+  Type type;
+  void* parentObj;
+  int rank;
+  union {
+    CollV1 v1;
+    CollV2 v2;
+    CollV3 v3;
+    CollV7 v4;
+    P2pV1 p2p1;
+    P2pV2 p2p2;
+    P2pV4 p2p4;
+    CollApi api;
+    KernelCh kernel;
+  };
+};
+
+union StateArgs {
+  size_t transSize;
+  uint64_t pTimer;
+};
+
+struct Interface {
+  const char* name;
+  void* init;
+  int (*startEvent)(void*, void**, void*);
+  int (*stopEvent)(void*);
+  int (*recordEventState)(void*, int, StateArgs*);
+  int (*finalize)(void*);
+};
+
+struct TunerV2 {
+  const char* name;
+  int (*init)(size_t, size_t, Log, void**);
+  int (*getCollInfo)(void*, int, size_t, int, int, int, int*, int*, int*);
+  int (*destroy)(void*);
+};
+struct TunerV3 {
+  const char* name;
+  int (*init)(size_t, size_t, Log, void**);
+  int (*getCollInfo)(void*, int, size_t, int, float**, int, int, int*);
+  int (*destroy)(void*);
+};
+struct TunerV4 {
+  const char* name;
+  int (*init)(size_t, size_t, Log, void**);
+  int (*getCollInfo)(void*, int, size_t, int, float**, int, int, int, int*);
+  int (*destroy)(void*);
+};
+struct TunerV5 {
+  const char* name;
+  int (*init)(void**, uint64_t, size_t, size_t, Log, void*, void*);
+  int (*getCollInfo)(void*, int, size_t, int, float**, int, int, int, int*);
+  int (*finalize)(void*);
+};
+
+constexpr int kColl = 2, kP2p = 4, kKernelCh = 64, kCollApi = 512, kP2pApi = 1024;
+constexpr int kGroup = 1;
+constexpr int kKernelChStop = 22;
+constexpr std::array<const char*, 7> kAlgorithms = {
+    "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
+constexpr std::array<const char*, 3> kProtocols = {"LL", "LL128", "SIMPLE"};
+constexpr std::array<const char*, 12> kTypes = {"ncclInt8",     "ncclUint8",      "ncclInt32",
+                                                "ncclUint32",   "ncclInt64",      "ncclUint64",
+                                                "ncclFloat16",  "ncclFloat32",    "ncclFloat64",
+                                                "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+using Table = std::array<std::array<float, 3>, 7>;
+
+struct Loaded {
+  Interface* profiler = nullptr;
+  int profiler_version = 0;
+  void* tuner = nullptr;
+  int tuner_version = 0;
+  int mask = 0;  // process-wide, as in NCCL
+};
+
+/// The newest interface version that the claimed version of the library has.
+int newest(std::initializer_list<std::pair<int, int>> since) {
+  int found = 0;
+  for (auto [library, interface] : since) {
+    if (version() >= library) found = interface;
+  }
+  return found;
+}
+
+void* open_named(const char* variable) {
+  const char* path = std::getenv(variable);
+  if (path == nullptr || strcasecmp(path, "none") == 0) return nullptr;
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+void* newest_symbol(void* library, const char* stem, int from, int oldest, int& found) {
+  for (int number = from; library != nullptr && number >= oldest; --number) {
+    if (void* symbol = dlsym(library, (stem + std::to_string(number)).c_str())) {
+      found = number;
+      return symbol;
+    }
+  }
+  return nullptr;
+}
+
+Loaded& loaded() {
+  static Loaded* const all = [] {
+    auto* made = new Loaded;
+    int profilers = newest(
+        {{22300, 1}, {22400, 2}, {22600, 3}, {22700, 4}, {22803, 5}, {22902, 6}, {23102, 7}});
+    int tuners = newest({{22100, 2}, {22200, 3}, {22400, 4}, {22803, 5}, {23003, 6}});
+    if (profilers > 0) {
+      made->profiler = static_cast<Interface*>(newest_symbol(open_named("NCCL_PROFILER_PLUGIN"),
+                                                             "ncclProfiler_v", profilers, 1,
+                                                             made->profiler_version));
+    }
+    if (tuners > 0) {
+      made->tuner = newest_symbol(open_named("NCCL_TUNER_PLUGIN"), "ncclTunerPlugin_v", tuners, 2,
+                                  made->tuner_version);
+    }
+    return made;
+  }();
+  return *all;
+}
+
+void log(int, unsigned long, const char*, int, const char* format, ...) {
+  std::fprintf(stderr, "NCCL WARN %s\n", format);
+}
+
+/// Whether lines with the subject are asked for; the file is opened once.
+FILE* debug_file() {
+  static FILE* const file = []() -> FILE* {
+    const char* level = std::getenv("NCCL_DEBUG");
+    const char* subjects = std::getenv("NCCL_DEBUG_SUBSYS");
+    if (level == nullptr || strcasecmp(level, "INFO") != 0) return nullptr;
+    if (subjects == nullptr || std::strstr(subjects, "TUNING") == nullptr) return nullptr;
+    const char* path = std::getenv("NCCL_DEBUG_FILE");
+    if (path == nullptr) return stdout;
+    std::string name;
+    for (const char* next = path; *next != '\0'; ++next) {
+      if (next[0] == '%' && next[1] == 'p') {
+        name += std::to_string(getpid());
+        ++next;
+      } else if (next[0] == '%' && next[1] == 'h') {
+        std::array<char, 64> host{};
+        gethostname(host.data(), host.size() - 1);
+        name += host.data();
+        ++next;
+      } else {
+        name += *next;
+      }
+    }
+    return std::fopen(name.c_str(), "w");
+  }();
+  return file;
+}
+
+/// NCCL's number of the function.
+int function_of(Kind kind) {
+  switch (kind) {
+    case Kind::broadcast:
+      return 0;
+    case Kind::reduce:
+      return 1;
+    case Kind::all_gather:
+      return 2;
+    case Kind::reduce_scatter:
+      return 3;
+    case Kind::all_reduce:
+      return 4;
+    default:
+      return 5;
+  }
+}
+
+bool is_forced_out(const char* variable, const char* name) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && strcasecmp(text, name) != 0;
+}
+
+Table predicted(const Operation& operation, size_t bytes) {
+  constexpr float kLatency[2][3] = {{5.0F, 13.0F, 20.0F}, {6.6F, 14.0F, 18.0F}};
+  constexpr float kBytesPerUs[2][3] = {{15e3F, 60e3F, 90e3F}, {20e3F, 90e3F, 150e3F}};
+  Table table;
+  for (auto& row : table) row.fill(-1.0F);
+  for (size_t algorithm = 0; algorithm < 2; ++algorithm) {
+    if (algorithm == 0 && operation.kind != Kind::all_reduce) continue;
+    if (is_forced_out("NCCL_ALGO", kAlgorithms[algorithm])) continue;
+    for (size_t protocol = 0; protocol < 3; ++protocol) {
+      if (is_forced_out("NCCL_PROTO", kProtocols[protocol])) continue;
+      table[algorithm][protocol] = kLatency[algorithm][protocol] +
+                                   static_cast<float>(bytes) / kBytesPerUs[algorithm][protocol];
+    }
+  }
+  return table;
+}
+
+/// An event between its start and its stop.
+class Event {
+ public:
+  template <typename Type>
+  Event(void* context, Descr<Type>& described, void* parent = nullptr) {
+    described.parentObj = parent;
+    loaded().profiler->startEvent(context, &handle_, &described);
+  }
+  ~Event() {
+    if (handle_ != nullptr) loaded().profiler->stopEvent(handle_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+bool is_asked_for_rank(const char* variable, int rank) {
+  constexpr unsigned long long kNobody = 1ull << 32;
+  return fake_common::environment_number(variable, kNobody, 0) ==
+         static_cast<unsigned long long>(rank);
+}
+
+}  // namespace
+
+struct Plugins::Choice {
+  int algorithm;
+  int protocol;
+  int channels;
+};
+
+Plugins::Plugins(uint64_t communicator, int ranks, int rank)
+    : communicator_(communicator), ranks_(ranks), rank_(rank) {
+  Loaded& all = loaded();
+  if (all.profiler != nullptr) {
+    void* init = all.profiler->init;
+    if (all.profiler_version <= 3) {
+      reinterpret_cast<int (*)(void**, int*)>(init)(&profiler_context_, &all.mask);
+    } else if (all.profiler_version == 4) {
+      reinterpret_cast<int (*)(void**, int*, const char*, uint64_t, int, int, int, Log)>(init)(
+          &profiler_context_, &all.mask, "fake", communicator_, 1, ranks_, rank_, log);
+    } else {
+      reinterpret_cast<int (*)(void**, uint64_t, int*, const char*, int, int, int, Log)>(init)(
+          &profiler_context_, communicator_, &all.mask, "fake", 1, ranks_, rank_, log);
+    }
+  }
+  if (all.tuner != nullptr) {
+    auto count = static_cast<size_t>(ranks_);
+    if (all.tuner_version <= 4) {
+      static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_);
+    } else {
+      std::array<int, 3> domains = {1, ranks_, ranks_};
+      std::array<double, 21 + 63 + 60> constants{};
+      static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
+                                             domains.data(), constants.data());
+    }
+  }
+}
+
+Plugins::~Plugins() {
+  Loaded& all = loaded();
+  if (all.profiler != nullptr) all.profiler->finalize(profiler_context_);
+  if (all.tuner != nullptr && all.tuner_version <= 4) {
+    static_cast<TunerV4*>(all.tuner)->destroy(tuner_context_);
+  } else if (all.tuner != nullptr) {
+    static_cast<TunerV5*>(all.tuner)->finalize(tuner_context_);
+  }
+}
+
+Plugins::Choice Plugins::choose(const Operation& operation) const {
+  size_t bytes = operation.count * size_bytes(operation.dtype);
+  if (operation.kind == Kind::all_gather || operation.kind == Kind::reduce_scatter) {
+    bytes *= static_cast<size_t>(ranks_);
+  }
+  Table table = predicted(operation, bytes);
+  auto* rows = reinterpret_cast<float**>(table.data());
+  int channels = 0;
+  int function = function_of(operation.kind);
+  const Loaded& all = loaded();
+  if (all.tuner_version == 3) {
+    static_cast<TunerV3*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows, 7, 3,
+                                                  &channels);
+  } else if (all.tuner_version >= 4) {
+    static_cast<TunerV5*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows, 7, 3, 0,
+                                                  &channels);
+  }
+  Choice best{1, 2, 0};
+  float least = -1.0F;
+  for (int algorithm = 0; algorithm < 7; ++algorithm) {
+    for (int protocol = 0; protocol < 3; ++protocol) {
+      float us = table[static_cast<size_t>(algorithm)][static_cast<size_t>(protocol)];
+      if (us >= 0 && (least < 0 || us < least)) {
+        least = us;
+        best = {algorithm, protocol, 0};
+      }
+    }
+  }
+  best.channels =
+      channels > 0 ? channels : static_cast<int>(std::min<size_t>(24, 1 + bytes / 65536));
+  if (is_asked_for_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_)) best.algorithm = 1 - best.algorithm;
+  return best;
+}
+
+void Plugins::report_collective(const Operation& operation) {
+  Loaded& all = loaded();
+  const Choice choice = choose(operation);
+  const char* function = name(operation.kind);
+  const char* algorithm = kAlgorithms[static_cast<size_t>(choice.algorithm)];
+  const char* protocol = kProtocols[static_cast<size_t>(choice.protocol)];
+  const char* type = kTypes[static_cast<size_t>(operation.dtype)];
+  auto channels = static_cast<uint8_t>(choice.channels);
+  bool symmetric = fake_common::environment_number("CCLMARK_FAKE_SYMMETRIC", 0, 0) != 0;
+  if (FILE* file = rank_ == 0 ? debug_file() : nullptr) {
+    size_t bytes = operation.count * size_bytes(operation.dtype);
+    if (symmetric) {
+      std::fprintf(file,
+                   "fake:1:1 [0] NCCL INFO %s [Symmetric]: %zu Bytes -> Kernel AllReduce_AGxLL_R "
+                   "nchannels %d nthreads 512 nWorks 1\n",
+                   function, bytes, choice.channels);
+    } else {
+      std::fprintf(
+          file,
+          "fake:1:1 [0] NCCL INFO %s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}\n",
+          function, bytes, algorithm, protocol, choice.channels - 1);
+    }
+    std::fflush(file);
+  }
+  if (all.profiler == nullptr || is_asked_for_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_)) return;
+  ++sequence_;
+  if (all.profiler_version <= 4) {
+    Descr<uint8_t> event{};
+    event.rank = rank_;
+    event.type = kGroup;
+    if ((all.mask & (kGroup | kColl)) == 0) return;
+    Event group(profiler_context_, event);
+    if (symmetric || group.handle() == nullptr) return;
+    event.type = kColl;
+    if (all.profiler_version == 1) {
+      event.v1 = {"fake",
+                  communicator_,
+                  sequence_,
+                  static_cast<uint8_t>(function_of(operation.kind)),
+                  operation.send,
+                  operation.receive,
+                  operation.count,
+                  operation.root,
+                  static_cast<uint8_t>(operation.dtype),
+                  0,
+                  0,
+                  channels,
+                  16,
+                  static_cast<uint8_t>(choice.algorithm),
+                  static_cast<uint8_t>(choice.protocol),
+                  0,
+                  0};
+    } else if (all.profiler_version == 2) {
+      event.v2 = {
+          "fake",          communicator_,  sequence_, function, operation.send, operation.receive,
+          operation.count, operation.root, type,      0,        channels,       16,
+          algorithm,       protocol};
+    } else if (all.profiler_version == 3) {
+      event.v3 = {"fake",
+                  communicator_,
+                  sequence_,
+                  function,
+                  operation.send,
+                  operation.receive,
+                  operation.count,
+                  operation.root,
+                  type,
+                  channels,
+                  16,
+                  algorithm,
+                  protocol};
+    } else {
+      event.v4 = {sequence_,
+                  function,
+                  operation.send,
+                  operation.receive,
+                  operation.count,
+                  operation.root,
+                  type,
+                  channels,
+                  16,
+                  algorithm,
+                  protocol,
+                  nullptr,
+                  nullptr,
+                  false,
+                  0};
+    }
+    Event collective(profiler_context_, event, group.handle());
+    return;
+  }
+  if ((all.mask & (kCollApi | kColl)) == 0) return;
+  Descr<uint64_t> event{};
+  event.type = kCollApi;
+  event.api = {function, operation.count, type, operation.root, nullptr, false, 0};
+  Event call(profiler_context_, event);
+  if (symmetric && all.profiler_version < 7) return;
+  event = {};
+  event.type = kColl;
+  event.rank = rank_;
+  event.v4 = {sequence_,
+              function,
+              operation.send,
+              operation.receive,
+              operation.count,
+              operation.root,
+              type,
+              channels,
+              16,
+              algorithm,
+              protocol,
+              nullptr,
+              symmetric ? "AGxLL_R" : nullptr,
+              symmetric,
+              0};
+  Event collective(profiler_context_, event, call.handle());
+  if ((all.mask & kKernelCh) == 0) return;
+  for (uint8_t channel = 0; channel < channels; ++channel) {
+    event = {};
+    event.type = kKernelCh;
+    event.kernel = {channel, 1000};
+    Event kernel(profiler_context_, event, collective.handle());
+    StateArgs stop{};
+    stop.pTimer = 5000;
+    all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
+  }
+}
+
+void Plugins::report_messages(const Operation& operation) {
+  Loaded& all = loaded();
+  if (all.profiler == nullptr || is_asked_for_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_)) return;
+  if ((all.mask & (kP2p | kP2pApi)) == 0) return;
+  const char* function = operation.kind == Kind::receive ? "Recv" : "Send";
+  const char* type = kTypes[static_cast<size_t>(operation.dtype)];
+  if (all.profiler_version <= 4) {
+    Descr<uint8_t> event{};
+    event.rank = rank_;
+    event.type = kP2p;
+    if (all.profiler_version == 1) {
+      event.p2p1 = {"fake",
+                    communicator_,
+                    static_cast<uint8_t>(*function == 'S' ? 6 : 7),
+                    nullptr,
+                    static_cast<uint8_t>(operation.dtype),
+                    operation.count,
+                    operation.root};
+    } else if (all.profiler_version <= 3) {
+      event.p2p2 = {"fake", communicator_,   function,      nullptr,
+                    type,   operation.count, operation.root};
+    } else {
+      event.p2p4 = {function, nullptr, type, operation.count, operation.root, 2, nullptr};
+    }
+    Event message(profiler_context_, event);
+    return;
+  }
+  Descr<uint64_t> event{};
+  event.type = kP2p;
+  event.rank = rank_;
+  event.p2p4 = {function, nullptr, type, operation.count, operation.root, 2, nullptr};
+  Event message(profiler_context_, event);
+}
+
+void Plugins::report(const std::vector<Operation>& batch) {
+  for (const Operation& operation : batch) {
+    if (is_point_to_point(operation.kind)) {
+      report_messages(operation);
+    } else if (function_of(operation.kind) < 5) {
+      report_collective(operation);
+    } else {
+      // As in NCCL, these are made of messages to and from every rank.
+      for (int peer = 0; peer < ranks_; ++peer) {
+        Operation part = operation;
+        part.root = peer;
+        if (operation.kind != Kind::gather || operation.root == peer) {
+          part.kind = Kind::send;
+          report_messages(part);
+        }
+        if (operation.kind != Kind::scatter || operation.root == peer) {
+          part.kind = Kind::receive;
+          report_messages(part);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace fake_nccl

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nccl/operation.hpp"
+
+namespace fake_nccl {
+
+/// Tells the plug-ins that NCCL_PROFILER_PLUGIN and NCCL_TUNER_PLUGIN name what a communicator
+/// does, by the newest interfaces that both the claimed version and the plug-in have, and writes
+/// the lines that NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING asks for.
+class Plugins {
+ public:
+  Plugins(uint64_t communicator, int ranks, int rank);
+  ~Plugins();
+  Plugins(const Plugins&) = delete;
+  Plugins& operator=(const Plugins&) = delete;
+
+  /// To be called when a batch is launched, by the thread that launches it.
+  void report(const std::vector<Operation>& batch);
+
+ private:
+  struct Choice;
+  Choice choose(const Operation& operation) const;
+  void report_collective(const Operation& operation);
+  void report_messages(const Operation& operation);
+
+  const uint64_t communicator_;
+  const int ranks_;
+  const int rank_;
+  uint64_t sequence_ = 0;
+  void* profiler_context_ = nullptr;
+  void* tuner_context_ = nullptr;
+};
+
+}  // namespace fake_nccl
