@@ -51,7 +51,9 @@ std::string Session::route() const {
   return buffers_.is_staged() ? "copy aside, then " + route : route;
 }
 
-std::string Session::kernel() const { return call_ != nullptr ? call_->kernel() : ""; }
+std::string Session::kernel() const {
+  return call_ != nullptr ? call_->kernel() : "";
+}
 
 /// Lets the library prepare its resources for the slots that so many operations use.
 void Session::ready(size_t operations) {

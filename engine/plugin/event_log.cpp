@@ -94,8 +94,8 @@ EventLog* EventLog::open() {
   int given = -1;
   const bool is_given = prefix != nullptr && std::sscanf(prefix, "fd:%d", &given) == 1;
   const int descriptor =
-    is_given ? fcntl(given, F_DUPFD_CLOEXEC, 0)
-             : ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+      is_given ? fcntl(given, F_DUPFD_CLOEXEC, 0)
+               : ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) {
     fail("cannot create", is_given ? prefix : path);
     return nullptr;

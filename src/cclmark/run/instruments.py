@@ -94,6 +94,8 @@ class Instruments:
             return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
         if log.dropped:
             return "the log of the plug-in is full"
+        if any(one.kind == "communicator" and one.count == 1 for one in log.events):
+            return "with one rank the library copies without a kernel that it reports"
         if called:
             return "the library reported the call, but no kernel for it"
         return "the library reported no event, although it ran the operation"

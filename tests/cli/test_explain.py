@@ -1,0 +1,216 @@
+"""``--explain`` and ``cclmark plugin``: a fake NCCL loads the plug-in as NCCL does."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+
+from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from conftest import wait_until
+
+RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
+EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")
+# The versions in which the interfaces of the profiler and of the tuner changed, and theirs.
+VERSIONS = {
+    22300: (1, 3),
+    22400: (2, 4),
+    22600: (3, 4),
+    22700: (4, 4),
+    22809: (5, 5),
+    22902: (6, 5),
+    23003: (6, 6),
+    23102: (7, 6),
+}
+
+
+def choices(run):
+    return [
+        (found.kernel, found.protocol, found.channels, found.source)
+        for found in (result.explanation for result in run.journal.results)
+    ]
+
+
+BY_SIZE = [("tree", "LL", 1), ("tree", "LL", 2), ("ring", "SIMPLE", 24)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_interface_says_the_same(cclmark, fake_cuda, version):
+    run = cclmark(
+        *("all_reduce", *EAGER, "--explain"),
+        env=fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION=str(version)),
+    )
+    assert choices(run) == [(*one, "plug-in") for one in BY_SIZE]
+    for result in run.journal.results:
+        assert result.explanation.reason == ""
+        predicted_s = result.explanation.predicted_s
+        chosen = f"{result.explanation.algorithm} {result.explanation.protocol}"
+        assert predicted_s[chosen] == min(predicted_s.values())
+    assert "1 KiB  tree LL, 1 channel" in run.out
+    assert "what ran (the library's plug-in interface)" in run.out
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("NCCL_ALGO", "RING"), ("NCCL_PROTO", "LL128")])
+def test_what_is_forced_is_what_ran(cclmark, fake_cuda, ours, theirs):
+    run = cclmark("all_reduce", *EAGER, "--explain", env=fake_cuda.env(**{ours: theirs}))
+    for result in run.journal.results:
+        assert theirs in (result.explanation.algorithm, result.explanation.protocol)
+
+
+def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
+    old = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="21805")
+    run = cclmark("all_reduce", *EAGER, "--explain", env=old)
+    assert choices(run) == [(*one, "log") for one in BY_SIZE]
+    symmetric = cclmark(
+        *("all_reduce", *EAGER, "--explain"), env=fake_cuda.env(CCLMARK_FAKE_SYMMETRIC="1")
+    )
+    assert {one[0] for one in choices(symmetric)} == {"symmetric"}
+    assert "symmetric AllReduce_AGxLL_R, 1 channel" in symmetric.out
+
+
+def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
+    run = cclmark("alltoall", *EAGER, "--explain", "--format", "csv", env=fake_cuda.env())
+    rows = list(csv.DictReader(io.StringIO(run.out)))
+    assert len(rows) == 3
+    for row in rows:
+        assert (row["kernel"], row["algorithm"], row["explained_by"]) == (
+            "send/recv",
+            "",
+            "plug-in",
+        )
+    exported = cclmark("export", "--format", "csv", str(run.journal_path))
+    (again, *_) = csv.DictReader(io.StringIO(exported.out))
+    assert (again["kernel"], again["channels"]) == ("send/recv", rows[0]["channels"])
+
+
+def test_the_engine_explains_its_own_library(cclmark):
+    run = cclmark("all_reduce", "--devices", "host:2", *RUN[2:], "--explain")
+    assert [result.explanation.source for result in run.journal.results] == ["engine"] * 6
+    assert run.journal.results[0].explanation.kernel == "inline in announcements"
+    assert "each rank reduces one slice" in run.out
+    islands = ("--devices", "host:4", "--ccl", "bridge", "--islands", "0-1,2-3")
+    bridge = cclmark("all_reduce", *islands, *RUN[2:], "--explain")
+    assert "2 islands" in bridge.journal.results[0].explanation.kernel
+
+
+def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torch):
+    run = cclmark("all_reduce", "--devices", "host:2", "--ccl", "torch:gloo", *RUN[2:], "--explain")
+    found = run.journal.results[0].explanation
+    assert found.source == "unknown"
+    assert "torch:gloo has no interface" in found.reason
+    assert "unknown: torch:gloo has no interface" in run.out
+
+
+def test_ranks_that_ran_something_else_are_named(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")
+    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    reason = run.journal.results[0].explanation.reason
+    assert reason.startswith(
+        "rank 1 ran AllReduce by ring LL on 1 channel, rank 0 AllReduce by tree"
+    )
+    assert "1 KiB: rank 1 ran AllReduce by ring LL" in run.out
+
+
+def test_a_rank_without_events_is_named(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="1")
+    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    assert "rank 1 reported no operation" in run.journal.results[0].explanation.reason
+
+
+def test_another_plug_in_stays_and_is_named(cclmark, fake_cuda):
+    env = fake_cuda.env(NCCL_PROFILER_PLUGIN="/opt/other.so", NCCL_TUNER_PLUGIN="/opt/tuner.so")
+    run = cclmark("alltoall", *EAGER, "--explain", env=env)
+    found = run.journal.results[0].explanation
+    assert found.reason == "another profiler plug-in is set: NCCL_PROFILER_PLUGIN=/opt/other.so"
+    # The log is read nevertheless.
+    logged = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    assert {one[3] for one in choices(logged)} == {"log"}
+    assert all(result.explanation.predicted_s == {} for result in logged.journal.results)
+
+
+def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
+    run = background("all_reduce", *EAGER, "--explain", env=env)
+    first = set(run.wait_for_ranks())
+    wait_until(lambda: len(set(run.workers()) - first) == 2 or run.ended(), "there are new ranks")
+    run.wait_for_phase(1, "explaining")
+    run.signal(max(set(run.workers()) - first), 9)
+    ended = run.finish()
+    assert ended.code == 4
+    assert [result.status for result in ended.journal.results] == ["ok"] * 3
+    assert re.search(r"[1-3] of 3 cases are not explained: rank 1 ", ended.err)
+
+
+class TestPlugin:
+    """The plug-in in a program: here the program is cclmark, which does not know of it."""
+
+    def logs(self, cclmark, fake_cuda, tmp_path, **more):
+        path = str(plugin_path())
+        names = {"NCCL_PROFILER_PLUGIN": path, "NCCL_TUNER_PLUGIN": path}
+        env = fake_cuda.env(**names, CCLMARK_PLUGIN_LOG=str(tmp_path / "log"), **more)
+        cclmark("all_reduce", *EAGER, env=env)
+        return sorted(tmp_path.glob("log-*.cclmlog"))
+
+    def test_its_path_is_printed(self, cclmark):
+        run = cclmark("plugin")
+        assert run.out == f"{plugin_path()}\n"
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_its_logs_hold_every_call(self, cclmark, fake_cuda, tmp_path, version):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_NCCL_VERSION=str(version))
+        assert len(paths) == 2
+        for path in paths:
+            log = read_plugin_log(path)
+            assert log.interface_version == VERSIONS[version][0]
+            assert (log.dropped, log.incomplete) == (0, 0)
+            chosen = [one for one in log.events if one.kind == "collective"]
+            assert {(one.algorithm, one.protocol, one.channels) for one in chosen} == {
+                ("TREE", "LL", 1),
+                ("TREE", "LL", 2),
+                ("RING", "SIMPLE", 24),
+            }
+            assert len(log.cost_tables) == len(chosen)
+            assert {one.size_bytes for one in log.cost_tables} == {1 << 10, 1 << 16, 4 << 20}
+        shown = cclmark("plugin", *map(str, paths))
+        assert "AllReduce  float32" in shown.out
+        assert "64 KiB" in shown.out
+
+    def test_what_does_not_fit_is_reported(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_PLUGIN_RECORDS="5")
+        assert read_plugin_log(paths[0]).dropped > 0
+        shown = cclmark("plugin", *map(str, paths), code=3)
+        assert "events did not fit" in shown.err
+
+    def test_channels_and_their_times_on_request(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_PLUGIN_EVENTS="steps")
+        events = read_plugin_log(paths[0]).events
+        kernel = next(one for one in events if one.kind == "kernel channel")
+        assert kernel.device_ns == 1000
+        states = [one for one in events if one.kind == "state" and one.parent == kernel.number]
+        assert [(one.sequence, one.device_ns) for one in states] == [(22, 5000)]
+        (parent,) = [one for one in events if one.number == kernel.parent]
+        assert parent.kind == "collective"
+
+    def test_an_unwritable_log_stops_nothing(self, cclmark, fake_cuda):
+        env = fake_cuda.env(
+            NCCL_PROFILER_PLUGIN=str(plugin_path()), CCLMARK_PLUGIN_LOG="/nowhere/x"
+        )
+        run = cclmark("all_reduce", *EAGER, env=env)
+        assert [result.status for result in run.journal.results] == ["ok"] * 3
+
+    def test_ranks_that_differ_are_reported(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_ODD_ALGORITHM="1")
+        shown = cclmark("plugin", *map(str, paths), code=1)
+        assert "rank 1 ran AllReduce of 256 Float32 by RING LL on 1 channels" in shown.err
+
+    def test_no_event_is_an_error(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_SILENT_PROFILER="0")
+        shown = cclmark("plugin", str(paths[0]), code=3)
+        assert "no operation was recorded" in shown.err
+
+    def test_another_file_is_refused(self, cclmark, tmp_path):
+        (tmp_path / "x").write_text("text")
+        run = cclmark("plugin", str(tmp_path / "x"), code=2)
+        assert "is not a log of cclmark's plug-in" in run.err
