@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does --explain agree with NCCL's own log, and does it leave the timed rows alone?
 
-    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--out FILE.json]
+    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--operations A,B] [--out FILE.json]
 
 For every setting, one run with --explain is compared with NCCL's TUNING lines from a second run
 without it: algorithm, protocol and channels of each size. Settings that NCCL refuses are listed.
@@ -114,11 +114,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     ranks = ["-g", str(args.ranks)]
     rows: dict[str, object] = {}
-    for operation in OPERATIONS:
+    for operation in args.operations.split(","):
         rows[operation] = compared(operation, ranks, {})
         rows[f"{operation} -R 2"] = compared(operation, [*ranks, "-R", "2"], {})
         for algorithm in ALGORITHMS:

@@ -143,6 +143,20 @@ def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_c
     assert re.search(r"[1-3] of 3 cases are not explained: rank 1 ", ended.err)
 
 
+def test_why_it_was_chosen(cclmark, fake_cuda):
+    run = cclmark("explain", "all_reduce", *EAGER, env=fake_cuda.env())
+    assert "predictions in µs (* chosen) beside the measured time" in run.out
+    (row,) = [line.split() for line in run.out.splitlines() if "*5.07" in line]
+    assert row[:2] == ["1", "KiB"]
+    assert "4 MiB: tree LL → ring SIMPLE; 64 times the data takes" in run.out
+    refused = cclmark("explain", "all_reduces", code=2)
+    assert "unknown operation 'all_reduces'" in refused.err
+    soak = cclmark(
+        *("all_reduce", *EAGER, "--explain", "--duration", "2s"), env=fake_cuda.env(), code=0
+    )
+    assert "1 KiB  tree LL, 1 channel" in soak.out
+
+
 class TestPlugin:
     """The plug-in in a program: here the program is cclmark, which does not know of it."""
 

@@ -35,6 +35,11 @@ COMMANDS = {
     "collectives": Entry(
         "collective.collective_command", "collectives_command", "All collectives in one launch."
     ),
+    "explain": Entry(
+        "collective.collective_command",
+        "explain_command",
+        "Measure an operation and show why its algorithm was chosen: the library's predictions.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

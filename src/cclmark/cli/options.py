@@ -133,6 +133,7 @@ class Flags(LibraryFlags):
     """
 
     without: ClassVar[frozenset[str]] = frozenset()
+    why: ClassVar[bool] = False  # whether the command shows the library's predictions
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
@@ -493,6 +494,18 @@ class CollectivesFlags(Flags):
     only: str = option(
         OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
     )
+
+
+@dataclass
+class ExplainFlags(Flags):
+    """The options of ``cclmark explain``, which always explains."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {"explain", "duration", "summary_every", "cycles"}
+    )
+    why: ClassVar[bool] = True
+
+    operation: str = argument("OPERATION")
 
 
 class GroupedCommand(SaysHelp):

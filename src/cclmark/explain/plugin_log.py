@@ -6,6 +6,7 @@ byte order of the machine that wrote it.
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from cclmark.printable import plain
 
 _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")
-_HEADER_BYTES = 4096
+#: The offset of the first record.
+HEADER_BYTES = 4096
 _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
@@ -126,8 +128,23 @@ def read_plugin_log(path: Path) -> PluginLog:
     return parse_plugin_log(content, str(path))
 
 
-def parse_plugin_log(content: bytes, name: str) -> PluginLog:
-    """As read_plugin_log, from bytes that may be cut off anywhere. ``name`` is for messages."""
+def read_open_log(file: int, after: int, name: str) -> PluginLog:
+    """Reads the events behind the first ``after`` ones of an open log. ``name`` is for messages.
+
+    Raises UsageError if the file is not a log.
+    """
+    header = os.pread(file, HEADER_BYTES, 0)
+    log = parse_plugin_log(header, name, after=1 << 62)
+    wanted = max(0, log.claimed - log.dropped - after)
+    records = os.pread(file, wanted * _RECORD.size, HEADER_BYTES + after * _RECORD.size)
+    return parse_plugin_log(header + records, name, after=after)
+
+
+def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
+    """As read_plugin_log, from bytes that may be cut off anywhere. ``name`` is for messages.
+
+    ``content`` lacks the first ``after`` records.
+    """
     if content[: len(_MAGIC)] != _MAGIC:
         raise UsageError(f"{name} is not a log of cclmark's plug-in")
     if len(content) < _HEADER.size:
@@ -148,8 +165,8 @@ def parse_plugin_log(content: bytes, name: str) -> PluginLog:
         dropped=dropped,
     )
     expected = min(claimed, capacity)
-    for number in range(1, expected + 1):
-        begin = _HEADER_BYTES + (number - 1) * _RECORD.size
+    for number in range(after + 1, expected + 1):
+        begin = HEADER_BYTES + (number - after - 1) * _RECORD.size
         record = content[begin : begin + _RECORD.size]
         if len(record) < _RECORD.size:
             # Dropped records leave no gap at the end: the file is longer than they would be.

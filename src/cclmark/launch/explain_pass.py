@@ -6,7 +6,7 @@ their variables only once in a process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 import msgspec
@@ -20,14 +20,14 @@ from cclmark.results.schema import Condition, Explanation
 
 
 def explain_cases(
-    request: Request, measured: Sequence[int], listener: Listener, outcome: Outcome
+    request: Request, measured: Collection[int], listener: Listener, outcome: Outcome
 ) -> Outcome:
     """Explains the cases with these indices, which were measured with ``outcome``.
 
     Returns ``outcome``, or one with the reason if a case could not be explained because a rank
     failed. The explanations go to ``listener``.
     """
-    pending = sorted(set(measured))
+    pending = sorted(measured)
     if not pending:
         return outcome
     launched = request.coordinator is not None and request.coordinator.placement is not None

@@ -75,8 +75,8 @@ class Recorder:
         self._wrong = False
         self._hung: dict[str, None] = {}
         self._measured = False
-        #: The indices of the measured cases, in the order of their results.
-        self.measured: list[int] = []
+        #: The indices of the measured cases.
+        self.measured: set[int] = set()
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
         self._progress = Progress(request.items, cycles, began_s, sys.stderr)
@@ -141,7 +141,7 @@ class Recorder:
         self._journal.write(result)
         self._progress.advance()
         if isinstance(result, CaseResult) and result.is_measured:
-            self.measured.append(result.index)
+            self.measured.add(result.index)
         self._wrong |= result.status in ("wrong", "failed")
         if result.status in ("timeout", "died"):
             self._hung[result.reason] = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import Operation, operations_of
 from cclmark.explain.nccl_log import operations_in
-from cclmark.explain.plugin_log import PluginLog, parse_plugin_log, plugin_path
+from cclmark.explain.plugin_log import PluginLog, plugin_path, read_open_log
 from cclmark.plan.libraries import library_called
 from cclmark.printable import plain
 
@@ -35,8 +35,9 @@ class Observation:
 class Instruments:
     """The reports of NCCL and libraries with its interface; created before one is loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int) -> None:
         """Sets the environment variables that the library reads when it is first used."""
+        self._ranks = ranks
         self._log_file = os.memfd_create(_NAME)
         self._text_file = os.memfd_create("NCCL's log")
         self._number = 0
@@ -63,20 +64,19 @@ class Instruments:
     def begin(self) -> None:
         """Discards what was reported so far."""
         log = self._read()
-        self._number = 0 if log is None else min(log.claimed, _MOST_RECORDS)
+        self._number = 0 if log is None else log.claimed - log.dropped
         self._logged_bytes = os.fstat(self._text_file).st_size
 
     def observation(self) -> Observation:
         """What was reported since ``begin``."""
         log = self._read()
-        events = [] if log is None else [one for one in log.events if one.number > self._number]
+        events = [] if log is None else log.events
         found = operations_of(events)
         told = operations_in(self._new_text())
         tables = [] if log is None else log.cost_tables
         predicted_s = {
             " ".join(choice): cost_us * 1e-6
             for table in tables
-            if table.number > self._number
             for choice, cost_us in table.costs_us.items()
         }
         if found:
@@ -94,18 +94,17 @@ class Instruments:
             return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
         if log.dropped:
             return "the log of the plug-in is full"
-        if any(one.kind == "communicator" and one.count == 1 for one in log.events):
+        if self._ranks == 1:
             return "with one rank the library copies without a kernel that it reports"
         if called:
             return "the library reported the call, but no kernel for it"
         return "the library reported no event, although it ran the operation"
 
     def _read(self) -> PluginLog | None:
-        size = os.fstat(self._log_file).st_size
-        if size == 0:
+        if os.fstat(self._log_file).st_size == 0:
             return None  # not loaded
         try:
-            return parse_plugin_log(os.pread(self._log_file, size, 0), _NAME)
+            return read_open_log(self._log_file, self._number, _NAME)
         except UsageError:
             return None
 

@@ -40,7 +40,7 @@ class Worker:
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
         self.rank = Rank(job)
-        self._instruments = Instruments() if job.explain else None
+        self._instruments = Instruments(job.ranks) if job.explain else None
 
     def run(self) -> None:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""

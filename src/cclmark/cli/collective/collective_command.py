@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from cclmark.cli.options import CollectivesFlags, Flags, command
+from cclmark.cli.options import CollectivesFlags, ExplainFlags, Flags, command
 from cclmark.errors import UsageError
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
@@ -24,6 +24,25 @@ def collectives_command(name: str) -> click.Command:
         CollectivesFlags,
         lambda flags: _measure(_chosen(flags.only), flags),
     )
+
+
+def explain_command(name: str) -> click.Command:
+    """Returns the command that measures one operation and shows the library's predictions."""
+    return command(
+        name,
+        "Measure an operation and show why its algorithm was chosen: the library's predictions.",
+        ExplainFlags,
+        _explain,
+    )
+
+
+def _explain(flags: ExplainFlags) -> None:
+    if flags.operation not in COLLECTIVES:
+        raise UsageError(
+            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
+        )
+    flags.explain = True
+    _measure([flags.operation], flags)
 
 
 def _measure(operations: list[str], flags: Flags) -> None:

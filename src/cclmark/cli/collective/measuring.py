@@ -616,6 +616,7 @@ def _exporter(
             terminal_columns=output.terminal_columns,
             references=references,
             shares=flags.references,
+            why=flags.why,
         )
 
     if not flags.duration:

@@ -13,6 +13,7 @@ from cclmark.report.formats.markdown import escape
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
+from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import binding_lines, method_of, origin_of
 from cclmark.report.wording.launches import launches_in_words
 from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text
@@ -76,6 +77,8 @@ class CaseMarkdown:
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
         legend = [*staged_legend(self._results), *self._references.legend()]
         text += "".join(f"\n- {escape(line)}" for line in legend)
+        if ran := explained_lines(self._results):
+            text += "\n" + "".join(f"    {line}\n" for line in ran)
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))
         if self._header is not None:

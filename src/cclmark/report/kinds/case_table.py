@@ -29,6 +29,7 @@ from cclmark.report.wording.remarks import (
 )
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import counted, format_time_us
+from cclmark.report.wording.why import why_lines
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Explanation, Footer, Header, Settings, Summary
@@ -64,12 +65,15 @@ class TableExporter:
         terminal_columns: int | None = None,
         references: ReferenceNotes | None = None,
         shares: bool = False,
+        why: bool = False,
     ) -> None:
         """``paint`` colours for a terminal of ``terminal_columns``; None: unlimited width.
 
-        ``references`` are compared with the peak, and with ``shares`` with every row. The other
-        flags are the placements that the run measures.
+        ``references`` are compared with the peak, and with ``shares`` with every row. ``why``: the
+        library's predictions are shown too. The other flags are the placements that the run
+        measures.
         """
+        self._why = why
         self._references = references or ReferenceNotes()
         self._shares = shares
         self._with_device = False
@@ -117,6 +121,8 @@ class TableExporter:
             lines += self._found(found)
         lines += self._kinks()
         lines += explained_lines(self._results)
+        if self._why:
+            lines += [*why_lines(self._results, self._paint), ""]
         lines += self._checked()
         if footer is not None and footer.message:
             ended = f"  ended early: {footer.message.splitlines()[0]}"

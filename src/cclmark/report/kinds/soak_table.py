@@ -12,11 +12,12 @@ from cclmark.analysis.drift import Conditions, Drift, Range, drift_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.remarks import problems
 from cclmark.report.wording.text import clock_text, format_time_us
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Condition, Footer, Header
+from cclmark.results.schema import Condition, Explanation, Footer, Header
 
 _FIRST_SUMMARY_S = 10.0
 _MOST_BETWEEN_S = 600.0
@@ -54,6 +55,7 @@ class SoakTable:
         self._elapsed_s = 0.0
         self._times: dict[Case, _Times] = {}
         self._conditions: dict[int, Conditions] = {}
+        self._first: dict[int, CaseResult] = {}  # of the first cycle, without figures
         self._results = self._checked = self._wrong = self._skipped = 0
 
     def begin(self, header: Header) -> str:
@@ -75,6 +77,9 @@ class SoakTable:
                 self._table.begin(self._header)
             self._ccl = result.case.ccl
         self._count(result)
+        if result.cycle == 0:
+            found = result.explanation
+            self._first[result.index] = CaseResult(result.index, result.case, "", explanation=found)
         if result.cycle == 0 and self._table is not None:
             return text + self._table.add(result)
         text += self._close_table()
@@ -89,10 +94,16 @@ class SoakTable:
         """Records the ranges of the observed conditions."""
         self._conditions.setdefault(condition.rank, Conditions()).add(condition)
 
+    def explain(self, explanation: Explanation) -> None:
+        """Keeps the explanation for the end."""
+        if explanation.index in self._first:
+            self._first[explanation.index].explanation = explanation
+
     def end(self, footer: Footer | None) -> str:
         """Returns each case's drift, the devices' conditions, and the counts of checks."""
         lines = self._drift_lines()
         lines += [_condition_line(rank, it) for rank, it in sorted(self._conditions.items())]
+        lines += explained_lines(self._first.values())
         text = f"  {self._checked} of {self._results} results checked, {self._wrong} wrong"
         if self._skipped:
             text += f", {self._skipped} skipped"

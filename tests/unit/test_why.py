@@ -1,0 +1,78 @@
+"""The table of a library's predictions beside measured times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from cclmark.report.wording.explained import explained_lines
+from cclmark.report.wording.paint import unpainted
+from cclmark.report.wording.why import why_lines
+from cclmark.results.journal import read_journal
+from cclmark.results.schema import Explanation
+
+SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
+replace = msgspec.structs.replace
+MEASURED = next(one for one in SAMPLE.results if one.summary is not None)
+
+
+def case(size_bytes, time_s, protocol, predicted_s, **more):
+    found = Explanation(0, "plug-in", "ring", "RING", protocol, 2, predicted_s=predicted_s, **more)
+    return replace(
+        MEASURED,
+        case=replace(MEASURED.case, size_bytes=size_bytes),
+        summary=replace(MEASURED.summary, time_s=time_s),
+        device=None,
+        explanation=found,
+    )
+
+
+BOTH = {"RING LL": 10e-6, "RING SIMPLE": 20e-6}
+SMALL = case(1024, 11e-6, "LL", BOTH)
+LARGE = case(4096, 44e-6, "SIMPLE", {"RING LL": 40e-6, "RING SIMPLE": 22e-6})
+
+
+def test_predictions_stand_beside_the_measured_time():
+    lines = why_lines([LARGE, SMALL], unpainted)
+    assert lines[2].split() == ["size", "measured", "off", "RING", "LL", "RING", "SIMPLE"]
+    assert lines[3].split() == ["1", "KiB", "11.00", "+10%", "*10.00", "20.00"]
+    assert lines[4].split() == ["4", "KiB", "44.00", "+100%", "40.00", "*22.00"]
+    assert lines[5].strip() == (
+        "4 KiB: ring LL → ring SIMPLE; 4 times the data takes 4.00 times as long"
+    )
+    assert lines[6].strip() == "1 of 2 predictions are off by more than 20%"
+
+
+def test_the_time_of_a_call_is_not_compared_where_launches_determine_it():
+    device = replace(MEASURED.device, summary=replace(MEASURED.summary, time_s=10e-6))
+    (row,) = [it for it in why_lines([replace(SMALL, device=device)], unpainted) if "KiB" in it]
+    assert row.split()[2:4] == ["10.00", "+0%"]
+
+
+def test_a_kernel_without_a_prediction():
+    symmetric = case(1024, 5e-6, "", BOTH)
+    symmetric.explanation.algorithm, symmetric.explanation.kernel = "AGxLL_R", "symmetric"
+    lines = why_lines([symmetric], unpainted)
+    assert lines[3].split() == ["1", "KiB", "5.00", "-", "10.00", "20.00"]
+    assert "predicted nothing for the kernels that ran" in lines[4]
+
+
+def test_nothing_is_said_without_explanations():
+    assert why_lines([MEASURED], unpainted) == []
+    assert why_lines([case(1024, 1e-6, "LL", {})], unpainted) == []
+    assert explained_lines([MEASURED]) == []
+
+
+def test_sizes_with_the_same_choice_share_a_line():
+    middle = case(2048, 12e-6, "LL", BOTH)
+    lines = explained_lines([SMALL, middle, LARGE])
+    assert [line.strip() for line in lines[1:]] == [
+        "1 KiB – 2 KiB  ring LL, 2 channels",
+        "4 KiB  ring SIMPLE, 2 channels",
+    ]
+
+
+def test_remarks_name_their_sizes():
+    lines = explained_lines([SMALL, case(2048, 12e-6, "LL", BOTH, reason="rank 1 ran tree")])
+    assert lines[-1].strip() == "2 KiB: rank 1 ran tree"
