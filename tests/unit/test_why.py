@@ -6,10 +6,17 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.analysis.compare import Side, compare
+from cclmark.report.comparison import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+)
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.why import why_lines
-from cclmark.results.journal import read_journal
+from cclmark.results.journal import Journal, read_journal
 from cclmark.results.schema import Explanation
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
@@ -76,3 +83,20 @@ def test_sizes_with_the_same_choice_share_a_line():
 def test_remarks_name_their_sizes():
     lines = explained_lines([SMALL, case(2048, 12e-6, "LL", BOTH, reason="rank 1 ran tree")])
     assert lines[-1].strip() == "2 KiB: rank 1 ran tree"
+
+
+def test_a_comparison_says_where_something_else_ran():
+    def run(*results):
+        return Side("run", [Journal(SAMPLE.header, list(results))])
+
+    same, other = case(1024, 11e-6, "LL", BOTH), case(1024, 11e-6, "SIMPLE", BOTH)
+    (found,) = compare(run(SMALL), run(other))
+    assert found.ran == ("ring LL × 2", "ring SIMPLE × 2")
+    assert found.ran_differently
+    shown = Comparison(run(SMALL), run(other), [], [found])
+    assert any("ring LL × 2 → ring SIMPLE × 2" in line for line in comparison_lines(shown))
+    assert "ring LL × 2 → ring SIMPLE × 2" in comparison_markdown(shown)
+    assert '"ran_after": "ring SIMPLE × 2"' in comparison_json([shown])
+    assert not compare(run(SMALL), run(same))[0].ran_differently
+    unexplained = replace(SMALL, explanation=None)
+    assert not compare(run(unexplained), run(other))[0].ran_differently

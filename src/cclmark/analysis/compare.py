@@ -8,7 +8,7 @@ otherwise assumed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import msgspec
@@ -90,7 +90,8 @@ class Compared(WithInterval):
     its interval, None if the interval is unknown; ``reason`` contains the reason. ``alike``:
     whether the figures may be divided by each other. ``calls``: the cost of a call on both sides,
     if the judged figure is the device's time and launches determine the cost of a call on a side.
-    ``lost``: whether it was measured before and not after.
+    ``lost``: whether it was measured before and not after. ``ran``: what the library ran before and
+    after, in words, where ``--explain`` observed it; empty texts otherwise.
     """
 
     thing: Case | Transfer
@@ -101,6 +102,12 @@ class Compared(WithInterval):
     reason: str = ""
     lost: bool = False
     alike: bool = True
+    ran: tuple[str, str] = ("", "")
+
+    @property
+    def ran_differently(self) -> bool:
+        """Whether both sides were explained and the library ran something else."""
+        return all(self.ran) and self.ran[0] != self.ran[1]
 
     @property
     def judged(self) -> bool:
@@ -176,6 +183,7 @@ class _Found:
     thing: Case | Transfer | None = None
     measured: tuple[_Measured, ...] = ()
     problem: str = ""
+    ran: str = ""
     call_noise: RunNoise | None = None
     device_noise: RunNoise | None = None
 
@@ -213,7 +221,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
             if known is None:
                 thing = results[0].item
                 noises = (_noise(run, thing, device=device) for device in (False, True))
-                known = _Found(thing, (), "", *noises)
+                known = _Found(thing, (), "", "", *noises)
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
             if not problem:
@@ -222,6 +230,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
                 known.thing,
                 measured,
                 known.problem or problem,
+                known.ran or _ran(results),
                 known.call_noise,
                 known.device_noise,
             )
@@ -253,6 +262,12 @@ def _noise(run: Journal, thing: Case | Transfer, *, device: bool) -> RunNoise | 
         return None
     settings = run.header.settings
     return run_noise(thing, settings.timing, settings.barrier, device=device)
+
+
+def _ran(results: Sequence[CaseResult | TransferResult]) -> str:
+    """What the library ran, if one of the results has an explanation."""
+    explained = (one.explanation for one in results if isinstance(one, CaseResult))
+    return next((one.choice_with_channels for one in explained if one is not None), "")
 
 
 def _problem(result: CaseResult | TransferResult) -> str:
@@ -305,6 +320,10 @@ def _of_another_tool(first: _Found, second: _Found) -> str:
 
 
 def _compared(key: Case | Transfer, first: _Found, second: _Found, margin: float) -> Compared:
+    return replace(_judged(key, first, second, margin), ran=(first.ran, second.ran))
+
+
+def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) -> Compared:
     thing = first.thing or second.thing or key
     for found, words in ((first, "before"), (second, "after")):
         lost = found is second

@@ -196,6 +196,8 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "call_after_s": None if one.calls is None else one.calls.after_s,
                 "noise_assumed": one.assumed,
                 "lost": one.lost,
+                "ran_before": one.ran[0] or None,
+                "ran_after": one.ran[1] or None,
             }
             for one in comparison.found
         ],
@@ -304,8 +306,9 @@ def _word(verdict: Verdict) -> str:
 
 
 def _remark(one: Compared) -> str:
-    """Returns the verdict, and whether the times are the device's instead of the cost of calls."""
-    return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "")))
+    """Returns the verdict, whether the times are the device's, and a change of what ran."""
+    ran = " → ".join(map(plain, one.ran)) if one.ran_differently else ""
+    return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "", ran)))
 
 
 def _painted(text: str, verdict: Verdict, paint: Paint) -> str:
@@ -342,7 +345,7 @@ def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
             *(escape(what), one.thing.size_words()),
             *(format_time_us(one.before_s), format_time_us(one.after_s)),
             *(f"{one.ratio:.3f}", _interval(one)),
-            _remark(one),
+            escape(_remark(one)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

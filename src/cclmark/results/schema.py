@@ -344,6 +344,11 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
         """The kernel with its protocol, for a sentence: ``ring LL128``; empty if unknown."""
         return f"{self.kernel} {self.protocol}".strip()
 
+    @property
+    def choice_with_channels(self) -> str:
+        """The same with the channels: ``ring LL128 × 16``."""
+        return f"{self.choice} × {self.channels}" if self.choice and self.channels else self.choice
+
 
 class TransferSamples(msgspec.Struct):
     """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call."""
