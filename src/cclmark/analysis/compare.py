@@ -266,7 +266,7 @@ def _noise(run: Journal, thing: Case | Transfer, *, device: bool) -> RunNoise | 
 
 def _ran(results: Sequence[CaseResult | TransferResult]) -> str:
     """What the library ran, if one of the results has an explanation."""
-    explained = (one.explanation for one in results if isinstance(one, CaseResult))
+    explained = (getattr(one, "explanation", None) for one in results)
     return next((one.choice_with_channels for one in explained if one is not None), "")
 
 

@@ -74,8 +74,7 @@ class Recorder:
         self._introduced = False
         self._wrong = False
         self._hung: dict[str, None] = {}
-        self._measured = False
-        #: The indices of the measured cases.
+        #: The indices of the measured items.
         self.measured: set[int] = set()
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
@@ -140,13 +139,11 @@ class Recorder:
     def _keep(self, result: Result) -> None:
         self._journal.write(result)
         self._progress.advance()
-        if isinstance(result, CaseResult) and result.is_measured:
-            self.measured.add(result.index)
         self._wrong |= result.status in ("wrong", "failed")
         if result.status in ("timeout", "died"):
             self._hung[result.reason] = None
         if result.is_measured:
-            self._measured = True
+            self.measured.add(result.index)
         else:
             self._reasons[result.reason] = None
 
@@ -197,7 +194,7 @@ class Recorder:
             code = EXIT_DIED
         if code == EXIT_OK and self._wrong:
             code = EXIT_WRONG
-        if code == EXIT_OK and (self._output.failure or not self._measured):
+        if code == EXIT_OK and (self._output.failure or not self.measured):
             code = EXIT_MISSING
         footer = Footer(
             ended_at=_now(),
@@ -217,7 +214,7 @@ class Recorder:
             except UnreadError:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
         messages = [outcome.message, *self._hung, self._output.failure]
-        if code == EXIT_MISSING and not self._measured:
+        if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
         for message in dict.fromkeys(messages):
             if message:
