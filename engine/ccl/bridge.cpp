@@ -604,6 +604,8 @@ class BridgeCall final : public Call {
     apart_ = bridge.on_streams_ && steps > 1 && bytes > kApartBytes;
   }
 
+  std::string kernel() const override { return bridge_.route(op_); }
+
   void enqueue(const void* send, void* receive) override {
     auto stream = [&](size_t i) { return apart_ ? bridge_.streams_[i].get() : stream_; };
     try {

@@ -31,7 +31,7 @@ std::uint64_t nanoseconds(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// CCLMARK_PLUGIN_RECORDS, or the usual number for anything that is not a sensible number.
+/// CCLMARK_PLUGIN_RECORDS: the usual number if it is not set, 0 if it is invalid.
 std::uint64_t wanted_capacity() {
   const char* text = std::getenv("CCLMARK_PLUGIN_RECORDS");
   if (text == nullptr || *text == '\0') {
@@ -40,10 +40,8 @@ std::uint64_t wanted_capacity() {
   char* end = nullptr;
   errno = 0;
   const unsigned long long number = std::strtoull(text, &end, 10);
-  if (errno != 0 || *end != '\0' || number == 0 || *text == '-') {
-    return kUsualCapacity;
-  }
-  return std::min<std::uint64_t>(number, kMostCapacity);
+  const bool is_valid = errno == 0 && *end == '\0' && *text != '-';
+  return is_valid ? std::min<std::uint64_t>(number, kMostCapacity) : 0;
 }
 
 void fail(const char* what, const char* path) {
@@ -78,6 +76,10 @@ const char* EventLog::failure() {
   return failure_text;
 }
 
+bool EventLog::has_invalid_capacity() {
+  return wanted_capacity() == 0;
+}
+
 EventLog* EventLog::open() {
   char host[64] = "";
   gethostname(host, sizeof host - 1);
@@ -100,7 +102,7 @@ EventLog* EventLog::open() {
     fail("cannot create", is_given ? prefix : path);
     return nullptr;
   }
-  const std::uint64_t capacity = wanted_capacity();
+  const std::uint64_t capacity = has_invalid_capacity() ? kUsualCapacity : wanted_capacity();
   const std::size_t bytes = kHeaderBytes + capacity * sizeof(Record);
   void* mapped = MAP_FAILED;
   errno = posix_fallocate(descriptor, 0, kHeaderBytes);
@@ -144,7 +146,7 @@ std::uint64_t EventLog::append_bytes(const void* content, std::uint32_t kind) {
   constexpr std::size_t kKindBytes = sizeof(std::uint32_t);
   std::memcpy(place + kKindBytes, static_cast<const unsigned char*>(content) + kKindBytes,
               sizeof(Record) - kKindBytes);
-  // Last, so that a reader never takes a record that is written by half for a whole one.
+  // Last, so that a reader never mistakes a partly written record for a complete one.
   std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(place))
       .store(kind, std::memory_order_release);
   return index + 1;

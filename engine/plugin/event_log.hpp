@@ -23,6 +23,7 @@ enum class RecordKind : std::uint32_t {
   stop = 11,   // of the record `parent`
   state = 12,  // `sequence` is the state that the record `parent` has entered
   cost_table = 13,
+  symmetric_collective = 14,  // `algorithm` and `protocol` together: the name of its kernel
 };
 
 /// One event, 128 bytes. Texts end with a zero unless they fill their field.
@@ -90,6 +91,9 @@ class EventLog {
 
   /// Why there is no log, empty if there is one.
   static const char* failure();
+
+  /// Whether CCLMARK_PLUGIN_RECORDS is invalid, so that the usual capacity applies.
+  static bool has_invalid_capacity();
 
   /// Appends a record and returns its number, from 1; 0 if it was dropped. Thread-safe.
   std::uint64_t append(const Record& record);

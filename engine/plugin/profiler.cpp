@@ -39,14 +39,20 @@ struct Context {
   bool reads_v7;  // the fields that only NVIDIA's v7 has
 };
 
-/// CCLMARK_PLUGIN_EVENTS: `calls` (usual) or `steps`, which includes channels and network steps.
+constexpr char kEventsVariable[] = "CCLMARK_PLUGIN_EVENTS";
+
+/// CCLMARK_PLUGIN_EVENTS: `calls` (usual) or `steps`, which includes channels and network steps. 0
+/// if it is neither.
 std::uint64_t wanted_events() {
-  const char* text = std::getenv("CCLMARK_PLUGIN_EVENTS");
-  return text != nullptr && std::strcmp(text, "steps") == 0 ? kCalls | kSteps : kCalls;
+  const char* text = std::getenv(kEventsVariable);
+  if (text == nullptr || *text == '\0' || std::strcmp(text, "calls") == 0) {
+    return kCalls;
+  }
+  return std::strcmp(text, "steps") == 0 ? kCalls | kSteps : 0;
 }
 
 std::uint64_t recorded_events() {
-  static const std::uint64_t events = wanted_events();
+  static const std::uint64_t events = wanted_events() != 0 ? wanted_events() : kCalls;
   return events;
 }
 
@@ -84,11 +90,22 @@ int nvidia_version_at(const void* address) {
   return version;
 }
 
-void warn(Logger log, const char* text) {
+void warn(Logger log, const char* problem, const char* text) {
   if (log != nullptr) {
-    log(kWarning, kEveryFlag, __FILE__, __LINE__, "cclmark's plug-in records nothing: %s", text);
+    log(kWarning, kEveryFlag, __FILE__, __LINE__, "cclmark's plug-in %s: %s", problem, text);
   } else {
-    std::fprintf(stderr, "cclmark's plug-in records nothing: %s\n", text);
+    std::fprintf(stderr, "cclmark's plug-in %s: %s\n", problem, text);
+  }
+}
+
+/// Reports settings that are not valid. They never stop the program.
+void warn_of_settings(Logger log) {
+  constexpr char kIgnores[] = "ignores an invalid setting";
+  if (EventLog::has_invalid_capacity()) {
+    warn(log, kIgnores, "CCLMARK_PLUGIN_RECORDS must be a positive integer");
+  }
+  if (wanted_events() == 0) {
+    warn(log, kIgnores, "CCLMARK_PLUGIN_EVENTS must be calls or steps");
   }
 }
 
@@ -100,9 +117,10 @@ int begin(void** context, int* mask, int interface_version, const void* caller, 
   *context = made;
   EventLog* events = EventLog::instance();
   if (made == nullptr || events == nullptr) {
-    warn(log, events == nullptr ? EventLog::failure() : "no memory is left");
+    warn(log, "records nothing", events == nullptr ? EventLog::failure() : "no memory is left");
     return 0;
   }
+  warn_of_settings(log);
   const int version = nvidia_version_at(caller);
   made->reads_v7 = interface_version >= 7 && version >= kNvidia231;
   events->header().interface_version = static_cast<std::uint32_t>(interface_version);
@@ -148,7 +166,18 @@ void set_texts(Record& record, const char* function, const char* datatype,
   copy_text(record.protocol, sizeof record.protocol, protocol);
 }
 
-/// The fields that all versions but the first have in their own places.
+template <typename Collective>
+void add_collective_texts(Record& record, const Collective& source) {
+  set_texts(record, source.function, source.datatype, source.algorithm, source.protocol);
+}
+
+/// The first version has numbers instead of names.
+void add_collective_texts(Record& record, const v1::Collective& source) {
+  set_texts(record, name_of(source.function, kFunctions), name_of(source.datatype, kDatatypes),
+            name_of(source.algorithm, kAlgorithmNames), name_of(source.protocol, kProtocolNames));
+}
+
+/// All versions have these fields, in places of their own.
 template <typename Collective>
 void add_collective(Record& record, const Collective& source) {
   record.kind = static_cast<std::uint32_t>(RecordKind::collective);
@@ -157,18 +186,15 @@ void add_collective(Record& record, const Collective& source) {
   record.root = source.root;
   record.channels = source.channels;
   record.warps = source.warps;
-  set_texts(record, source.function, source.datatype, source.algorithm, source.protocol);
+  add_collective_texts(record, source);
 }
 
-void add_collective(Record& record, const v1::Collective& source) {
-  record.kind = static_cast<std::uint32_t>(RecordKind::collective);
-  record.sequence = source.sequence;
-  record.count = source.count;
-  record.root = source.root;
-  record.channels = source.channels;
-  record.warps = source.warps;
-  set_texts(record, name_of(source.function, kFunctions), name_of(source.datatype, kDatatypes),
-            name_of(source.algorithm, kAlgorithmNames), name_of(source.protocol, kProtocolNames));
+/// The kernel's name takes the place of algorithm and protocol, which it does not have.
+void add_symmetric_kernel(Record& record, const char* kernel) {
+  record.kind = static_cast<std::uint32_t>(RecordKind::symmetric_collective);
+  copy_text(record.algorithm, sizeof record.algorithm, kernel);
+  const std::size_t copied = strnlen(kernel, sizeof record.algorithm);
+  copy_text(record.protocol, sizeof record.protocol, kernel + copied);
 }
 
 void add_point_to_point(Record& record, const v1::PointToPoint& source) {
@@ -243,8 +269,7 @@ bool describe(Record& record, const Descriptor<typename Layout<version>::Type>& 
     if constexpr (version == 7) {
       const auto& nvidia = event.template as<v7::Collective>();
       if (reads_v7 && nvidia.kernel != nullptr && nvidia.is_symmetric) {
-        copy_text(record.protocol, sizeof record.protocol, nullptr);
-        copy_text(record.algorithm, sizeof record.algorithm, "SYMMETRIC");
+        add_symmetric_kernel(record, nvidia.kernel);
       }
     }
     return true;

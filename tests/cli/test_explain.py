@@ -70,6 +70,15 @@ def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
     assert "symmetric AllReduce_AGxLL_R, 1 channel" in symmetric.out
 
 
+def test_the_newest_interface_names_symmetric_kernels(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_SYMMETRIC="1", CCLMARK_FAKE_NCCL_VERSION="23102")
+    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    for result in run.journal.results:
+        found = result.explanation
+        assert (found.source, found.kernel) == ("plug-in", "symmetric")
+        assert (found.algorithm, found.protocol, found.reason) == ("AllReduce_AGxLL_R", "", "")
+
+
 def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
     run = cclmark("alltoall", *EAGER, "--explain", "--format", "csv", env=fake_cuda.env())
     rows = list(csv.DictReader(io.StringIO(run.out)))
@@ -214,10 +223,25 @@ class TestPlugin:
         run = cclmark("all_reduce", *EAGER, env=env)
         assert [result.status for result in run.journal.results] == ["ok"] * 3
 
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("CCLMARK_PLUGIN_RECORDS", "many"), ("CCLMARK_PLUGIN_EVENTS", "everything")],
+    )
+    def test_an_invalid_setting_is_reported(self, cclmark, fake_cuda, tmp_path, name, value):
+        path = str(plugin_path())
+        env = fake_cuda.env(
+            NCCL_PROFILER_PLUGIN=path, CCLMARK_PLUGIN_LOG=str(tmp_path / "log"), **{name: value}
+        )
+        run = cclmark("all_reduce", *EAGER, env=env)
+        # The logger of the fake prints the format; older interfaces have no logger.
+        assert "cclmark's plug-in" in run.err
+        old = cclmark("all_reduce", *EAGER, env={**env, "CCLMARK_FAKE_NCCL_VERSION": "22300"})
+        assert f"ignores an invalid setting: {name} must be" in old.err
+
     def test_ranks_that_differ_are_reported(self, cclmark, fake_cuda, tmp_path):
         paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_ODD_ALGORITHM="1")
         shown = cclmark("plugin", *map(str, paths), code=1)
-        assert "rank 1 ran AllReduce of 256 Float32 by RING LL on 1 channels" in shown.err
+        assert "rank 1 ran AllReduce of 256 Float32 by ring LL on 1 channel" in shown.err
 
     def test_no_event_is_an_error(self, cclmark, fake_cuda, tmp_path):
         paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_SILENT_PROFILER="0")

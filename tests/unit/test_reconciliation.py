@@ -1,10 +1,11 @@
 """One explanation out of what the ranks observed."""
 
+from cclmark.explain.operation import Operation
 from cclmark.launch.reconciliation import explanation_of
-from cclmark.rendezvous.messages import Explained, Traced
+from cclmark.rendezvous.messages import Explained
 
-RING = Traced("AllReduce", "ring", "RING", "LL", 4, 256)
-SEND = Traced("Send", "send/recv", "", "", 2, 64)
+RING = Operation("AllReduce", "Float32", 256, -1, "ring", "RING", "LL", 4)
+SEND = Operation("Send", "Float32", 64, 1, "send/recv", "", "", 2)
 
 
 def part(rank, *operations, source="plug-in", reason=""):
@@ -21,7 +22,7 @@ def test_ranks_that_agree():
 
 
 def test_a_rank_that_ran_something_else_is_named():
-    tree = Traced("AllReduce", "tree", "TREE", "LL", 1, 256)
+    tree = Operation("AllReduce", "Float32", 256, -1, "tree", "TREE", "LL", 1)
     found = explanation_of([part(0, RING), part(1, tree)])
     assert found.reason == (
         "rank 1 ran AllReduce by tree LL on 1 channel, rank 0 AllReduce by ring LL on 4 channels"
@@ -34,7 +35,7 @@ def test_a_rank_that_reported_nothing_is_named():
 
 
 def test_messages_may_differ_between_ranks():
-    other = Traced("Recv", "send/recv", "", "", 4, 64)
+    other = Operation("Recv", "Float32", 64, 0, "send/recv", "", "", 4)
     found = explanation_of([part(0, SEND), part(1, other)])
     assert (found.kernel, found.reason) == ("send/recv", "")
 

@@ -6,34 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.explain.plugin_log import Event, PluginLog
 
-_OPERATIONS = ("collective", "point-to-point", "copy-engine collective")
-
-
-@dataclass(frozen=True, order=True)
-class Operation:
-    """What ran in a communicator, without its time.
-
-    ``count`` is in elements, ``peer`` is -1 except for messages. ``kernel``: see kernel_of.
-    """
-
-    function: str
-    datatype: str
-    count: int
-    peer: int
-    kernel: str
-    algorithm: str
-    protocol: str
-    channels: int
+_OPERATIONS = (
+    "collective",
+    "symmetric collective",
+    "point-to-point",
+    "copy-engine collective",
+)
 
 
 def kernel_of(event: Event) -> str:
     """The kind of kernel: the algorithm's name, symmetric, copy engine or send/recv."""
     if event.kind == "point-to-point":
-        return "send/recv"
+        return MESSAGES
     if event.kind == "copy-engine collective":
         return "copy engine"
+    if event.kind == "symmetric collective":
+        return "symmetric"
     return event.algorithm.lower().replace("_", " ")
 
 
@@ -78,22 +69,24 @@ class CommunicatorCalls:
             return []
         return list(Counter(self.by_rank[min(self.by_rank)]).items())
 
+    @property
+    def absent_ranks(self) -> int:
+        """How many ranks of the communicator have no log."""
+        return max(0, self.ranks - len(self.by_rank))
+
     def differences(self) -> list[str]:
         """What the ranks did not do alike, in words: empty if their logs agree.
 
         Messages are not compared: ranks send to and receive from different peers.
         """
-        found = []
         collectives = {
             rank: [one for one in operations if one.peer < 0]
             for rank, operations in sorted(self.by_rank.items())
         }
-        absent = self.ranks - len(collectives)
-        if self.ranks and absent > 0:
-            found.append(f"{absent} of {self.ranks} ranks have no log")
         if not collectives:
-            return found
+            return []
         first, expected = next(iter(collectives.items()))
+        found = []
         for rank, operations in collectives.items():
             if len(operations) != len(expected):
                 found.append(
@@ -101,7 +94,8 @@ class CommunicatorCalls:
                     f"{len(expected)}"
                 )
                 continue
-            for place, (own, other) in enumerate(zip(operations, expected, strict=True), start=1):
+            pairs = enumerate(zip(operations, expected, strict=True), start=1)
+            for place, (own, other) in pairs:
                 if own != other:
                     found.append(
                         f"collective {place}: rank {rank} ran {_described(own)}, rank {first} "
@@ -112,9 +106,7 @@ class CommunicatorCalls:
 
 
 def _described(one: Operation) -> str:
-    text = f"{one.function} of {one.count} {one.datatype}"
-    how = " ".join(filter(None, (one.algorithm, one.protocol)))
-    return f"{text} by {how or one.kernel} on {one.channels} channels"
+    return f"{one.function} of {one.count} {one.datatype} by {one.choice}"
 
 
 def calls_by_communicator(logs: Sequence[PluginLog]) -> list[CommunicatorCalls]:

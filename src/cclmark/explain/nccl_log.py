@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.explain.calls import Operation
+from cclmark.explain.operation import Operation
 from cclmark.explain.plugin_log import ALGORITHMS, PROTOCOLS
 
 _NAMED = re.compile(

@@ -25,6 +25,7 @@ _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
 _COST_TABLE = 13
+_SYMMETRIC = 14
 #: The names of the kinds of events, by their number in the log.
 KINDS = {
     1: "communicator",
@@ -39,6 +40,7 @@ KINDS = {
     10: "proxy step",
     11: "stop",
     12: "state",
+    14: "symmetric collective",
 }
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
@@ -93,7 +95,8 @@ class PluginLog:
 
     ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
-    ``dropped`` did not fit. ``incomplete``: records that were not written to their end, or cut off.
+    ``dropped`` did not fit; ``capacity``: the places for them. ``incomplete``: records that were
+    not written completely, or cut off.
     """
 
     host: str
@@ -102,11 +105,17 @@ class PluginLog:
     library_version: int
     begin_monotonic_ns: int
     begin_realtime_ns: int
+    capacity: int
     claimed: int
     dropped: int
     incomplete: int = 0
     events: list[Event] = field(default_factory=list)
     cost_tables: list[CostTable] = field(default_factory=list)
+
+    @property
+    def places(self) -> int:
+        """The places for records that are in use, also of events that could not be written."""
+        return min(self.claimed, self.capacity)
 
 
 def plugin_path() -> Path:
@@ -135,7 +144,7 @@ def read_open_log(file: int, after: int, name: str) -> PluginLog:
     """
     header = os.pread(file, HEADER_BYTES, 0)
     log = parse_plugin_log(header, name, after=1 << 62)
-    wanted = max(0, log.claimed - log.dropped - after)
+    wanted = max(0, log.places - after)
     records = os.pread(file, wanted * _RECORD.size, HEADER_BYTES + after * _RECORD.size)
     return parse_plugin_log(header + records, name, after=after)
 
@@ -161,16 +170,15 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
         library_version=library_version,
         begin_monotonic_ns=monotonic_ns,
         begin_realtime_ns=realtime_ns,
+        capacity=capacity,
         claimed=claimed,
         dropped=dropped,
     )
-    expected = min(claimed, capacity)
-    for number in range(after + 1, expected + 1):
+    for number in range(after + 1, log.places + 1):
         begin = HEADER_BYTES + (number - after - 1) * _RECORD.size
         record = content[begin : begin + _RECORD.size]
         if len(record) < _RECORD.size:
-            # Dropped records leave no gap at the end: the file is longer than they would be.
-            log.incomplete += expected - number + 1
+            log.incomplete += log.places - number + 1
             break
         entry = _entry(number, record)
         if isinstance(entry, Event):
@@ -179,6 +187,9 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
             log.cost_tables.append(entry)
         else:
             log.incomplete += 1
+    # Events that were dropped because the disk was full have an empty place.
+    empty = dropped - max(0, claimed - capacity)
+    log.incomplete = max(0, log.incomplete - empty)
     return log
 
 
@@ -198,7 +209,10 @@ def _entry(number: int, record: bytes) -> Event | CostTable | None:
     if kind not in KINDS:
         return None
     values = _RECORD.unpack(record)
-    texts = [_text(value) for value in values[11:]]
+    function, algorithm, protocol, datatype = values[11:]
+    if kind == _SYMMETRIC:  # the name of the kernel is in both fields
+        algorithm, protocol = algorithm + protocol, b""
+    texts = [_text(value) for value in (function, algorithm, protocol, datatype)]
     return Event(number, KINDS[kind], *values[1:11], *texts)
 
 

@@ -123,6 +123,7 @@ class RankMessages:
         parts = self._explained.setdefault(message.index, {})
         parts[message.rank] = message
         if len(parts) == self._size:
+            del self._explained[message.index]
             self._delivery.add(explanation_of([parts[rank] for rank in range(self._size)]))
 
     def _is_consistent(self, message: FromAny) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cclmark.rendezvous.messages import Explained, Traced
+from cclmark.explain.operation import MESSAGES, Operation
+from cclmark.rendezvous.messages import Explained
 from cclmark.results.schema import Explanation
 
-_MESSAGES = "send/recv"
 _MOST_SAID = 3
 
 
@@ -34,8 +34,8 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
     )
 
 
-def _collectives(part: Explained) -> list[Traced]:
-    return [one for one in part.operations if one.kernel != _MESSAGES]
+def _collectives(part: Explained) -> list[Operation]:
+    return [one for one in part.operations if one.kernel != MESSAGES]
 
 
 def _differences(parts: Sequence[Explained], first: Explained) -> list[str]:
@@ -57,15 +57,7 @@ def _described(part: Explained) -> str:
     operations = _collectives(part)
     if not operations:
         return "no collective"
-    texts = (
-        f"{one.function} by {one.kernel} {one.protocol} on {_channels(one.channels)}"
-        for one in operations
-    )
-    return ", ".join(dict.fromkeys(" ".join(text.split()) for text in texts))
-
-
-def _channels(number: int) -> str:
-    return f"{number} channel{'s' * (number != 1)}"
+    return ", ".join(dict.fromkeys(f"{one.function} by {one.choice}" for one in operations))
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -117,6 +117,12 @@ def verified(name: str) -> str:
     return library.verified if library is not None else "unverified"
 
 
+def plug_ins_of(name: str) -> str:
+    """The interface whose plug-ins the library loads: ``nccl``; empty for none."""
+    library = library_called(name)
+    return library.plug_ins if library is not None else ""
+
+
 def title_of(name: str) -> str:
     """A library's name in its vendor's spelling; ``name`` for an unknown library."""
     library = library_called(name)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from cclmark.explain.operation import Operation
 from cclmark.plan.items import Item
 from cclmark.plan.library_files import Library
 from cclmark.rendezvous.keys import Access
@@ -141,17 +142,6 @@ class Observed(msgspec.Struct, tag="observed"):
     condition: Condition
 
 
-class Traced(msgspec.Struct, frozen=True):
-    """An operation that one rank's library reported; see explain.calls.Operation."""
-
-    function: str
-    kernel: str
-    algorithm: str
-    protocol: str
-    channels: int
-    count: int
-
-
 class Explained(msgspec.Struct, tag="explained"):
     """What one rank observed of a case, after the library has run it.
 
@@ -164,7 +154,7 @@ class Explained(msgspec.Struct, tag="explained"):
     index: int
     source: str
     reason: str
-    operations: list[Traced]
+    operations: list[Operation]
     predicted_s: dict[str, float]
 
 

@@ -209,7 +209,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     journal: Journal | None = None
     damaged = 0
     ended = False
-    explanations: list[Explanation] = []
+    observed: list[Condition | Explanation] = []
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
@@ -228,7 +228,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
             damaged += 1
             ended = entry != journal.header
         elif isinstance(entry, Condition | Explanation):
-            _note(entry, journal.conditions, explanations)
+            observed.append(entry)
         elif isinstance(entry, Footer):
             journal.footer = entry
             ended = True
@@ -239,24 +239,20 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
-    _attach(explanations, journal)
+    _attach(observed, journal)
     return journal
 
 
-def _note(
-    entry: Condition | Explanation, conditions: list[Condition], explanations: list[Explanation]
-) -> None:
-    if isinstance(entry, Condition):
-        conditions.append(entry)
-    else:
-        explanations.append(entry)
-
-
-def _attach(explanations: Iterable[Explanation], journal: Journal) -> None:
-    """Adds what the library did to the results of each case."""
-    by_index = {one.index: one for one in explanations}
+def _attach(observed: Iterable[Condition | Explanation], journal: Journal) -> None:
+    """Adds the conditions of devices, and to each result what the library did."""
+    explanations: dict[int, Explanation] = {}
+    for one in observed:
+        if isinstance(one, Condition):
+            journal.conditions.append(one)
+        else:
+            explanations[one.index] = one
     for result in journal.cases:
-        result.explanation = by_index.get(result.index, result.explanation)
+        result.explanation = explanations.get(result.index, result.explanation)
 
 
 def _entry(line: bytes, place: str) -> Line | None:

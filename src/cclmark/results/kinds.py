@@ -36,9 +36,9 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     ``started_at_s`` is seconds since 1970 on rank 0's clock. For a case of one pair, ``beside`` is
     the number of other pairs measured at the same time, and ``at_once_ratio`` justifies it: the
     pair's time beside them over its time alone, with a message of another size. ``report``: the
-    state of every rank in a case that hung. ``explanation``: with ``--explain``; a journal has it
-    in a line of its own, since it is found after all cases were measured. ``route`` is empty if
-    unknown, for example for another tool's results.
+    state of every rank in a case that hung. ``explanation``: with ``--explain``; a journal stores
+    it in a separate line, because it is observed after all cases were measured. ``route`` is empty
+    if unknown, for example for another tool's results.
     """
 
     index: Count

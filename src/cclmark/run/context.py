@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from cclmark import _engine as engine
 from cclmark.plan.processors import format_processors
@@ -13,9 +14,11 @@ from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
 from cclmark.results.kinds import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
-from cclmark.run.instruments import Instruments
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
+
+if TYPE_CHECKING:
+    from cclmark.run.instruments import Instruments
 
 
 class RankContext:

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.explain.calls import Operation
+from cclmark.explain.operation import Operation
 from cclmark.plan.cases import Case
-from cclmark.rendezvous.messages import Explained, Traced
+from cclmark.plan.libraries import plug_ins_of
+from cclmark.rendezvous.messages import Explained
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
-from cclmark.run.instruments import Instruments, Observation, interface_of
+from cclmark.run.instruments import Instruments, Observation
 from cclmark.run.rank import Rank
-
-_BUILT_IN = ("shm", "bridge")
 
 
 class CaseExplainer:
@@ -53,27 +52,15 @@ class CaseExplainer:
         self._session.prepare(operation_of(case), case.in_place, seed)
 
     def _observation(self, case: Case) -> Observation:
-        if interface_of(case.ccl):
+        if plug_ins_of(case.ccl):
             return self._instruments.observation()
-        if case.ccl in _BUILT_IN:
-            kernel = self._session.kernel or self._session.route
+        if kernel := self._session.kernel:
             return Observation("engine", "", [_built_in(case, kernel)], {})
         reason = f"{case.ccl} has no interface that reports what it does"
         return Observation("unknown", reason, [], {})
 
     def _send(self, index: int, found: Observation) -> None:
         job = self._rank.job
-        traced = [
-            Traced(
-                function=one.function,
-                kernel=one.kernel,
-                algorithm=one.algorithm,
-                protocol=one.protocol,
-                channels=one.channels,
-                count=one.count,
-            )
-            for one in found.operations
-        ]
         self._rank.client.send(
             Explained(
                 rank=job.rank,
@@ -81,7 +68,7 @@ class CaseExplainer:
                 index=index,
                 source=found.source,
                 reason=found.reason,
-                operations=traced,
+                operations=found.operations,
                 predicted_s=found.predicted_s,
             )
         )

@@ -9,10 +9,10 @@ import os
 from dataclasses import dataclass
 
 from cclmark.errors import MissingError, UsageError
-from cclmark.explain.calls import Operation, operations_of
+from cclmark.explain.calls import operations_of
 from cclmark.explain.nccl_log import operations_in
+from cclmark.explain.operation import Operation
 from cclmark.explain.plugin_log import PluginLog, plugin_path, read_open_log
-from cclmark.plan.libraries import library_called
 from cclmark.printable import plain
 
 _PROFILER = "NCCL_PROFILER_PLUGIN"
@@ -64,7 +64,7 @@ class Instruments:
     def begin(self) -> None:
         """Discards what was reported so far."""
         log = self._read()
-        self._number = 0 if log is None else log.claimed - log.dropped
+        self._number = 0 if log is None else log.places
         self._logged_bytes = os.fstat(self._text_file).st_size
 
     def observation(self) -> Observation:
@@ -72,7 +72,7 @@ class Instruments:
         log = self._read()
         events = [] if log is None else log.events
         found = operations_of(events)
-        told = operations_in(self._new_text())
+        logged = operations_in(self._new_text())
         tables = [] if log is None else log.cost_tables
         predicted_s = {
             " ".join(choice): cost_us * 1e-6
@@ -80,9 +80,9 @@ class Instruments:
             for choice, cost_us in table.costs_us.items()
         }
         if found:
-            return Observation("plug-in", _contradiction(found, told), found, predicted_s)
-        if told:
-            return Observation("log", "", told, predicted_s)
+            return Observation("plug-in", _contradiction(found, logged), found, predicted_s)
+        if logged:
+            return Observation("log", "", logged, predicted_s)
         called = any(one.kind.endswith("call") for one in events)
         return Observation("unknown", self._reason(log, called=called), [], predicted_s)
 
@@ -113,17 +113,11 @@ class Instruments:
         return content.decode(errors="replace")
 
 
-def _contradiction(found: list[Operation], told: list[Operation]) -> str:
+def _contradiction(found: list[Operation], logged: list[Operation]) -> str:
     """How NCCL's log contradicts the plug-in; empty if it does not."""
     chosen = {(one.algorithm, one.protocol) for one in found if one.peer < 0}
-    logged = {(one.algorithm, one.protocol) for one in told}
-    if not logged or logged == chosen:
+    written = {(one.algorithm, one.protocol) for one in logged}
+    if not written or written == chosen:
         return ""
-    written = ", ".join(sorted(" ".join(one).strip() for one in logged))
-    return f"the library's log says {written}"
-
-
-def interface_of(ccl: str) -> str:
-    """The plug-in interface of a library: ``nccl``, or empty for none."""
-    library = library_called(ccl)
-    return library.plug_ins if library is not None else ""
+    texts = sorted(" ".join(one).strip() for one in written)
+    return f"the library's log contains {', '.join(texts)}"

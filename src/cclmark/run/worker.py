@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,14 +22,23 @@ from cclmark.plan.libraries import add_libraries
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job
 from cclmark.run.context import RankContext, keep_to
-from cclmark.run.instruments import Instruments
 from cclmark.run.kinds import runner_of
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
 from cclmark.signals import STACK_SIGNAL
 
+if TYPE_CHECKING:
+    from cclmark.run.instruments import Instruments
+
 _LINGERING_S = 10.0
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
+
+
+def _instruments(job: Job) -> Instruments:
+    """The instruments of a rank that explains; ranks that measure do not import them."""
+    from cclmark.run.instruments import Instruments
+
+    return Instruments(job.ranks)
 
 
 class Worker:
@@ -40,7 +50,7 @@ class Worker:
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
         self.rank = Rank(job)
-        self._instruments = Instruments(job.ranks) if job.explain else None
+        self._instruments = _instruments(job) if job.explain else None
 
     def run(self) -> None:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""

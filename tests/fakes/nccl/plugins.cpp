@@ -440,6 +440,21 @@ void Plugins::report_collective(const Operation& operation) {
   }
   if (all.profiler == nullptr || is_asked_for_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_)) return;
   ++sequence_;
+  const CollV7 newest = {sequence_,
+                         function,
+                         operation.send,
+                         operation.receive,
+                         operation.count,
+                         operation.root,
+                         type,
+                         channels,
+                         16,
+                         algorithm,
+                         protocol,
+                         nullptr,
+                         symmetric ? "AllReduce_AGxLL_R" : nullptr,
+                         symmetric,
+                         0};
   if (all.profiler_version <= 4) {
     Descr<uint8_t> event{};
     event.rank = rank_;
@@ -486,21 +501,7 @@ void Plugins::report_collective(const Operation& operation) {
                   algorithm,
                   protocol};
     } else {
-      event.v4 = {sequence_,
-                  function,
-                  operation.send,
-                  operation.receive,
-                  operation.count,
-                  operation.root,
-                  type,
-                  channels,
-                  16,
-                  algorithm,
-                  protocol,
-                  nullptr,
-                  nullptr,
-                  false,
-                  0};
+      event.v4 = newest;
     }
     Event collective(profiler_context_, event, group.handle());
     return;
@@ -514,21 +515,7 @@ void Plugins::report_collective(const Operation& operation) {
   event = {};
   event.type = kColl;
   event.rank = rank_;
-  event.v4 = {sequence_,
-              function,
-              operation.send,
-              operation.receive,
-              operation.count,
-              operation.root,
-              type,
-              channels,
-              16,
-              algorithm,
-              protocol,
-              nullptr,
-              symmetric ? "AGxLL_R" : nullptr,
-              symmetric,
-              0};
+  event.v4 = newest;
   Event collective(profiler_context_, event, call.handle());
   if ((all.mask & kKernelCh) == 0) return;
   for (uint8_t channel = 0; channel < channels; ++channel) {
@@ -548,6 +535,7 @@ void Plugins::report_messages(const Operation& operation) {
   if ((all.mask & (kP2p | kP2pApi)) == 0) return;
   const char* function = operation.kind == Kind::receive ? "Recv" : "Send";
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
+  const P2pV4 newest = {function, nullptr, type, operation.count, operation.root, 2, nullptr};
   if (all.profiler_version <= 4) {
     Descr<uint8_t> event{};
     event.rank = rank_;
@@ -564,7 +552,7 @@ void Plugins::report_messages(const Operation& operation) {
       event.p2p2 = {"fake", communicator_,   function,      nullptr,
                     type,   operation.count, operation.root};
     } else {
-      event.p2p4 = {function, nullptr, type, operation.count, operation.root, 2, nullptr};
+      event.p2p4 = newest;
     }
     Event message(profiler_context_, event);
     return;
@@ -572,7 +560,7 @@ void Plugins::report_messages(const Operation& operation) {
   Descr<uint64_t> event{};
   event.type = kP2p;
   event.rank = rank_;
-  event.p2p4 = {function, nullptr, type, operation.count, operation.root, 2, nullptr};
+  event.p2p4 = newest;
   Event message(profiler_context_, event);
 }
 

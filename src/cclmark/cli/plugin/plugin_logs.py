@@ -42,14 +42,15 @@ def _lacking(path: Path, log: PluginLog) -> list[str]:
         )
     if log.incomplete:
         found.append(f"{path}: {log.incomplete} events are incomplete: the log is cut off")
-    if not calls_by_communicator([log]):
+    communicators = calls_by_communicator([log])
+    if not communicators:
         reason = (
             "the library loaded no profiler (NCCL before 2.23, or NCCL_PROFILER_PLUGIN not set)"
             if not log.interface_version
             else "no communicator was created"
         )
         found.append(f"{path}: no operation was recorded: {reason}")
-    elif not any(any(one.by_rank.values()) for one in calls_by_communicator([log])):
+    elif not any(any(one.by_rank.values()) for one in communicators):
         found.append(
             f"{path}: no operation was recorded, although a communicator was created: the "
             "program called no collective, or the library does not report its operations"
@@ -58,9 +59,10 @@ def _lacking(path: Path, log: PluginLog) -> list[str]:
 
 
 def _differences(communicators: Sequence[CommunicatorCalls]) -> list[str]:
-    return [
-        f"communicator {one.communicator:#x}: {text}"
-        for one in communicators
-        for text in one.differences()
-        if "have no log" not in text or len(one.by_rank) > 1
-    ]
+    found = []
+    for one in communicators:
+        texts = one.differences()
+        if one.absent_ranks and len(one.by_rank) > 1:  # the log of one rank may be read alone
+            texts.insert(0, f"{one.absent_ranks} of {one.ranks} ranks have no log")
+        found += [f"communicator {one.communicator:#x}: {text}" for text in texts]
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.explain.calls import CommunicatorCalls, Operation
+from cclmark.explain.calls import CommunicatorCalls
+from cclmark.explain.operation import Operation
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
@@ -13,13 +14,14 @@ from cclmark.plan.items import items_of
 from cclmark.results.kinds import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.explaining import CaseExplainer
-from cclmark.run.instruments import Instruments
 from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import Library
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.soak_cycles import Soak
+
+if TYPE_CHECKING:
+    from cclmark.run.instruments import Instruments
 
 
 def run(context: RankContext) -> None:
@@ -115,6 +117,8 @@ class _Runner:
         left_out: Mapping[Case, str],
     ) -> None:
         """Observes cases instead of measuring them."""
+        from cclmark.run.explaining import CaseExplainer  # not imported by ranks that measure
+
         explainer = CaseExplainer(self._rank, session, instruments, self._rank.enter)
         for index in indices:
             if self.cases[index] not in left_out:

@@ -1,0 +1,33 @@
+"""An operation that a library reports: what ran, without its time."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: The kind of kernel of messages, which differ between ranks by nature.
+MESSAGES = "send/recv"
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """What ran in a communicator.
+
+    ``count`` is in elements, or in bytes if ``datatype`` is empty. ``peer`` is -1 except for
+    messages. ``kernel``: the algorithm's name, symmetric, copy engine, send/recv, or words for a
+    library of the engine. ``channels``: 0 if unknown.
+    """
+
+    function: str
+    datatype: str
+    count: int
+    peer: int
+    kernel: str
+    algorithm: str
+    protocol: str
+    channels: int
+
+    @property
+    def choice(self) -> str:
+        """What the library chose, for a sentence: ``ring LL on 1 channel``."""
+        how = f"{self.kernel} {self.protocol}".strip()
+        plural = "s" * (self.channels != 1)
+        return f"{how} on {self.channels} channel{plural}"
