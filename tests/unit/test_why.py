@@ -67,7 +67,8 @@ def test_a_kernel_without_a_prediction():
 
 def test_nothing_is_said_without_explanations():
     assert why_lines([MEASURED], unpainted) == []
-    assert why_lines([case(1024, 1e-6, "LL", {})], unpainted) == []
+    (line,) = why_lines([case(1024, 1e-6, "LL", {})], unpainted)
+    assert "no predictions" in line
     assert explained_lines([MEASURED]) == []
 
 

@@ -21,8 +21,10 @@ def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
 
     Below it, where the choice changes, and how many predictions are off by more than 20 %. The
     measured time is the device's where launches determine the time of a call, since predictions do
-    not include launches. Empty if the library predicted nothing.
+    not include launches. One line instead if results are explained and the library predicted
+    nothing; empty if none is explained.
     """
+    results = list(results)
     sections: dict[tuple[object, ...], list[CaseResult]] = {}
     for result in results:
         found = result.explanation
@@ -40,6 +42,8 @@ def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
     lines: list[str] = []
     for section in sections.values():
         lines += ["", *_section_lines(sorted(section, key=lambda one: one.case.size_bytes), paint)]
+    if not lines and any(one.explanation is not None for one in results):
+        return ["  no predictions: only libraries with NCCL's tuner interface report them"]
     return lines
 
 
