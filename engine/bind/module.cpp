@@ -27,6 +27,7 @@
 #include "device/device.hpp"
 #include "device/nvrtc.hpp"
 #include "kernels/sources.hpp"
+#include "measure/device_clock.hpp"
 #include "measure/session.hpp"
 #include "transfer/transfers.hpp"
 
@@ -300,6 +301,18 @@ NB_MODULE(_engine, m) {
       .def_ro("reductions", &CclInfo::reductions)
       .def_ro("routes", &CclInfo::routes);
 
+  nb::class_<MemoryBlock>(m, "MemoryBlock")
+      .def_ro("purpose", &MemoryBlock::purpose)
+      .def_prop_ro("place", [](const MemoryBlock& block) { return name(block.place); })
+      .def_ro("size_bytes", &MemoryBlock::bytes)
+      .def_ro("used_bytes", &MemoryBlock::used_bytes)
+      .def_ro("first_values", &MemoryBlock::first_values)
+      .def_prop_ro(
+          "address",
+          [](const MemoryBlock& block) { return reinterpret_cast<uintptr_t>(block.address); })
+      .def_ro("mapped", &MemoryBlock::mapped)
+      .def_ro("of_library", &MemoryBlock::of_library);
+
   nb::class_<HostExchange>(m, "HostExchange");
   nb::class_<Ccl>(m, "Ccl")
       .def_prop_ro("info", &Ccl::info, nb::rv_policy::reference_internal)
@@ -322,9 +335,16 @@ NB_MODULE(_engine, m) {
       .def("open_host_exchange", &Ccl::open_host_exchange, "rank_group"_a, nb::keep_alive<0, 1>(),
            nb::call_guard<nb::gil_scoped_release>());
 
+  nb::class_<Connection>(m, "Connection")
+      .def_ro("to", &Connection::to)
+      .def_ro("transport", &Connection::transport);
   nb::class_<Communicator>(m, "Communicator")
+      .def_prop_ro("connections", &Communicator::connections)
+      .def_prop_ro("parameters", &Communicator::parameters)
       .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>())
-      .def("check", &Communicator::check, nb::call_guard<nb::gil_scoped_release>());
+      .def("check", &Communicator::check, nb::call_guard<nb::gil_scoped_release>())
+      .def("memory_statement", &Communicator::memory_statement,
+           nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "adapt",
       [](nb::object adapter, Device& device) -> std::unique_ptr<Communicator> {
@@ -380,6 +400,20 @@ NB_MODULE(_engine, m) {
                      field("warm"_a = batch.warm, &Batch::warm),
                      field("library_barrier"_a = batch.library_barrier, &Batch::library_barrier),
                      field("events"_a = batch.events, &Batch::events));
+  nb::class_<TracedOperations>(m, "TracedOperations")
+      .def_ro("call_begin_ns", &TracedOperations::call_begin_ns)
+      .def_ro("call_end_ns", &TracedOperations::call_end_ns)
+      .def_ro("device_begin_s", &TracedOperations::device_begin_s)
+      .def_ro("device_end_s", &TracedOperations::device_end_s)
+      .def_ro("reference_before_ns", &TracedOperations::reference_before_ns)
+      .def_ro("reference_after_ns", &TracedOperations::reference_after_ns)
+      .def_ro("complete_ns", &TracedOperations::complete_ns);
+  nb::class_<ClockSample>(m, "ClockSample")
+      .def_ro("before_ns", &ClockSample::before_ns)
+      .def_ro("device_ns", &ClockSample::device_ns)
+      .def_ro("after_ns", &ClockSample::after_ns);
+  m.def("sample_clock", &sample_clock, "device"_a, "rounds"_a,
+        nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Session>(m, "Session")
       .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
@@ -397,10 +431,13 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("route", &Session::route)
       .def_prop_ro("kernel", &Session::kernel)
       .def("run", &Session::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("trace", &Session::trace, "operations"_a, "events"_a,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("capture", &Session::capture, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("no_graphs", &Session::no_graphs)
-      .def_prop_ro("checked_on_host", &Session::checked_on_host);
+      .def_prop_ro("checked_on_host", &Session::checked_on_host)
+      .def("memory_blocks", &Session::memory_blocks);
 
   nb::enum_<Engine>(m, "Engine")
       .value("copy_engine", Engine::copy_engine)

@@ -120,6 +120,14 @@ class Bridge final : public Communicator {
            (reduced_on_host_ ? ", reduced on the host" : "");
   }
 
+  std::vector<Connection> connections() const override {
+    std::vector<Connection> found;
+    for (int peer = 0; peer < map_.ranks(); ++peer) {
+      if (peer != rank_) found.push_back({peer, transport_to(peer)});
+    }
+    return found;
+  }
+
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
       throw UnsupportedError(
@@ -144,6 +152,14 @@ class Bridge final : public Communicator {
     if (remote_ != nullptr) remote_->check();
   }
 
+  std::vector<MemoryBlock> memory_blocks() const override;
+  MemoryStatement memory_statement() const override {
+    if (island_ == nullptr) {
+      throw UnsupportedError("this rank is alone in its island and uses no library");
+    }
+    return island_->memory_statement();
+  }
+
   void leave() override {
     if (remote_ != nullptr) {
       remote_->drain();
@@ -160,6 +176,12 @@ class Bridge final : public Communicator {
   void pin(HostBlock& block);
   void prove_streams();
   bool try_streams();
+
+  std::string transport_to(int peer) const {
+    if (!abroad(peer)) return "library of the island";
+    if (!rank_group_.here(peer)) return "host memory and MPI";
+    return direct_ ? "direct peer copies" : "host memory";
+  }
 
   HostBlock& host(int rank) { return hosts_[static_cast<size_t>(rank)]; }
   SlotLayout layout() const { return {map_.ranks(), slot_bytes_}; }
@@ -408,6 +430,50 @@ bool Bridge::try_streams() {
   }
   wait_until_idle(stream.get());
   return true;
+}
+
+/// The bridge's own memory, then that of the island's library.
+std::vector<MemoryBlock> Bridge::memory_blocks() const {
+  std::vector<MemoryBlock> blocks;
+  auto add = [&](const char* purpose, MemoryPlace place, size_t bytes, const void* address,
+                 bool mapped) {
+    if (bytes == 0) return;
+    blocks.push_back({.purpose = purpose,
+                      .place = place,
+                      .bytes = bytes,
+                      .address = address,
+                      .mapped = mapped,
+                      .of_library = true});
+  };
+  MemoryPlace place = place_of_allocations(device_);
+  if (direct_) {
+    add("slots of this rank", place, kSlots * kDirectSlotBytes, slots_, false);
+  } else {
+    add("slots of this rank", place, own_slots_.size_bytes(), own_slots_.data(), false);
+    add("data taken from other islands", place, landings_.size_bytes(), landings_.data(), false);
+  }
+  for (int peer = 0; peer < map_.ranks(); ++peer) {
+    const HostBlock& block = hosts_[static_cast<size_t>(peer)];
+    bool own = peer == rank_;
+    if (direct_ && !own && peers_[static_cast<size_t>(peer)] != nullptr) {
+      add("slots of another rank", place, kSlots * kDirectSlotBytes,
+          peers_[static_cast<size_t>(peer)], true);
+    }
+    if (block.base == nullptr) continue;
+    MemoryPlace where = block.pinned_by != nullptr ? MemoryPlace::pinned_host
+                        : rank_group_.here(peer)   ? MemoryPlace::shared_host
+                                                   : MemoryPlace::host;
+    const char* purpose = direct_ ? "flags" : "flags and slots";
+    const char* other = direct_ ? "flags of another rank" : "flags and slots of another rank";
+    // A rank of another host is mirrored in memory of this one.
+    add(own ? purpose : other, where, block.bytes, block.base, !own && rank_group_.here(peer));
+  }
+  add("reduction on the host", MemoryPlace::host, own_on_host_.size() + other_on_host_.size(),
+      own_on_host_.data(), false);
+  if (island_ != nullptr) {
+    for (MemoryBlock& block : island_->memory_blocks()) blocks.push_back(std::move(block));
+  }
+  return blocks;
 }
 
 void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {

@@ -11,6 +11,7 @@
 
 #include "ccl/description.hpp"
 #include "ccl/host_exchange.hpp"
+#include "core/memory_block.hpp"
 #include "core/operation.hpp"
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
@@ -28,6 +29,12 @@ class Call {
   virtual void enqueue(const void* send, void* receive) = 0;
   /// How the data moves, for a library of the engine itself; empty for other libraries.
   virtual std::string kernel() const { return ""; }
+};
+
+/// A connection in one direction: data of this rank to rank `to`.
+struct Connection {
+  int to;
+  std::string transport;
 };
 
 /// How buffers are registered with the library before use.
@@ -81,11 +88,25 @@ class Communicator {
     return blocking() ? "calls of this library cannot be captured in a graph" : "";
   }
 
+  /// How data of this rank reach the others, for a library of the engine itself; empty for other
+  /// libraries.
+  virtual std::vector<Connection> connections() const { return {}; }
+  /// The library's settings by name, as far as it has a function that reports them.
+  virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
+
   /// Must be called by all ranks after their last use.
   virtual void leave() {}
 
   /// Raises Error if the library failed asynchronously; polled while waiting.
   virtual void check() {}
+
+  /// The memory of this communicator, as far as the engine has allocated or mapped it itself.
+  virtual std::vector<MemoryBlock> memory_blocks() const { return {}; }
+  /// What the library reports about its memory. Raises UnsupportedError with the reason if it
+  /// reports nothing.
+  virtual MemoryStatement memory_statement() const {
+    throw UnsupportedError("the library has no function that reports its memory");
+  }
 };
 
 /// Polls until the work on `stream` is complete. Periodically checks for failures of the library

@@ -1,6 +1,7 @@
 // Every library that has NCCL's interface: a description each, one implementation for all.
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ccl/grouped.hpp"
@@ -16,6 +17,9 @@ using Window = void*;
 constexpr int kSuccess = 0;
 constexpr int kInProgress = 7;
 constexpr int kSymmetricWindow = 1;
+/// The members of ncclCommMemStat_t, in the order of their numbers.
+constexpr std::array<const char*, 4> kMemoryStats = {"GpuMemSuspend", "GpuMemSuspended",
+                                                     "GpuMemPersist", "GpuMemTotal"};
 
 /// A library of the family. Optional functions are those that `find` looks for.
 class Nccl : public FunctionsInNcclsOrder<Nccl> {
@@ -41,6 +45,9 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     symbols_.find(comm_deregister_, "CommDeregister");
     symbols_.find(window_register_, "CommWindowRegister");
     symbols_.find(window_deregister_, "CommWindowDeregister");
+    symbols_.find(parameter_keys_, "ParamGetAllParameterKeys");
+    symbols_.find(parameter_, "ParamGetParameter");
+    symbols_.find(mem_stats_, "CommMemStats");
     require(get_version_(&version_), "GetVersion", nullptr);
     // As 2.8 and older write it: 2708 is 2.7.8.
     if (version_ < 10000) version_ = version_ / 1000 * 10000 + version_ % 1000;
@@ -159,6 +166,43 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     }
   }
   void release(void* memory) const noexcept { mem_free_(memory); }
+
+  /// The library's own statement of its settings; empty before NCCL 2.30.
+  std::vector<std::pair<std::string, std::string>> parameters() const {
+    std::vector<std::pair<std::string, std::string>> found;
+    if (parameter_keys_ == nullptr || parameter_ == nullptr) return found;
+    const char** keys = nullptr;
+    int number = 0;
+    if (parameter_keys_(&keys, &number) != kSuccess || keys == nullptr) return found;
+    for (int i = 0; i < number; ++i) {
+      const char* value = nullptr;
+      int bytes = 0;
+      if (keys[i] == nullptr || parameter_(keys[i], &value, &bytes) != kSuccess) continue;
+      if (value != nullptr && bytes >= 0) {
+        found.emplace_back(keys[i], std::string(value, static_cast<size_t>(bytes)));
+      }
+    }
+    return found;
+  }
+
+  /// Reads every statistic of ncclCommMemStat_t. Raises UnsupportedError if the library lacks the
+  /// function or refuses the call, as NCCL does with its memory manager switched off.
+  MemoryStatement memory_statement(Comm comm) const {
+    if (mem_stats_ == nullptr) {
+      throw UnsupportedError(called_ + " has no CommMemStats (NCCL has it since 2.29.7)");
+    }
+    MemoryStatement statement;
+    for (size_t stat = 0; stat < kMemoryStats.size(); ++stat) {
+      uint64_t value = 0;
+      try {
+        require(mem_stats_(comm, static_cast<int>(stat), &value), "CommMemStats", comm);
+      } catch (const Error& error) {
+        throw UnsupportedError(error.what());
+      }
+      statement.emplace_back(kMemoryStats[stat], value);
+    }
+    return statement;
+  }
 
  private:
   void find_exchanges() {
@@ -282,6 +326,9 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
   Result (*comm_deregister_)(Comm, void*);
   Result (*window_register_)(Comm, void*, size_t, Window*, int);
   Result (*window_deregister_)(Comm, Window);
+  Result (*parameter_keys_)(const char***, int*);
+  Result (*parameter_)(const char*, const char**, int*);
+  Result (*mem_stats_)(Comm, int, uint64_t*);
   std::string alltoall_name_, alltoallv_name_;
   // One of each two, see ExchangeNames.
   Result (*alltoall_)(const void*, void*, size_t, int, Comm, void*) = nullptr;
@@ -292,7 +339,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
                              const size_t*, int, Comm, void*) = nullptr;
 };
 
-/// Adds registered buffers.
+/// Adds registered buffers and the library's report on its memory.
 class NcclCommunicator final : public GroupedCommunicator<Nccl> {
  public:
   using GroupedCommunicator::GroupedCommunicator;
@@ -316,6 +363,12 @@ class NcclCommunicator final : public GroupedCommunicator<Nccl> {
     }
     api_.release(memory);
   }
+
+  std::vector<std::pair<std::string, std::string>> parameters() const override {
+    return api_.parameters();
+  }
+
+  MemoryStatement memory_statement() const override { return api_.memory_statement(comm_); }
 
  private:
   std::vector<std::pair<void*, void*>> registered_;  // memory and its handle in the library

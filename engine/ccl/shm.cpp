@@ -107,6 +107,7 @@ class Mapping {
     if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
   }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  size_t size_bytes() const { return bytes_; }
 
  private:
   void* memory_;
@@ -123,6 +124,12 @@ class PeerMemory {
     if (known_.size() >= kMappingsPerPeer) known_.erase(known_.begin());
     known_.push_back({at.serial, Mapping(pid, at.fd, at.file_bytes)});
     return known_.back().mapping.data() + at.offset;
+  }
+
+  /// Calls `report` with each mapping.
+  template <typename Report>
+  void for_each(Report report) const {
+    for (const Known& known : known_) report(known.mapping);
   }
 
  private:
@@ -170,6 +177,14 @@ class ShmCommunicator final : public Communicator {
 
   std::string route(const Operation&) const override { return "native"; }
 
+  std::vector<Connection> connections() const override {
+    std::vector<Connection> found;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_) found.push_back({peer, "shared memory"});
+    }
+    return found;
+  }
+
   void* allocate(size_t bytes, Registration registration) override {
     if (registration != Registration::none) {
       throw UnsupportedError(
@@ -179,6 +194,30 @@ class ShmCommunicator final : public Communicator {
   }
   void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  std::vector<MemoryBlock> memory_blocks() const override {
+    std::vector<MemoryBlock> blocks;
+    auto add = [&](const char* purpose, size_t bytes, const void* address, bool mapped) {
+      blocks.push_back({.purpose = purpose,
+                        .place = MemoryPlace::shared_host,
+                        .bytes = bytes,
+                        .address = address,
+                        .mapped = mapped,
+                        .of_library = true});
+    };
+    // One file for all ranks: each rank's slot counts as its own.
+    add("announcements of this rank", sizeof(Slot), &slot(rank_), false);
+    if (size_ > 1) {
+      add("announcements of the other ranks", common_.size_bytes() - sizeof(Slot), common_.data(),
+          true);
+    }
+    for (const PeerMemory& peer : peers_) {
+      peer.for_each([&](const Mapping& mapping) {
+        add("buffer of another rank", mapping.size_bytes(), mapping.data(), true);
+      });
+    }
+    return blocks;
+  }
 
  private:
   friend class ShmCall;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/clock.hpp"
+#include "core/memory_block.hpp"
 
 namespace cclmark {
 
@@ -85,6 +86,15 @@ class RankGroup {
 
   bool aborted() const;
   void abort() noexcept;
+
+  /// The memory in which the ranks of this host meet, which the supervisor has created.
+  MemoryBlock memory_block() const {
+    return {.purpose = "barriers and values of all ranks",
+            .place = MemoryPlace::shared_host,
+            .bytes = bytes_,
+            .address = memory_,
+            .mapped = true};
+  }
 
  private:
   struct Slot;

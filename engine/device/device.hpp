@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/memory_block.hpp"
 
 namespace cclmark {
 
@@ -169,6 +170,11 @@ std::unique_ptr<Device> open_cuda_device(int index);
 bool cuda_devices_reach(int from, int to);
 int host_device_count();
 std::unique_ptr<Device> open_host_device(int index);
+
+/// Where Device::allocate() puts memory: the host's devices allocate memory that peers can map.
+inline MemoryPlace place_of_allocations(const Device& device) {
+  return device.info().runtime == "host" ? MemoryPlace::shared_host : MemoryPlace::device;
+}
 
 /// Memory of a device, released with its owner.
 class Buffer {

@@ -92,6 +92,7 @@ void Checker::run_on_host(Task task, std::byte* data, size_t bytes, int source,
                           size_t source_element, size_t first_element) {
   size_t width = size_bytes(operation_.dtype);
   std::vector<std::byte> chunk(std::min(bytes, kHostChunkBytes));
+  host_chunk_bytes_ = std::max(host_chunk_bytes_, chunk.size());
   while (!device_.idle(stream_)) continue;
   for (size_t done = 0; done < bytes; done += chunk.size()) {
     size_t part = std::min(chunk.size(), bytes - done);
@@ -141,6 +142,21 @@ Checker::Count Checker::result() {
   unsigned long long values[2];
   device_.copy_to_host(values, counters_.data(), sizeof(values));
   return {values[0], values[1]};
+}
+
+std::vector<MemoryBlock> Checker::memory_blocks() const {
+  std::vector<MemoryBlock> blocks;
+  auto add = [&](const char* purpose, MemoryPlace place, size_t bytes, const void* address) {
+    if (bytes == 0) return;
+    blocks.push_back({.purpose = purpose, .place = place, .bytes = bytes, .address = address});
+  };
+  MemoryPlace place = place_of_allocations(device_);
+  add("patterns of inputs and results", place, device_tables_.size_bytes(), device_tables_.data());
+  add("result of the check", place, counters_.size_bytes(), counters_.data());
+  add("patterns of inputs and results", MemoryPlace::host, tables_.size() * kTableBytes,
+      tables_.data());
+  add("piece that is filled or checked on the host", MemoryPlace::host, host_chunk_bytes_, nullptr);
+  return blocks;
 }
 
 uint64_t Checker::expected_bits(const Segment& segment, size_t offset) const {

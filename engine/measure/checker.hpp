@@ -44,6 +44,10 @@ class Checker {
 
   const std::string& no_kernels() const { return no_kernels_; }
 
+  /// The memory that holds patterns and results. Checks on the host also need a piece of the
+  /// buffers there during a call.
+  std::vector<MemoryBlock> memory_blocks() const;
+
  private:
   const Table& table(int source) const;
   const std::byte* device_table(int source) const;
@@ -69,6 +73,7 @@ class Checker {
   Buffer device_tables_;
   Buffer counters_;
   Count host_count_{};
+  size_t host_chunk_bytes_ = 0;  ///< the largest piece so far
 };
 
 }  // namespace cclmark

@@ -112,6 +112,7 @@ void MessageBuffers::divide(const Operation& operation, bool in_place) {
     input_.data = receive_ + row.send_offset(operation, rank, n) * width;
     output_.data = receive_ + row.receive_offset(operation, rank, n) * width;
   }
+  in_place_ = in_place;
   is_staged_ = in_place && row.staged_in_place;
   source_ = is_staged_ ? send_ : input_.data;
   source_stride_ = in_place && !is_staged_ ? receive_stride_ : send_stride_;
@@ -125,6 +126,33 @@ void MessageBuffers::fill(const Operation& operation, Checker& checker) {
   checker.fill_input(send_, capacity_.send_bytes);
   checker.fill_input(receive_, capacity_.receive_bytes);
   filled_with_ = content;
+}
+
+std::vector<MemoryBlock> MessageBuffers::memory_blocks(const std::string& input_values,
+                                                       const std::string& output_values) const {
+  std::vector<MemoryBlock> blocks;
+  auto add = [&](std::string purpose, const std::byte* data, size_t bytes, size_t used_bytes,
+                 const std::string& values) {
+    if (data == nullptr) return;
+    if (registration_ == Registration::local) purpose += ", registered";
+    if (registration_ == Registration::symmetric) purpose += ", symmetric window";
+    blocks.push_back({.purpose = std::move(purpose),
+                      .place = place_of_allocations(device_),
+                      .bytes = bytes,
+                      .used_bytes = used_bytes,
+                      .first_values = used_bytes > 0 ? values : "",
+                      .address = data});
+  };
+  if (!in_place_) {
+    add("input", send_, capacity_.send_bytes, input_.bytes, input_values);
+    add("output", receive_, capacity_.receive_bytes, output_.bytes, output_values);
+    return blocks;
+  }
+  add(is_staged_ ? "copy of the input" : "unused in place", send_, capacity_.send_bytes,
+      is_staged_ ? input_.bytes : 0, input_values);
+  add("input and output", receive_, capacity_.receive_bytes, std::max(input_.bytes, output_.bytes),
+      output_values);
+  return blocks;
 }
 
 void MessageBuffers::stage(size_t slot, void* stream) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "ccl/communicator.hpp"
 #include "collective/table.hpp"
@@ -70,6 +71,11 @@ class MessageBuffers {
     return {source_ + slot * source_stride_, output_.data + slot * receive_stride_};
   }
 
+  /// The two buffers, with what the operation that they are divided for uses of them. The texts:
+  /// the first elements of the input and of the expected output.
+  std::vector<MemoryBlock> memory_blocks(const std::string& input_values,
+                                         const std::string& output_values) const;
+
   /// Whether the input is copied aside before each operation.
   bool is_staged() const { return is_staged_; }
   /// Enqueues the copy of a slot's input to its source in ends().
@@ -90,6 +96,7 @@ class MessageBuffers {
   std::string filled_with_;
 
   bool is_staged_ = false;
+  bool in_place_ = false;
   Region input_{}, output_{};
   const std::byte* source_ = nullptr;
   size_t source_stride_ = 0;

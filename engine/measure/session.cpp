@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <thread>
 
@@ -10,6 +11,7 @@
 namespace cclmark {
 namespace {
 
+constexpr size_t kReferences = 8;
 constexpr double kLeastLedIn = 10;  // operations: one more before them costs a tenth at most
 
 }  // namespace
@@ -228,6 +230,51 @@ Samples Session::run_with_events(const Batch& batch) {
   return gather(host_s, device_s, enqueue_s);
 }
 
+TracedOperations Session::trace(size_t operations, bool events) {
+  Batch batch;
+  batch.iterations = operations;
+  begin(batch);
+  counter_.begin_batch();
+  events = events && !communicator_.blocking() && !device_.synchronous();
+  auto now_ns = [] { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); };
+  TracedOperations traced;
+  traced.call_begin_ns.reserve(operations);
+  traced.call_end_ns.reserve(operations);
+  const size_t marks = events ? 2 * operations + 1 : 0;
+  while (marks_.size() < marks) marks_.emplace_back(device_);
+  // The event of an idle stream completes soon: the shortest of several is the most certain.
+  for (size_t i = 0; events && i < kReferences; ++i) {
+    wait_until_idle();
+    int64_t before = now_ns();
+    device_.record(start_.get(), stream_.get());
+    wait_until_idle();
+    int64_t after = now_ns();
+    if (i > 0 && after - before >= traced.reference_after_ns - traced.reference_before_ns) continue;
+    device_.record(marks_[0].get(), stream_.get());
+    wait_until_idle();
+    const double later_s = device_.elapsed_s(start_.get(), marks_[0].get());
+    const auto later_ns = static_cast<int64_t>(later_s * 1e9);
+    traced.reference_before_ns = before + later_ns;
+    traced.reference_after_ns = after + later_ns;
+  }
+  rank_group_.barrier();
+  for (size_t i = 0; i < operations; ++i) {
+    traced.call_begin_ns.push_back(now_ns());
+    if (events) device_.record(marks_[1 + 2 * i].get(), stream_.get());
+    issue_next();
+    if (events) device_.record(marks_[2 + 2 * i].get(), stream_.get());
+    traced.call_end_ns.push_back(now_ns());
+  }
+  wait_until_idle();
+  traced.complete_ns = now_ns();
+  communicator_.check();
+  for (size_t i = 0; events && i < operations; ++i) {
+    traced.device_begin_s.push_back(elapsed_s(marks_[0], marks_[1 + 2 * i]));
+    traced.device_end_s.push_back(elapsed_s(marks_[0], marks_[2 + 2 * i]));
+  }
+  return traced;
+}
+
 std::string Session::no_graphs() const {
   std::string of_library = communicator_.no_graphs();
   return of_library.empty() ? device_.no_graphs() : of_library;
@@ -248,6 +295,18 @@ void Session::upload_graph(const Batch& batch) {
   graph_.launch();
   wait_until_idle();
   graph_.set_uploaded();
+}
+
+std::vector<MemoryBlock> Session::memory_blocks() const {
+  std::vector<MemoryBlock> blocks = buffers_.memory_blocks(
+      verification_.first_inputs(buffers_.input().bytes), verification_.first_outputs());
+  auto append = [&](std::vector<MemoryBlock> more) {
+    std::ranges::move(more, std::back_inserter(blocks));
+  };
+  append(verification_.memory_blocks());
+  blocks.push_back(rank_group_.memory_block());
+  append(communicator_.memory_blocks());
+  return blocks;
 }
 
 Verdict Session::verify(std::optional<size_t> corrupt) {

@@ -46,6 +46,17 @@ struct Samples {
   std::vector<double> enqueue_s;  ///< from the barrier until the last call had returned
 };
 
+/// The times of single operations on this rank, in nanoseconds of the steady clock.
+///
+/// `device_begin_s`, `device_end_s`: seconds since the reference event on the device's clock, which
+/// was recorded between `reference_before_ns` and `reference_after_ns`; empty without events.
+struct TracedOperations {
+  std::vector<int64_t> call_begin_ns, call_end_ns;
+  std::vector<double> device_begin_s, device_end_s;
+  int64_t reference_before_ns = 0, reference_after_ns = 0;
+  int64_t complete_ns = 0;  ///< when all were complete
+};
+
 /// One rank's part in measuring: the operation being measured and the timed loop.
 ///
 /// All calls are collective: every rank makes the same ones with the same arguments. Waits end at
@@ -68,6 +79,10 @@ class Session {
 
   Samples run(const Batch& batch);
 
+  /// Runs `operations` back to back and returns the times of each. `events`: also on the device's
+  /// clock, which delays what follows an event.
+  TracedOperations trace(size_t operations, bool events);
+
   /// Captures the operations of a batch that is to be replayed, unless they are already. Local to
   /// this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
   void capture(const Batch& batch);
@@ -85,6 +100,11 @@ class Session {
   std::string no_graphs() const;
   /// Why checks run on the host; empty when they run on the device.
   const std::string& checked_on_host() const { return verification_.on_host(); }
+
+  /// The memory of this rank that the engine has allocated or mapped: buffers, the memory of the
+  /// check and of the rank group, and the communicator's own. Not included: streams, events,
+  /// graphs and kernels, whose size runtimes do not report.
+  std::vector<MemoryBlock> memory_blocks() const;
 
  private:
   void ready(size_t operations);

@@ -4,9 +4,12 @@
 #include <array>
 #include <bit>
 
+#include "collective/values.hpp"
+
 namespace cclmark {
 
 static constexpr int kPoison = 0xa5;
+static constexpr size_t kFirstValues = 3;
 
 Verification::Verification(Device& device, void* stream, RankGroup& rank_group,
                            Communicator& communicator)
@@ -65,6 +68,31 @@ Finding Verification::describe(const Checker::Count& count, const Region& output
     if (offset < segment.count) finding.expected_bits = checker_.expected_bits(segment, offset);
   }
   return finding;
+}
+
+std::string Verification::first_inputs(size_t bytes) const {
+  Segment whole{.output_element = 0,
+                .count = bytes / size_bytes(operation_.dtype),
+                .source = rank_group_.rank(),
+                .source_element = 0};
+  return first_of(whole);
+}
+
+std::string Verification::first_outputs() const {
+  auto segments =
+      info(operation_.collective).expected(operation_, rank_group_.rank(), rank_group_.size());
+  auto filled =
+      std::ranges::find_if(segments, [](const Segment& segment) { return segment.count > 0; });
+  return filled != segments.end() ? first_of(*filled) : "";
+}
+
+std::string Verification::first_of(const Segment& segment) const {
+  std::string dtype(name(operation_.dtype)), text;
+  for (size_t i = 0; i < std::min(segment.count, kFirstValues); ++i) {
+    if (i > 0) text += ' ';
+    text += format_value(dtype, checker_.expected_bits(segment, i));
+  }
+  return segment.count > kFirstValues ? text + " ..." : text;
 }
 
 /// The findings of all ranks, on every rank.

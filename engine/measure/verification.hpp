@@ -39,10 +39,17 @@ class Verification {
   /// Why checks run on the host; empty when they run on the device.
   const std::string& on_host() const { return checker_.no_kernels(); }
 
+  std::vector<MemoryBlock> memory_blocks() const { return checker_.memory_blocks(); }
+  /// The first elements of this rank's input and of its expected output, in words; empty for an
+  /// operation without data on this rank.
+  std::string first_inputs(size_t bytes) const;
+  std::string first_outputs() const;
+
  private:
   using Region = MessageBuffers::Region;
 
   void invert(const Region& output, size_t index);
+  std::string first_of(const Segment& segment) const;
   Finding describe(const Checker::Count& count, const Region& output,
                    const std::vector<Segment>& segments);
   Verdict gather(const Finding& own, double compare_s);

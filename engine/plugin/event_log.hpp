@@ -62,6 +62,13 @@ struct CostRecord {
 };
 static_assert(sizeof(CostRecord) == sizeof(Record));
 
+/// Another plug-in that this one loads; see OtherPlugin. Texts end with a zero.
+struct ChainedPlugin {
+  std::uint32_t interface_version;  // by which it is called, 0: not called
+  char name[508];                   // as it was set, or its file; empty: there is none
+  char reason[512];                 // why it is not called for some or all communicators
+};
+
 /// The first page of a log. `claimed` may exceed `capacity`: the difference was dropped.
 struct LogHeader {
   char magic[8];  // "CCLMLOG1"
@@ -75,9 +82,12 @@ struct LogHeader {
   std::uint64_t begin_realtime_ns;
   std::uint32_t library_version;  // as ncclGetVersion returns it, 0: unknown
   char host[64];
+  ChainedPlugin profiler;
+  ChainedPlugin tuner;
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
+static_assert(offsetof(LogHeader, profiler) == 132);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The bounded log of this process: a file that is mapped, so that it survives the process.
@@ -100,6 +110,7 @@ class EventLog {
   std::uint64_t append(const CostRecord& record);
 
   LogHeader& header() { return *header_; }
+  std::uint64_t capacity() const { return capacity_; }
 
  private:
   EventLog(LogHeader* header, int descriptor, std::uint64_t capacity);

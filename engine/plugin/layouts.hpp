@@ -26,6 +26,9 @@ enum EventType : std::uint64_t {
   kPointToPointCall = 1U << 10U,
   kKernelLaunch = 1U << 11U,
   kCopyEngineCollective = 1U << 12U,
+  kCopyEngineSynchronization = 1U << 13U,
+  kCopyEngineBatch = 1U << 14U,
+  kKernelPhase = 1U << 15U,
 };
 
 constexpr int kKernelChannelStop = 22;  // a state, with the time of the device
@@ -153,6 +156,15 @@ struct PointToPoint {
 }  // namespace v4
 
 namespace v5 {
+/// The beginning of it: v7 appends fields.
+struct Collective {
+  v4::Collective common;
+  void* parent_group;
+};
+struct PointToPoint {
+  v4::PointToPoint common;
+  void* parent_group;
+};
 struct CollectiveCall {
   const char* function;
   std::size_t count;
@@ -187,10 +199,9 @@ struct CopyEngineCollective {
 }  // namespace v6
 
 namespace v7 {
-/// Of NVIDIA's 2.31 and newer. Other libraries have other structures behind v4's fields.
+/// Of NVIDIA's 2.31 and newer. Other libraries have other structures behind v5's fields.
 struct Collective {
-  v4::Collective common;
-  void* parent_group;
+  v5::Collective common;
   const char* kernel;
   bool is_symmetric;
 };
@@ -208,6 +219,10 @@ struct Descriptor {
   const Content& as() const {
     return *reinterpret_cast<const Content*>(content);
   }
+  template <typename Content>
+  Content& as() {
+    return *reinterpret_cast<Content*>(content);
+  }
 };
 static_assert(offsetof(Descriptor<std::uint8_t>, parent) == 8);
 static_assert(offsetof(Descriptor<std::uint8_t>, content) == 24);
@@ -223,12 +238,18 @@ template <typename Type, typename... Init>
 struct Profiler {
   const char* name;
   int (*init)(Init...);
-  int (*start_event)(void* context, void** handle, const Descriptor<Type>* descriptor);
+  int (*start_event)(void* context, void** handle, Descriptor<Type>* descriptor);
   int (*stop_event)(void* handle);
   int (*record_state)(void* handle, int state, const StateArguments* arguments);
   int (*finalize)(void* context);
   void* reserved[8];  // a variant of v7 has a further function
 };
+
+using Unnamed = Profiler<std::uint8_t, void**, int*>;
+using Named =
+    Profiler<std::uint8_t, void**, int*, const char*, std::uint64_t, int, int, int, Logger>;
+using ById =
+    Profiler<std::uint64_t, void**, std::uint64_t, int*, const char*, int, int, int, Logger>;
 
 struct TunerV2 {
   const char* name;

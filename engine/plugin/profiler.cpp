@@ -1,26 +1,26 @@
-// The profiler that NCCL loads by NCCL_PROFILER_PLUGIN. It only writes records: an error of ours is
-// never returned to NCCL, which would end its caller's operation.
+// The profiler that NCCL loads by NCCL_PROFILER_PLUGIN. It writes records and passes all calls on
+// to another plug-in, if there is one. Errors are never returned to NCCL, which would end its
+// caller's operation.
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "plugin/event_log.hpp"
+#include "plugin/handles.hpp"
 #include "plugin/layouts.hpp"
-
-#define CCLMARK_EXPORT extern "C" __attribute__((visibility("default")))
+#include "plugin/other_plugin.hpp"
+#include "plugin/shared_mask.hpp"
 
 namespace cclmark::plugin {
 
 namespace {
 
 constexpr char kName[] = "cclmark";
-constexpr unsigned long kEveryFlag = ~0UL;
-constexpr int kWarning = 2;
+constexpr int kNvidia228 = 22800;
 constexpr int kNvidia231 = 23100;
 
 constexpr std::uint64_t kCalls = kCollective | kPointToPoint | kCollectiveCall | kPointToPointCall |
@@ -28,15 +28,14 @@ constexpr std::uint64_t kCalls = kCollective | kPointToPoint | kCollectiveCall |
 constexpr std::uint64_t kSteps = kProxyOperation | kProxyStep | kKernelChannel;
 constexpr std::uint64_t kKnownSince[] = {0, 0x3F, 0x3F, 0xFF, 0xFF, 0xFFF, 0x7FFF, 0xFFFF};
 
-/// A handle for events that have no record: NCCL must get one, since it leaves out the events
-/// within an event without a handle.
-char unrecorded;
-
 /// What a communicator's events have in common.
 struct Context {
   std::uint64_t communicator;
   int rank;
-  bool reads_v7;  // the fields that only NVIDIA's v7 has
+  bool reads_v7;          // the fields that only NVIDIA's v7 has
+  bool requires_parents;  // for tasks and steps, the library reports none without one
+  bool is_other_called;
+  void* other;  // the other plug-in's context
 };
 
 constexpr char kEventsVariable[] = "CCLMARK_PLUGIN_EVENTS";
@@ -54,19 +53,6 @@ std::uint64_t wanted_events() {
 std::uint64_t recorded_events() {
   static const std::uint64_t events = wanted_events() != 0 ? wanted_events() : kCalls;
   return events;
-}
-
-/// Keeps this library loaded: NCCL closes it with its last communicator, and the log goes on with
-/// the next one.
-void stay_loaded() {
-  static const bool done = [] {
-    Dl_info own{};
-    if (dladdr(&unrecorded, &own) != 0 && own.dli_fname != nullptr) {
-      dlopen(own.dli_fname, RTLD_LAZY | RTLD_NODELETE | RTLD_NOLOAD);
-    }
-    return true;
-  }();
-  static_cast<void>(done);
 }
 
 /// The version of the library that contains `address`; 0 if unknown or not NVIDIA's.
@@ -90,14 +76,6 @@ int nvidia_version_at(const void* address) {
   return version;
 }
 
-void warn(Logger log, const char* problem, const char* text) {
-  if (log != nullptr) {
-    log(kWarning, kEveryFlag, __FILE__, __LINE__, "cclmark's plug-in %s: %s", problem, text);
-  } else {
-    std::fprintf(stderr, "cclmark's plug-in %s: %s\n", problem, text);
-  }
-}
-
 /// Reports settings that are not valid. They never stop the program.
 void warn_of_settings(Logger log) {
   constexpr char kIgnores[] = "ignores an invalid setting";
@@ -109,39 +87,50 @@ void warn_of_settings(Logger log) {
   }
 }
 
-int begin(void** context, int* mask, int interface_version, const void* caller, Logger log,
-          const char* name, std::uint64_t communicator, int nodes, int ranks, int rank) {
-  stay_loaded();
-  *mask = 0;
-  auto* made = new (std::nothrow) Context{communicator, rank, false};
-  *context = made;
-  EventLog* events = EventLog::instance();
-  if (made == nullptr || events == nullptr) {
-    warn(log, "records nothing", events == nullptr ? EventLog::failure() : "no memory is left");
+/// The handles of this process: none are of recorded events if there is no log.
+Handles& handles() {
+  static Handles* const all = [] {
+    EventLog* events = EventLog::instance();
+    return new Handles(events != nullptr ? events->capacity() : 0);
+  }();
+  return *all;
+}
+
+/// Whether events can be recorded. Reports the reason if not.
+bool can_record(Logger log) {
+  if (EventLog::instance() != nullptr && handles().is_valid()) {
+    return true;
+  }
+  const bool has_log = EventLog::instance() != nullptr;
+  warn(log, "records nothing", has_log ? "no memory is left" : EventLog::failure());
+  return false;
+}
+
+/// Writes the communicator to the log. Returns the types of events that are recorded.
+int begin_records(int interface_version, const void* caller, Logger log, const char* name,
+                  int nodes, int ranks, Context& context) {
+  const int version = nvidia_version_at(caller);
+  context.reads_v7 = interface_version >= 7 && version >= kNvidia231;
+  context.requires_parents = interface_version <= 4 && version < kNvidia228;
+  if (!can_record(log)) {
     return 0;
   }
   warn_of_settings(log);
-  const int version = nvidia_version_at(caller);
-  made->reads_v7 = interface_version >= 7 && version >= kNvidia231;
+  EventLog* events = EventLog::instance();
   events->header().interface_version = static_cast<std::uint32_t>(interface_version);
   events->header().library_version = static_cast<std::uint32_t>(version);
   if (ranks > 0) {
     Record record{};
     record.kind = static_cast<std::uint32_t>(RecordKind::communicator);
-    record.rank = rank;
-    record.communicator = communicator;
+    record.rank = context.rank;
+    record.communicator = context.communicator;
     record.time_ns = now_ns();
     record.count = static_cast<std::uint64_t>(ranks);
     record.root = nodes;
     copy_text(record.function, sizeof record.function, name);
     events->append(record);
   }
-  *mask = static_cast<int>(recorded_events() & kKnownSince[interface_version]);
-  return 0;
-}
-
-std::uint64_t number_of(const void* handle) {
-  return handle == &unrecorded ? 0 : reinterpret_cast<std::uint64_t>(handle);
+  return static_cast<int>(recorded_events() & kKnownSince[interface_version]);
 }
 
 constexpr const char* kFunctions[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
@@ -221,30 +210,35 @@ template <int version>
 struct Layout;
 template <>
 struct Layout<1> {
+  using Interface = Unnamed;
   using Type = std::uint8_t;
   using Collective = v1::Collective;
   using PointToPoint = v1::PointToPoint;
 };
 template <>
 struct Layout<2> {
+  using Interface = Unnamed;
   using Type = std::uint8_t;
   using Collective = v2::Collective;
   using PointToPoint = v2::PointToPoint;
 };
 template <>
 struct Layout<3> {
+  using Interface = Unnamed;
   using Type = std::uint8_t;
   using Collective = v3::Collective;
   using PointToPoint = v3::PointToPoint;
 };
 template <>
 struct Layout<4> {
+  using Interface = Named;
   using Type = std::uint8_t;
   using Collective = v4::Collective;
   using PointToPoint = v4::PointToPoint;
 };
 template <>
 struct Layout<5> : Layout<4> {
+  using Interface = ById;
   using Type = std::uint64_t;
 };
 template <>
@@ -347,108 +341,292 @@ bool describe(Record& record, const Descriptor<typename Layout<version>::Type>& 
   return false;
 }
 
+/// The types by which NCCL reports an event of `type`: its own, and those of events within it.
+std::uint64_t reported_by(std::uint64_t type) {
+  constexpr std::uint64_t kNetwork = kProxyStep | kNetworkPlugin;
+  constexpr std::uint64_t kWithinTask = kProxyOperation | kNetwork | kKernelChannel | kKernelPhase;
+  constexpr std::uint64_t kCopies =
+      kCopyEngineCollective | kCopyEngineSynchronization | kCopyEngineBatch;
+  switch (type) {
+    case kGroup:
+      return kGroup | kCollective | kPointToPoint | kWithinTask;
+    case kCollective:
+    case kPointToPoint:
+      return type | kWithinTask;
+    case kProxyOperation:
+      return kProxyOperation | kNetwork;
+    case kProxyStep:
+      return kNetwork;
+    case kKernelChannel:
+      return kKernelChannel | kKernelPhase;
+    case kGroupCall:
+      return kGroup | kCollective | kPointToPoint | kWithinTask | kGroupCall | kCollectiveCall |
+             kPointToPointCall | kKernelLaunch | kCopies;
+    case kCollectiveCall:
+      return kCollectiveCall | kCollective | kWithinTask | kCopies;
+    case kPointToPointCall:
+      return kPointToPointCall | kPointToPoint | kWithinTask;
+    case kCopyEngineCollective:
+      return kCopies;
+    default:
+      return type;
+  }
+}
+
 template <int version>
-int start_event(void* context, void** handle,
-                const Descriptor<typename Layout<version>::Type>* event) {
-  *handle = &unrecorded;
+using Event = Descriptor<typename Layout<version>::Type>;
+
+/// The other plug-in, nullptr if there is none with this version.
+template <int version>
+const typename Layout<version>::Interface* other_profiler() {
+  static const auto* const found = static_cast<const typename Layout<version>::Interface*>(
+      OtherPlugin::profiler().interface(version));
+  return found;
+}
+
+/// Of each version, since libraries with different versions in one process have integers of their
+/// own.
+template <int version>
+SharedMask shared_mask;
+
+/// The second handle in a descriptor; nullptr if it has none.
+template <int version>
+void** parent_group(Event<version>& event) {
+  if constexpr (version >= 5) {
+    if (event.type == kCollective) {
+      return &event.template as<v5::Collective>().parent_group;
+    }
+    if (event.type == kPointToPoint) {
+      return &event.template as<v5::PointToPoint>().parent_group;
+    }
+  }
+  return nullptr;
+}
+
+/// Whether NCCL reports the event to the other plug-in if that one is the only one.
+template <int version>
+bool is_for_other(const Context& context, const Event<version>& event, const void* parent) {
+  const auto type = static_cast<std::uint64_t>(event.type);
+  const auto wanted = static_cast<std::uint64_t>(shared_mask<version>.of_other());
+  if ((reported_by(type) & wanted) == 0) {
+    return false;
+  }
+  switch (type) {
+    case kCopyEngineSynchronization:
+    case kCopyEngineBatch:
+      return parent != nullptr;
+    case kCollective:
+    case kPointToPoint:
+    case kProxyStep:
+      return parent != nullptr || !context.requires_parents;
+    default:
+      return true;
+  }
+}
+
+/// Passes an event on with the other plug-in's handles of its parents. Returns its handle.
+template <int version>
+void* start_for_other(const Context& context, Event<version>& event) {
+  // A proxy's operation for another process has a handle of that process.
+  const bool is_remote =
+      event.type == kProxyOperation && event.template as<ProxyOperation>().pid != getpid();
+  void* const parent = event.parent;
+  void* const others_parent = is_remote ? nullptr : handles().others(parent);
+  if (!is_for_other<version>(context, event, others_parent)) {
+    return nullptr;
+  }
+  // NCCL's descriptor is changed for the call, since its size depends on the library.
+  void** const group = parent_group<version>(event);
+  void* const group_parent = group != nullptr ? *group : nullptr;
+  event.parent = others_parent;
+  if (group != nullptr) {
+    *group = handles().others(group_parent);
+  }
+  void* handle = nullptr;
+  other_profiler<version>()->start_event(context.other, &handle, &event);
+  event.parent = parent;
+  if (group != nullptr) {
+    *group = group_parent;
+  }
+  return handle;
+}
+
+/// Returns the number of the event's record, 0 if it is not recorded.
+template <int version>
+std::uint64_t record_start(const Context& context, const Event<version>& event) {
   EventLog* events = EventLog::instance();
-  const auto* known = static_cast<const Context*>(context);
-  if (events == nullptr || known == nullptr) {
+  if (events == nullptr || !handles().is_valid()) {
     return 0;
   }
   Record record{};
   // Some events leave the rank of their descriptor 0; before v4 it is the only one.
-  record.rank = version < 4 ? event->rank : known->rank;
-  record.communicator = known->communicator;
+  record.rank = version < 4 ? event.rank : context.rank;
+  record.communicator = context.communicator;
   record.time_ns = now_ns();
-  record.parent = number_of(event->parent);
-  if (describe<version>(record, *event, known->reads_v7)) {
-    if (const std::uint64_t number = events->append(record); number != 0) {
-      *handle = reinterpret_cast<void*>(number);
+  record.parent = handles().number(event.parent);
+  return describe<version>(record, event, context.reads_v7) ? events->append(record) : 0;
+}
+
+template <int version>
+int start_event(void* context, void** handle, Event<version>* event) {
+  std::uint64_t number = 0;
+  void* others = nullptr;
+  if (const auto* known = static_cast<const Context*>(context)) {
+    number = record_start<version>(*known, *event);
+    if (known->is_other_called) {
+      shared_mask<version>.update();
+      others = start_for_other<version>(*known, *event);
     }
   }
+  *handle = handles().make(number, others);
   return 0;
 }
 
+void append_of(std::uint64_t parent, Record& record) {
+  record.rank = -1;
+  record.time_ns = now_ns();
+  record.parent = parent;
+  EventLog::instance()->append(record);
+}
+
+template <int version>
 int stop_event(void* handle) {
-  EventLog* events = EventLog::instance();
-  if (events != nullptr && number_of(handle) != 0) {
+  if (const std::uint64_t number = handles().number(handle); number != 0) {
     Record record{};
     record.kind = static_cast<std::uint32_t>(RecordKind::stop);
-    record.rank = -1;
-    record.time_ns = now_ns();
-    record.parent = number_of(handle);
-    events->append(record);
+    append_of(number, record);
+  }
+  if (const auto* other = other_profiler<version>()) {
+    if (void* others = handles().others(handle)) {
+      other->stop_event(others);
+    }
+    shared_mask<version>.update();
   }
   return 0;
 }
 
 template <int version>
 int record_state(void* handle, int state, const StateArguments* arguments) {
-  EventLog* events = EventLog::instance();
-  if (events == nullptr || number_of(handle) == 0) {
-    return 0;
-  }
-  Record record{};
-  record.kind = static_cast<std::uint32_t>(RecordKind::state);
-  record.rank = -1;
-  record.time_ns = now_ns();
-  record.parent = number_of(handle);
-  record.sequence = static_cast<std::uint64_t>(state);
-  if (version >= 4 && arguments != nullptr) {
-    if (state == kKernelChannelStop) {
-      record.device_ns = arguments->device_ns;
-    } else {
-      record.count = arguments->bytes;
+  if (const std::uint64_t number = handles().number(handle); number != 0) {
+    Record record{};
+    record.kind = static_cast<std::uint32_t>(RecordKind::state);
+    record.sequence = static_cast<std::uint64_t>(state);
+    if (version >= 4 && arguments != nullptr) {
+      if (state == kKernelChannelStop) {
+        record.device_ns = arguments->device_ns;
+      } else {
+        record.count = arguments->bytes;
+      }
     }
+    append_of(number, record);
   }
-  events->append(record);
+  if (const auto* other = other_profiler<version>()) {
+    if (void* others = handles().others(handle)) {
+      other->record_state(others, state, arguments);
+    }
+    shared_mask<version>.update();
+  }
   return 0;
 }
 
+template <int version>
 int finalize(void* context) {
-  delete static_cast<Context*>(context);
+  auto* known = static_cast<Context*>(context);
+  if (known != nullptr && known->is_other_called) {
+    other_profiler<version>()->finalize(known->other);
+  }
+  delete known;
+  return 0;
+}
+
+/// A communicator begins. `init_other(context, mask)` calls the init of the other plug-in.
+template <int version, typename InitOther>
+int begin(void** context, int* mask, const void* caller, Logger log, const char* name,
+          std::uint64_t communicator, int nodes, int ranks, int rank, InitOther init_other) {
+  stay_loaded();
+  auto* made = new (std::nothrow) Context{};
+  *context = made;
+  if (made == nullptr) {
+    *mask = 0;
+    warn(log, "records nothing", "no memory is left");
+    return 0;
+  }
+  made->communicator = communicator;
+  made->rank = rank;
+  const int own = begin_records(version, caller, log, name, nodes, ranks, *made);
+  OtherPlugin::profiler().report(log, version);
+  if (other_profiler<version>() == nullptr) {
+    *mask = own;
+    return 0;
+  }
+  int* others_mask = shared_mask<version>.for_other(mask, own);
+  const int result = init_other(&made->other, others_mask);
+  made->is_other_called = result == 0;
+  OtherPlugin::profiler().report_init(log, version, result);
+  shared_mask<version>.begin(mask, own);
   return 0;
 }
 
 /// The oldest interfaces do not introduce their communicators.
 template <int version>
 int init_unnamed(void** context, int* mask) {
-  return begin(context, mask, version, __builtin_return_address(0), nullptr, nullptr, 0, 0, 0, -1);
+  return begin<version>(context, mask, __builtin_return_address(0), nullptr, nullptr, 0, 0, 0, -1,
+                        [](void** others, int* others_mask) {
+                          return other_profiler<version>()->init(others, others_mask);
+                        });
 }
 
 int init_v4(void** context, int* mask, const char* name, std::uint64_t communicator, int nodes,
             int ranks, int rank, Logger log) {
-  return begin(context, mask, 4, __builtin_return_address(0), log, name, communicator, nodes, ranks,
-               rank);
+  return begin<4>(context, mask, __builtin_return_address(0), log, name, communicator, nodes, ranks,
+                  rank, [&](void** others, int* others_mask) {
+                    return other_profiler<4>()->init(others, others_mask, name, communicator, nodes,
+                                                     ranks, rank, log);
+                  });
 }
 
 template <int version>
 int init_by_id(void** context, std::uint64_t communicator, int* mask, const char* name, int nodes,
                int ranks, int rank, Logger log) {
-  return begin(context, mask, version, __builtin_return_address(0), log, name, communicator, nodes,
-               ranks, rank);
+  return begin<version>(context, mask, __builtin_return_address(0), log, name, communicator, nodes,
+                        ranks, rank, [&](void** others, int* others_mask) {
+                          return other_profiler<version>()->init(others, communicator, others_mask,
+                                                                 name, nodes, ranks, rank, log);
+                        });
 }
 
-using Unnamed = Profiler<std::uint8_t, void**, int*>;
-using Named =
-    Profiler<std::uint8_t, void**, int*, const char*, std::uint64_t, int, int, int, Logger>;
-using ById =
-    Profiler<std::uint64_t, void**, std::uint64_t, int*, const char*, int, int, int, Logger>;
+template <int version, typename Init>
+constexpr typename Layout<version>::Interface interface_of(Init init) {
+  return {kName,
+          init,
+          start_event<version>,
+          stop_event<version>,
+          record_state<version>,
+          finalize<version>,
+          {}};
+}
 
-template <int version, typename Interface, typename Init>
-constexpr Interface profiler_of(Init init) {
-  return {kName, init, start_event<version>, stop_event, record_state<version>, finalize, {}};
+constexpr Unnamed kVersion1 = interface_of<1>(init_unnamed<1>);
+constexpr Unnamed kVersion2 = interface_of<2>(init_unnamed<2>);
+constexpr Unnamed kVersion3 = interface_of<3>(init_unnamed<3>);
+constexpr Named kVersion4 = interface_of<4>(init_v4);
+constexpr ById kVersion5 = interface_of<5>(init_by_id<5>);
+constexpr ById kVersion6 = interface_of<6>(init_by_id<6>);
+constexpr ById kVersion7 = interface_of<7>(init_by_id<7>);
+
+const void* found_by_dlsym(int version, const void* interface) {
+  const bool is_offered = OtherPlugin::is_searching() || OtherPlugin::profiler().offers(version);
+  return is_offered ? interface : nullptr;
 }
 
 }  // namespace
 
-CCLMARK_EXPORT const Unnamed ncclProfiler_v1 = profiler_of<1, Unnamed>(init_unnamed<1>);
-CCLMARK_EXPORT const Unnamed ncclProfiler_v2 = profiler_of<2, Unnamed>(init_unnamed<2>);
-CCLMARK_EXPORT const Unnamed ncclProfiler_v3 = profiler_of<3, Unnamed>(init_unnamed<3>);
-CCLMARK_EXPORT const Named ncclProfiler_v4 = profiler_of<4, Named>(init_v4);
-CCLMARK_EXPORT const ById ncclProfiler_v5 = profiler_of<5, ById>(init_by_id<5>);
-CCLMARK_EXPORT const ById ncclProfiler_v6 = profiler_of<6, ById>(init_by_id<6>);
-CCLMARK_EXPORT const ById ncclProfiler_v7 = profiler_of<7, ById>(init_by_id<7>);
+CCLMARK_INTERFACE(ncclProfiler_v1, found_by_dlsym(1, &kVersion1))
+CCLMARK_INTERFACE(ncclProfiler_v2, found_by_dlsym(2, &kVersion2))
+CCLMARK_INTERFACE(ncclProfiler_v3, found_by_dlsym(3, &kVersion3))
+CCLMARK_INTERFACE(ncclProfiler_v4, found_by_dlsym(4, &kVersion4))
+CCLMARK_INTERFACE(ncclProfiler_v5, found_by_dlsym(5, &kVersion5))
+CCLMARK_INTERFACE(ncclProfiler_v6, found_by_dlsym(6, &kVersion6))
+CCLMARK_INTERFACE(ncclProfiler_v7, found_by_dlsym(7, &kVersion7))
 
 }  // namespace cclmark::plugin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 
 import pytest
@@ -128,17 +129,6 @@ def test_a_rank_without_events_is_named(cclmark, fake_cuda):
     assert "rank 1 reported no operation" in run.journal.results[0].explanation.reason
 
 
-def test_another_plug_in_stays_and_is_named(cclmark, fake_cuda):
-    env = fake_cuda.env(NCCL_PROFILER_PLUGIN="/opt/other.so", NCCL_TUNER_PLUGIN="/opt/tuner.so")
-    run = cclmark("alltoall", *EAGER, "--explain", env=env)
-    found = run.journal.results[0].explanation
-    assert found.reason == "another profiler plug-in is set: NCCL_PROFILER_PLUGIN=/opt/other.so"
-    # The log is read nevertheless.
-    logged = cclmark("all_reduce", *EAGER, "--explain", env=env)
-    assert {one[3] for one in choices(logged)} == {"log"}
-    assert all(result.explanation.predicted_s == {} for result in logged.journal.results)
-
-
 def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
     env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
     run = background("all_reduce", *EAGER, "--explain", env=env)
@@ -150,6 +140,110 @@ def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_c
     assert ended.code == 4
     assert [result.status for result in ended.journal.results] == ["ok"] * 3
     assert re.search(r"[1-3] of 3 cases are not explained: rank 1 ", ended.err)
+
+
+class TestPairs:
+    """Every two devices with a communicator of their own."""
+
+    PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
+    REDUCED = (*PAIRS, "--only", "all_reduce")
+
+    def test_every_pair_is_explained(self, cclmark, fake_cuda):
+        run = cclmark(*self.REDUCED, env=fake_cuda.env())
+        by_pair = {}
+        for result in run.journal.results:
+            by_pair.setdefault(result.case.pair, []).append(result)
+        assert set(by_pair) == {(0, 1), (0, 2), (1, 2)}
+        for results in by_pair.values():
+            results.sort(key=lambda result: result.case.size_bytes)
+            found = [result.explanation for result in results]
+            assert [(one.kernel, one.protocol, one.channels) for one in found] == BY_SIZE
+            assert {(one.source, one.reason) for one in found} == {("plug-in", "")}
+            assert found[0].predicted_s
+        indices = {result.index for result in run.journal.results}
+        assert {result.explanation.index for result in run.journal.results} == indices
+        assert "  all_reduce float32 sum · nccl, what ran (the library's plug-in" in run.out
+        assert "\n     1 KiB  tree LL, 1 channel\n" in run.out
+        assert "3 pairs" not in run.out
+
+    def test_a_pair_whose_choice_differs_is_named(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-2")
+        run = cclmark(*self.REDUCED, env=env)
+        channels = {
+            result.case.pair: result.explanation.channels
+            for result in run.journal.results
+            if result.case.size_bytes == 4 << 20
+        }
+        assert channels == {(0, 1): 24, (0, 2): 2, (1, 2): 24}
+        lines = run.out.splitlines()
+        usual = lines.index("    2 of 3 pairs: DEV0–DEV1, DEV1–DEV2")
+        assert lines[usual + 3].split() == ["4", "MiB", "ring", "SIMPLE,", "24", "channels"]
+        odd = lines.index("    1 of 3 pairs: DEV0–DEV2")
+        assert lines[odd + 3].split() == ["4", "MiB", "ring", "SIMPLE,", "2", "channels"]
+
+    def test_ranks_of_a_pair_that_differ_are_named_as_ranks_of_the_run(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")  # of each communicator
+        run = cclmark(*self.REDUCED, env=env)
+        for result in run.journal.results:
+            first, second = result.case.pair
+            reason = result.explanation.reason
+            assert reason.startswith(f"rank {second} ran AllReduce by ")
+            assert f", rank {first} AllReduce by " in reason
+
+    def test_every_format_has_it(self, cclmark, fake_cuda):
+        arguments = (*self.PAIRS, "--only", "broadcast,sendrecv")
+        run = cclmark(*arguments, "--format", "csv", env=fake_cuda.env())
+        rows = list(csv.DictReader(io.StringIO(run.out)))
+        assert len(rows) == 27  # three pairs, three sizes, two roots and a message
+        assert {row["explained_by"] for row in rows} == {"plug-in"}
+        assert {row["kernel"] for row in rows if row["operation"] == "sendrecv"} == {"send/recv"}
+        markdown = cclmark("export", "--format", "markdown", str(run.journal_path)).out
+        assert "### What ran" in markdown
+        assert "broadcast float32 · nccl, what ran" in markdown
+        cases = json.loads(cclmark("export", "--format", "json", str(run.journal_path)).out)
+        assert {case["explanation"]["source"] for case in cases["cases"]} == {"plug-in"}
+        table = cclmark("export", "--format", "table", str(run.journal_path)).out
+        assert "sendrecv float32 · nccl, what ran" in table
+
+    def test_the_engine_explains_pairs_of_the_host(self, cclmark):
+        arguments = ("pairs", "--devices", "host:3", "-b", "64", "-e", "4K", "-f", "64")
+        run = cclmark(*arguments, "-n", "1", "-w", "0", "--only", "all_reduce", "--explain")
+        assert [result.explanation.source for result in run.journal.results] == ["engine"] * 6
+        assert "each rank reduces one slice" in run.out
+
+    def test_what_was_skipped_is_not_explained(self, cclmark):
+        sizes = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0")
+        only = ("--only", "sendrecv", "--explain")
+        run = cclmark("pairs", "--devices", "host:3", *sizes, *only)
+        explained = {
+            result.case.size_bytes: result.explanation is not None for result in run.journal.results
+        }
+        assert explained == {1 << 10: True, 1 << 40: False}
+
+    def test_what_was_given_up_leaves_the_others_explained(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
+        arguments = (*self.PAIRS, "--only", "sendrecv,all_reduce", "-e", "1K")
+        run = cclmark(*arguments, env=env, code=4)
+        explained = {
+            (result.case.operation, result.status, result.explanation is not None)
+            for result in run.journal.results
+        }
+        assert explained == {("sendrecv", "ok", True), ("all_reduce", "died", False)}
+
+    def test_a_rank_that_dies_while_explaining_leaves_the_results(self, background, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
+        run = background(*self.REDUCED, env=env)
+        first = set(run.wait_for_ranks())
+        wait_until(
+            lambda: len(set(run.workers()) - first) == 3 or run.ended(), "there are new ranks"
+        )
+        run.wait_for_phase(2, "explaining")
+        run.signal(max(set(run.workers()) - first), 9)
+        ended = run.finish()
+        assert ended.code == 4
+        assert [result.status for result in ended.journal.results] == ["ok"] * 9
+        assert re.search(r"[1-9] of 9 cases are not explained: rank 2 ", ended.err)
+        assert "all_reduce: " in ended.out
 
 
 def test_why_it_was_chosen(cclmark, fake_cuda):

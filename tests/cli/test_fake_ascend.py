@@ -213,6 +213,24 @@ def test_a_missing_operation_is_skipped_with_the_reason(cclmark, ascend):
         assert ("has no function for reduce_scatter" in result.reason) == missing
 
 
+def test_the_log_explains_what_hccl_does(cclmark, ascend):
+    explained = ("--only", "all_reduce,all_gather", *TWO[:2], *THREE[2:], "--explain")
+    run = cclmark("collectives", *explained, "--placement", "out-of-place", env=ascend.env())
+    found = {result.case.operation: result.explanation for result in run.journal.results}
+    reduced, gathered = found["all_reduce"], found["all_gather"]
+    assert (reduced.source, reduced.kernel) == ("log", "AllReduceMeshExecutor")
+    assert reduced.algorithm == "level0:fullmesh,level1:ring,level2:null"
+    assert reduced.reason == ""
+    assert gathered.source == "unknown"
+    assert gathered.reason == (
+        "the log of hccl contains no line about the algorithm; HCCL_ALGO is not set: the library "
+        "decides"
+    )
+    ring = ascend.env(HCCL_ALGO="level0:NA;level1:ring")
+    chosen = cclmark("collectives", *explained, "--placement", "out-of-place", env=ring)
+    assert "; HCCL_ALGO=level0:NA;level1:ring is set" in chosen.out
+
+
 def test_info_tells_what_the_library_can_do(cclmark, ascend):
     run = cclmark("info", "--ccls", "--json", env=ascend.env("old"))
     report = {entry["name"]: entry for entry in json.loads(run.out)["ccls"]}["hccl"]

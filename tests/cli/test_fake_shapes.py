@@ -359,6 +359,34 @@ class TestWhatDiffers:
         run = measure(cclmark, ONECCL, "all_reduce", "-e", "64", env=env, code=4)
         assert "may require" not in run.err
 
+    EXPLAINED = (*("all_reduce", "-b", "1K", "-e", "64K", "-f", "8"), "--explain")
+
+    def test_oneccls_log_explains_it(self, cclmark) -> None:
+        run = measure(cclmark, ONECCL, *self.EXPLAINED, env=ONECCL.env())
+        found = [result.explanation for result in run.journal.results if not result.case.in_place]
+        assert [(one.source, one.kernel, one.algorithm, one.reason) for one in found] == [
+            *[("log", "recursive doubling", "recursive_doubling", "")] * 2,
+            ("log", "ring", "ring", ""),
+        ]
+        assert "what ran (the library's log)" in run.out
+        assert "CCL_DEBUG" not in run.out + run.err
+
+    def test_a_rank_whose_log_differs_is_named(self, cclmark) -> None:
+        env = ONECCL.env(CCLMARK_FAKE_ODD_ALGORITHM="2")
+        run = measure(cclmark, ONECCL, *self.EXPLAINED, env=env)
+        assert run.journal.results[0].explanation.reason == (
+            "rank 2 ran allreduce by ring, rank 0 allreduce by recursive doubling"
+        )
+
+    def test_a_broken_line_is_no_algorithm(self, cclmark) -> None:
+        env = ONECCL.env(CCLMARK_FAKE_BROKEN_LOG="0")
+        run = measure(cclmark, ONECCL, *self.EXPLAINED, env=env)
+        found = run.journal.results[0].explanation  # of the other ranks
+        assert (found.source, found.kernel) == ("log", "recursive doubling")
+        assert found.reason == (
+            "rank 0 reported no operation: the log of oneccl contains no line about the algorithm"
+        )
+
     def test_oneccl_beside_shm(self, cclmark) -> None:
         arguments = ("all_reduce", "--devices", "host:2", "--ccl", "shm,oneccl", "-b", "1K")
         run = cclmark(*arguments, "-e", "1K", "-n", "2", "-w", "1", env=ONECCL.env())

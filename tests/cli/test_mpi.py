@@ -119,6 +119,31 @@ class TestWithoutMpi:
 
 @pytest.mark.usefixtures("no_leaks")
 class TestEveryMpi:
+    def test_what_selects_the_algorithm_is_explained(self, cclmark, mpi):
+        short = ("--ccl", "mpi", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1")
+        arguments = ("--only", "all_reduce,sendrecv", *short, "-w", "0", "--explain")
+        run = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi)
+        found = {one.case.operation: one.explanation for one in run.journal.results}
+        assert {one.source for one in found.values()} == {"unknown"}
+        assert "does not report which algorithm ran" in found["all_reduce"].reason
+        assert "it consists of messages" in found["sendrecv"].reason
+        if "openmpi" in mpi["CCLMARK_MPIRUN"]:
+            assert "(components by priority: tuned, " in found["all_reduce"].reason
+        ring = {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
+            "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
+            "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
+        }
+        chosen = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi | ring)
+        selected = chosen.journal.results[0].explanation
+        assert (selected.source, selected.kernel, selected.algorithm) == (
+            *("variables", "ring"),
+            "ring",
+        )
+        assert selected.reason.startswith("selected by ")
+        assert "does not report what ran" in selected.reason
+        assert "what ran (the library's variables: selected, not observed)" in chosen.out
+
     def test_every_operation_and_type_is_right(self, cclmark, mpi):
         run = cclmark(
             *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "4K", "-e", "4K"),

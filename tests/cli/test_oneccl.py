@@ -12,6 +12,7 @@ import pytest
 from cclmark.plan.operations import COLLECTIVES
 
 LIBRARY = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
+FABRIC = LIBRARY.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
 SHORT = ("-n", "1", "-w", "1", "--ccl", "oneccl")
 
 
@@ -19,7 +20,9 @@ SHORT = ("-n", "1", "-w", "1", "--ccl", "oneccl")
 def env() -> dict[str, str]:
     if not LIBRARY.is_file():
         pytest.skip(f"{LIBRARY} is not there")
-    return {"CCLMARK_ONECCL_LIBRARY": str(LIBRARY), "CCL_PLUGIN": "ONECCL_LEGACY_CPU"}
+    # Recent wheels of Intel MPI contain no libfabric; Open MPI's does.
+    path = {"LD_LIBRARY_PATH": str(FABRIC)} if FABRIC.is_dir() else {}
+    return {"CCLMARK_ONECCL_LIBRARY": str(LIBRARY), "CCL_PLUGIN": "ONECCL_LEGACY_CPU", **path}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -55,3 +58,17 @@ def test_pairs(cclmark, env) -> None:
     arguments = ("--devices", "host:2", "-b", "64", "-e", "64", "--only", "ping_pong,sendrecv")
     run = cclmark("pairs", *arguments, *SHORT, env=env)
     assert {result.status for result in run.journal.results} == {"ok"}
+
+
+def test_its_log_contains_the_algorithm(cclmark, env) -> None:
+    arguments = ("--devices", "host:2", "-b", "64", "-e", "1M", "-f", "128", "--explain")
+    only = ("--only", "all_reduce,broadcast,alltoallv,sendrecv")
+    run = cclmark("collectives", *only, *arguments, *SHORT, env=env)
+    for result in run.journal.results:
+        found = result.explanation
+        assert (found.source, found.reason) == ("log", ""), result.case
+        assert found.algorithm
+    assert "CCL_DEBUG" not in run.err
+    chosen = {**env, "CCL_ALLREDUCE": "ring"}
+    ring = cclmark("all_reduce", *arguments, *SHORT, env=chosen)
+    assert {result.explanation.kernel for result in ring.journal.results} == {"ring"}

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "device/host.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
 
@@ -147,4 +148,46 @@ TEST_CASE("no rank registers its buffers when one rank could not have its own") 
     CHECK(refused == (poor < 0 ? 0 : 2));
     CHECK(registered == (poor < 0 ? 4 : 0));
   }
+}
+
+TEST_CASE("a session lists its memory, by purpose and with what one operation uses") {
+  run_ranks(2, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
+    Noting communicator(*device);
+    Session session(*device, rank_group, communicator);
+    auto find = [&](const std::string& purpose) {
+      for (const MemoryBlock& block : session.memory_blocks()) {
+        if (block.purpose == purpose) return block;
+      }
+      throw Error("there is no block for " + purpose);
+    };
+    session.reserve(4096, 8192, Registration::none);
+    session.prepare(all_reduce(), false, 1);
+    for (const char* purpose : {"input", "output"}) {
+      MemoryBlock block = find(purpose);
+      CHECK(block.used_bytes == 64);
+      CHECK(block.bytes >= (block.purpose == "input" ? 4096u : 8192u));
+      CHECK(block.place == MemoryPlace::shared_host);
+      CHECK(find_host_allocation(block.address).base == block.address);
+      CHECK(find_host_allocation(block.address).bytes == block.bytes);
+      CHECK_FALSE(block.mapped);
+      CHECK_FALSE(block.of_library);
+    }
+    CHECK(find("input").first_values.ends_with(" ..."));
+    CHECK(find("output").first_values.ends_with(" ..."));
+    CHECK(find("input").first_values != find("output").first_values);
+    CHECK(find("result of the check").bytes == 16);
+    CHECK(find("barriers and values of all ranks").mapped);
+
+    session.prepare(all_reduce(), true, 1);
+    CHECK(find("unused in place").used_bytes == 0);
+    CHECK(find("unused in place").first_values.empty());
+    CHECK(find("input and output").used_bytes == 64);
+    Operation exchange = all_reduce();
+    exchange.collective = Collective::alltoall;
+    session.prepare(exchange, true, 1);
+    CHECK(find("copy of the input").used_bytes == 128);
+    CHECK(find("input and output").used_bytes == 128);
+    CHECK_THROWS_AS(communicator.memory_statement(), UnsupportedError);
+  });
 }

@@ -139,6 +139,34 @@ def test_a_value_reaches_all_who_want_it(server, first):
     assert values == [b"\0\xff"] * 2
 
 
+def test_the_clock_of_the_first_process(server):
+    """Both are on one host here, so that the clocks are the same one."""
+    done = threading.Event()
+
+    def serve() -> None:
+        while not done.is_set():
+            server.receive(0.05)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        with connected(job_for(server)) as client:
+            ahead_ns, error_ns = client.clock_ahead_ns(10)
+    finally:
+        done.set()
+        serving.join()
+    assert 0 < error_ns < 10**9
+    assert abs(ahead_ns) <= error_ns
+
+
+def test_a_first_process_without_an_answer(server):
+    with (
+        connected(job_for(server)) as client,
+        pytest.raises(RankError, match=r"0\.2 s for the clock"),
+    ):
+        client.clock_ahead_ns(0.2)
+
+
 def test_who_waits_in_vain_is_told_for_what(server):
     with connected(job_for(server)) as client, pytest.raises(RankError, match="id of nccl"):
         client.get("id of nccl", 0.1)

@@ -9,7 +9,8 @@ import pytest
 import cclmark
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS, items_of
+from cclmark.plan.items import CHECK, COLLECTIVE, MEMORY, P2P, PAIRS, items_of
+from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.results.kinds import KINDS
@@ -18,7 +19,13 @@ from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
 COPY = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 64)
-PLANS = {COLLECTIVE: [CASE], PAIRS: [CASE], P2P: [COPY], CHECK: [Check("barrier", "gloo")]}
+PLANS = {
+    COLLECTIVE: [CASE],
+    PAIRS: [CASE],
+    P2P: [COPY],
+    CHECK: [Check("barrier", "gloo")],
+    MEMORY: [CASE],
+}
 
 
 def job_of(kind, planned):
@@ -44,6 +51,21 @@ def test_pairs_measure_each_case_between_every_two():
     assert KINDS[COLLECTIVE].items([CASE], 3) == [CASE]
 
 
+def test_the_memory_of_every_rank_is_an_item():
+    larger = msgspec.structs.replace(CASE, size_bytes=128, count=32)
+    items = KINDS[MEMORY].items([CASE, larger], 2)
+    assert [(one.case, one.rank) for one in items] == [
+        (CASE, 0),
+        (CASE, 1),
+        (larger, 0),
+        (larger, 1),
+    ]
+    assert items[1:3] == [RankMemory(CASE, 1), RankMemory(larger, 0)]
+    assert items[-1] == RankMemory(larger, 1)
+    with pytest.raises(IndexError):
+        items[4]
+
+
 def test_what_is_given_up_with_a_case_of_a_pair():
     first, other = (msgspec.structs.replace(CASE, pair=pair) for pair in ((0, 1), (0, 2)))
     larger = msgspec.structs.replace(first, size_bytes=128, count=32)
@@ -64,13 +86,13 @@ def test_every_kind_has_a_runner(kind):
 # Branches on the type of an item or result, or on the name of a kind. The tables, the modules of a
 # kind and the commands of a kind are about one kind and are not counted.
 BRANCH = re.compile(
-    r"isinstance\(.*\b(CaseResult|TransferResult|CheckResult|Case|Transfer|Check)\b"
-    r"|\.kind (==|!=) (COLLECTIVE|PAIRS|P2P|CHECK)\b"
-    r"|(journal|run|now|then)\.(transfers|checks)\b"
+    r"isinstance\(.*\b(CaseResult|TransferResult|CheckResult|MemoryResult|Case|Transfer|Check|RankMemory)\b"
+    r"|\.kind (==|!=) (COLLECTIVE|PAIRS|P2P|CHECK|MEMORY)\b"
+    r"|(journal|run|now|then)\.(transfers|checks|memories)\b"
 )
 OF_ONE_KIND = re.compile(
     r"^(plan/|results/kinds\.py|results/journal\.py|run/(kinds/|pair_|transfer|torch_|measure)"
-    r"|report/(kinds|charts)/|cli/(collective|pairs|p2p|torch)/"
+    r"|report/(kinds|charts)/|cli/(collective|trace|pairs|p2p|torch|memory)/"
     r"|report/insights/(by_kind|headline|standing_out)\.py)"
 )
 MOST_BRANCHES = 20

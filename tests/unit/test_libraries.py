@@ -166,6 +166,20 @@ class TestAUsersFile:
         ('["libmine.so"]', '["a"]\nenvironment_prefixes = [""]', "environment_prefixes: '' is not"),
         ('["libmine.so"]', '["a"]\nfp8_codes = "E4"', "fp8_codes: unknown 'E4': choose from OCP"),
         ('["libmine.so"]', '["a"]\ntitle = "a\\nb"', "title: is not a single line of text"),
+        ('["libmine.so"]', '["a"]\nalgorithm_variables = ["a b"]', "algorithm_variables: 'a b' is"),
+        ("sum = 0", 'sum = 0\n[log]\npattern = "("', "log.pattern: '(' is not a pattern"),
+        ("sum = 0", 'sum = 0\n[log]\npattern = "a"', "with a group (?P<algorithm>...)"),
+        (
+            "sum = 0",
+            "sum = 0\n[log]\npattern = '(?P<algorithm>a)(?P<colour>b)'",
+            "choose from algorithm, function, kernel, protocol, channels",
+        ),
+        (
+            "sum = 0",
+            "sum = 0\n[log]\npattern = '(?P<algorithm>a)'\nenvironment = { a = 'b' }",
+            "log.environment: 'a' = 'b' is not a variable",
+        ),
+        ("sum = 0", "sum = 0\n[log]\nenvironment = { A = 'b' }", "log.pattern: '' is not"),
         ("name", "name name", "is not TOML"),
     ],
 )

@@ -38,13 +38,17 @@ def cost_table():
     return struct.pack("<IiQQQQI21f", COSTS, -1, 7, 1000, 0, 4096, 4, *costs)
 
 
-def log(*records, capacity=1 << 20, claimed=None, dropped=0, interface=5):
+def other_plugin(name, interface=5, reason=""):
+    return struct.pack("<I508s512s", interface, name.encode(), reason.encode())
+
+
+def log(*records, capacity=1 << 20, claimed=None, dropped=0, interface=5, others=b""):
     claimed = len(records) if claimed is None else claimed
     head = struct.pack(
         "<8sII6qI64s",
         *(b"CCLMLOG1", 128, interface, capacity, claimed, dropped, 42, 5, 6, 22809, b"node"),
     )
-    return head.ljust(HEADER_BYTES, b"\0") + b"".join(records)
+    return (head + others).ljust(HEADER_BYTES, b"\0") + b"".join(records)
 
 
 WHOLE = log(
@@ -74,6 +78,19 @@ def test_what_a_process_did():
     )
     assert (message.kernel, message.peer) == ("send/recv", 1)
     assert (read.dropped, read.incomplete) == (0, 0)
+
+
+def test_other_plug_ins():
+    assert parse_plugin_log(WHOLE, "log").other_plugins == []
+    others = other_plugin("/a.so") + other_plugin("\x1b", 0, "its init returned 3")
+    texts = [one.text for one in parse_plugin_log(log(others=others), "log").other_plugins]
+    assert texts == [
+        "the profiler plug-in /a.so is called too, by interface version 5",
+        "the tuner plug-in \\x1b is not called: its init returned 3",
+    ]
+    partly = other_plugin("") + other_plugin("b", 4, "its init returned 3")
+    (tuner,) = parse_plugin_log(log(others=partly), "log").other_plugins
+    assert tuner.text.endswith("by interface version 4, except where its init returned 3")
 
 
 @given(st.integers(0, len(WHOLE)))

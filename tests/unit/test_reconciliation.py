@@ -34,6 +34,11 @@ def test_a_rank_that_reported_nothing_is_named():
     assert found.reason == "rank 1 reported no operation: the log is full"
 
 
+def test_reasons_of_ranks_that_know_are_kept_once():
+    parts = [part(rank, RING, reason="the tuner plug-in is not called") for rank in (0, 1)]
+    assert explanation_of(parts).reason == "the tuner plug-in is not called"
+
+
 def test_messages_may_differ_between_ranks():
     other = Operation("Recv", "Float32", 64, 0, "send/recv", "", "", 4)
     found = explanation_of([part(0, SEND), part(1, other)])
@@ -43,6 +48,17 @@ def test_messages_may_differ_between_ranks():
 def test_the_log_of_one_rank_is_enough():
     found = explanation_of([part(0, RING, source="log"), part(1, source="unknown", reason="none")])
     assert (found.source, found.kernel, found.reason) == ("log", "ring", "")
+
+
+def test_logs_of_ranks_that_differ():
+    ring, tree = (Operation("allreduce", "", 0, -1, one, one, "", 0) for one in ("ring", "tree"))
+    found = explanation_of([part(0, ring, source="log"), part(1, tree, source="log")])
+    assert found.reason == "rank 1 ran allreduce by tree, rank 0 allreduce by ring"
+
+
+def test_the_reason_of_what_is_known_is_kept():
+    selected = [part(rank, RING, source="variables", reason="a setting") for rank in (0, 1)]
+    assert explanation_of(selected).reason == "a setting"
 
 
 def test_nothing_known_has_a_reason():

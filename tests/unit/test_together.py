@@ -45,6 +45,7 @@ def lonely_rank(monkeypatch):
         hosts=[0, 1],
         oversubscribed=True,
         kind="collective",
+        traced_operations=0,
         planned=list,
         token=b"",
         settings=settings,

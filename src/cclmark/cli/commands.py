@@ -40,6 +40,16 @@ COMMANDS = {
         "explain_command",
         "Measure an operation and show why its algorithm was chosen: the library's predictions.",
     ),
+    "trace": Entry(
+        "trace.trace_command",
+        "trace_command",
+        "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
+    ),
+    "memory": Entry(
+        "memory.memory_command",
+        "memory_command",
+        "List the buffers of an operation, and the memory that the library takes in each stage.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

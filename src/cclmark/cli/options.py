@@ -54,7 +54,7 @@ _PER_ITERATION = (
     "nccl-tests' -I reports times of single iterations; --timing per-op measures each operation "
     "alone, and CSV, JSON and the journal hold p95 and p99."
 )
-_MEMORY = "nccl-tests' -M reports the memory of the library; cclmark does not."
+_MEMORY = "nccl-tests' -M reports the memory of the library: use cclmark memory OPERATION."
 _DEVICE_IMPLEMENTATION = (
     "nccl-tests' -D measures its own kernels; cclmark measures the operations of the library."
 )
@@ -506,6 +506,49 @@ class ExplainFlags(Flags):
     why: ClassVar[bool] = True
 
     operation: str = argument("OPERATION")
+
+
+@dataclass
+class TraceFlags(Flags):
+    """The options of ``cclmark trace``, which runs one case."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("end", "step", "factor", "explain", "duration", "summary_every", "cycles", "inject"),
+            *("timing", "group", "blocking", "graph", "across", "cache", "barrier", "clock"),
+            *("references", "journal", "resume", "precision_percent", "max_time_s"),
+        }
+    )
+
+    operation: str = argument("OPERATION")
+    begin: str = changed(
+        Flags.__dataclass_fields__["begin"], "1M", help="The size [1M].", shown="1M"
+    )
+    placement: str = changed(
+        Flags.__dataclass_fields__["placement"],
+        "out-of-place",
+        type=click.Choice(["out-of-place", "in-place"]),
+        help="Whether output and input are the same buffer [out-of-place].",
+    )
+    iterations: int | None = changed(
+        Flags.__dataclass_fields__["iterations"],
+        20,
+        type=click.IntRange(min=1, max=100_000),
+        help="How many operations are traced [20].",
+    )
+    warmup: int | None = changed(
+        Flags.__dataclass_fields__["warmup"], help="Operations before them [5]."
+    )
+    output: Path | None = changed(
+        Flags.__dataclass_fields__["output"],
+        help="The trace [a new file in cclmark-runs/].",
+    )
+    format: str = changed(
+        Flags.__dataclass_fields__["format"],
+        "perfetto",
+        type=click.Choice(["perfetto", "chrome"]),
+        help="The format of the trace [perfetto].",
+    )
 
 
 class GroupedCommand(SaysHelp):

@@ -1,7 +1,7 @@
 """NCCL's own log lines about its choices: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING.
 
-NCCL writes them on rank 0 of a communicator. Their format is not documented; these expressions
-match the versions 2.18 to 2.32.
+NCCL writes them on rank 0 of a communicator. Their format is not documented;
+these expressions match the versions 2.18 to 2.32.
 """
 
 from __future__ import annotations

@@ -29,5 +29,7 @@ class Operation(msgspec.Struct, frozen=True):
     def choice(self) -> str:
         """What the library chose, for a sentence: ``ring LL on 1 channel``."""
         how = f"{self.kernel} {self.protocol}".strip()
+        if not self.channels:
+            return how
         plural = "s" * (self.channels != 1)
         return f"{how} on {self.channels} channel{plural}"

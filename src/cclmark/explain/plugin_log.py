@@ -19,8 +19,14 @@ from cclmark.printable import plain
 
 _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")
+_OTHER_PLUGIN = struct.Struct("=I508s512s")  # behind the header: a profiler, then a tuner
 #: The offset of the first record.
 HEADER_BYTES = 4096
+#: The size of a record, which begins with its kind as four bytes.
+RECORD_BYTES = 128
+#: The offset of the device's time in it, eight bytes.
+DEVICE_TIME_AT = 48
+KERNEL_CHANNEL = 8
 _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
@@ -89,6 +95,29 @@ class CostTable:
     costs_us: dict[tuple[str, str], float]
 
 
+@dataclass(frozen=True)
+class OtherPlugin:
+    """Another plug-in that cclmark's plug-in loaded, or was to load.
+
+    ``kind``: profiler or tuner. ``interface_version``: by which it is called, 0 if it is not.
+    ``reason``: why it is not called for some or all communicators.
+    """
+
+    kind: str
+    name: str
+    interface_version: int
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """A sentence without a period."""
+        plug_in = f"the {self.kind} plug-in {self.name}"
+        if not self.interface_version:
+            return f"{plug_in} is not called: {self.reason}"
+        exception = f", except where {self.reason}" if self.reason else ""
+        return f"{plug_in} is called too, by interface version {self.interface_version}{exception}"
+
+
 @dataclass
 class PluginLog:
     """The log of one process.
@@ -96,7 +125,7 @@ class PluginLog:
     ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
     ``dropped`` did not fit; ``capacity``: the places for them. ``incomplete``: records that were
-    not written completely, or cut off.
+    not written completely, or cut off. ``other_plugins``: those that are loaded too.
     """
 
     host: str
@@ -109,6 +138,7 @@ class PluginLog:
     claimed: int
     dropped: int
     incomplete: int = 0
+    other_plugins: list[OtherPlugin] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     cost_tables: list[CostTable] = field(default_factory=list)
 
@@ -173,6 +203,7 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
         capacity=capacity,
         claimed=claimed,
         dropped=dropped,
+        other_plugins=list(_other_plugins(content)),
     )
     for number in range(after + 1, log.places + 1):
         begin = HEADER_BYTES + (number - after - 1) * _RECORD.size
@@ -191,6 +222,17 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
     empty = dropped - max(0, claimed - capacity)
     log.incomplete = max(0, log.incomplete - empty)
     return log
+
+
+def _other_plugins(content: bytes) -> Iterator[OtherPlugin]:
+    """The other plug-ins in a header, which may be cut off or lack them."""
+    for place, kind in enumerate(("profiler", "tuner")):
+        begin = _HEADER.size + place * _OTHER_PLUGIN.size
+        if len(content) < begin + _OTHER_PLUGIN.size:
+            return
+        version, name, reason = _OTHER_PLUGIN.unpack_from(content, begin)
+        if name[:1] != b"\0":
+            yield OtherPlugin(kind, _text(name), version, _text(reason))
 
 
 def _entry(number: int, record: bytes) -> Event | CostTable | None:

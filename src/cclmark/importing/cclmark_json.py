@@ -12,7 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
 from cclmark.results.journal import Journal, is_readable
 from cclmark.results.kinds import KINDS, Line, Result
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths
 
 _Entry = TypeVar("_Entry")
 _MOST_NAMED = 5
@@ -51,6 +51,7 @@ def read_cclmark_json(text: Text) -> Journal:
         header=_entry(document["header"], Header, text, "header"),
         results=results,
         conditions=_entries(document, "conditions", Condition, text),
+        paths=_entries(document, "paths", Paths, text),
         footer=None if footer is None else _entry(footer, Footer, text, "footer"),
     )
     _refuse_damage(journal, text)
@@ -67,6 +68,7 @@ def _refuse_damage(journal: Journal, text: Text) -> None:
     places: dict[str, Sequence[Line]] = {
         KINDS[journal.kind].listed_as: journal.results,
         "conditions": journal.conditions,
+        "paths": journal.paths,
     }
     bad = [
         f"{name}[{number}]"

@@ -6,17 +6,20 @@ their variables only once in a process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import replace
 
 import msgspec
 
 from cclmark.errors import EXIT_OK
+from cclmark.explain.chaining import chaining_notices
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.libraries import plug_ins_of
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, Explanation
+from cclmark.results.schema import Condition, Explanation, Paths
 
 
 def explain_cases(
@@ -37,6 +40,9 @@ def explain_cases(
             "process for a rank"
         )
         return outcome
+    if any(plug_ins_of(one.ccl) for one in request.planned):
+        for text in chaining_notices(os.environ):
+            listener.notice(text)
     settings = msgspec.structs.replace(request.settings, cycles=1, duration_s=0.0, inject=[])
     again = replace(request, settings=settings, pending=pending, explain=True, warnings=())
     explanations = _Explanations(listener)
@@ -49,7 +55,7 @@ def explain_cases(
 
 
 class _Explanations:
-    """Passes on only explanations: everything else was reported when the cases were measured."""
+    """Passes on explanations and paths: the rest was reported when the cases were measured."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -58,6 +64,9 @@ class _Explanations:
     def explanation(self, explanation: Explanation) -> None:
         self.number += 1
         self._listener.explanation(explanation)
+
+    def paths(self, paths: Paths) -> None:
+        self._listener.paths(paths)
 
     def started(self, surroundings: Surroundings) -> None:
         pass

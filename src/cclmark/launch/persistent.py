@@ -14,7 +14,7 @@ from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.rendezvous.messages import Failed, RankStatus
 from cclmark.results.kinds import CaseResult, Result
-from cclmark.results.schema import Condition, Explanation
+from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "error": "died"}
 _MOST_IN_A_ROW = 3  # consecutive hangs, after which the next case would probably hang too
@@ -113,6 +113,9 @@ class _Tally:
 
     def explanation(self, explanation: Explanation) -> None:
         self._listener.explanation(explanation)
+
+    def paths(self, paths: Paths) -> None:
+        self._listener.paths(paths)
 
     def notice(self, text: str) -> None:
         if not self._repeats:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.mpi_watch import MpiWatch
-from cclmark.launch.reconciliation import explanation_of
+from cclmark.launch.reconciliation import explanation_of, paths_of
 from cclmark.launch.request import Listener, Request
 from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.supervisor_stall import StallWatch
 from cclmark.rendezvous.messages import (
+    Connected,
     Described,
     Explained,
     Failed,
@@ -18,7 +19,9 @@ from cclmark.rendezvous.messages import (
     Measured,
     Notice,
     Observed,
+    Traced,
 )
+from cclmark.trace.rank_trace import trace_of
 
 
 class RankMessages:
@@ -50,6 +53,8 @@ class RankMessages:
         self.finished: dict[int, Finished] = {}
         self.descriptions: dict[int, Described] = {}
         self._explained: dict[int, dict[int, Explained]] = {}
+        self._connected: dict[str, dict[int, Connected]] = {}
+        self._traced: dict[int, list[bytes]] = {}
 
     @property
     def all_up(self) -> bool:
@@ -106,6 +111,10 @@ class RankMessages:
             self._delivery.add(message.condition)
         elif isinstance(message, Explained):
             self._add_explained(message)
+        elif isinstance(message, Connected):
+            self._add_connected(message)
+        elif isinstance(message, Traced):
+            self._add_traced(message)
         elif isinstance(message, Notice):
             self._listener.notice(message.text)
         elif isinstance(message, Failed):
@@ -119,12 +128,28 @@ class RankMessages:
             self._coordinator.hear(message)
 
     def _add_explained(self, message: Explained) -> None:
-        """Passes the explanation of a case on once every rank has sent its part."""
+        """Passes the explanation of a case on once every rank of the case has sent its part."""
         parts = self._explained.setdefault(message.index, {})
         parts[message.rank] = message
-        if len(parts) == self._size:
+        if len(parts) == (self._request.items[message.index].ranks or self._size):
             del self._explained[message.index]
-            self._delivery.add(explanation_of([parts[rank] for rank in range(self._size)]))
+            self._delivery.add(explanation_of([parts[rank] for rank in sorted(parts)]))
+
+    def _add_connected(self, message: Connected) -> None:
+        """Passes the paths of a library on once every rank has sent its part."""
+        parts = self._connected.setdefault(message.ccl, {})
+        parts[message.rank] = message
+        if len(parts) == self._size:
+            del self._connected[message.ccl]
+            self._delivery.add(paths_of([parts[rank] for rank in range(self._size)]))
+
+    def _add_traced(self, message: Traced) -> None:
+        """Passes the trace of a rank on once all of its pieces have arrived."""
+        pieces = self._traced.setdefault(message.rank, [])
+        pieces.append(message.content)
+        if len(pieces) == message.pieces and self._request.traces is not None:
+            del self._traced[message.rank]
+            self._request.traces(trace_of(pieces))
 
     def _is_consistent(self, message: FromAny) -> bool:
         """Whether a message is consistent with the run.
@@ -147,6 +172,12 @@ class RankMessages:
             consistent = message.condition.rank == message.rank
         elif isinstance(message, Explained):
             consistent = self._request.explain and message.index in range(len(items))
+        elif isinstance(message, Connected):
+            ccls = {item.ccl for item in items}
+            consistent = self._request.explain and message.ccl in ccls
+        elif isinstance(message, Traced):
+            number = len(self._traced.get(message.rank, []))
+            consistent = self._request.traced_operations > 0 and message.piece == number
         elif isinstance(message, Described):
             named = [one.rank for one in message.devices] + [one.device for one in message.links]
             consistent = all(rank in every for rank in named)

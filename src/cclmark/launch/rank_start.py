@@ -73,6 +73,7 @@ def _jobs(
             absent=dict(request.absent),
             place_on_host=processors.places[rank],
             explain=request.explain,
+            traced_operations=request.traced_operations,
         )
         for rank, indices in enumerate(request.processes)
     ]

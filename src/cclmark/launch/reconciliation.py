@@ -1,18 +1,21 @@
-"""Combines what the ranks of a run observed of a case into one explanation."""
+"""Combines what the ranks of a run observed into one explanation of a case, and one of paths."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from cclmark.explain.operation import MESSAGES, Operation
-from cclmark.rendezvous.messages import Explained
-from cclmark.results.schema import Explanation
+from cclmark.explain.paths import Route
+from cclmark.rendezvous.messages import Connected, Explained
+from cclmark.results.schema import Explanation, Paths, Ring, Tree
 
 _MOST_SAID = 3
+_MOST_MESSAGES = 50
 
 
 def explanation_of(parts: Sequence[Explained]) -> Explanation:
-    """Returns the explanation of a case from the parts of all ranks, in their order.
+    """Returns the explanation of a case from the parts of its ranks, in their order.
 
     Collectives are the same on all ranks; the reason describes where they are not. Messages differ
     between ranks by nature. Only some ranks may know: NCCL logs on rank 0 alone.
@@ -22,6 +25,7 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         return Explanation(parts[0].index, reason=parts[0].reason)
     first = knowing[0]
     operations = _collectives(first) or first.operations
+    reasons = dict.fromkeys(part.reason for part in knowing if part.reason)
     return Explanation(
         index=first.index,
         source=first.source,
@@ -29,7 +33,7 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         algorithm=_joined(one.algorithm for one in operations),
         protocol=_joined(one.protocol for one in operations),
         channels=max(one.channels for one in operations),
-        reason="; ".join(_differences(parts, first)[:_MOST_SAID]),
+        reason="; ".join([*reasons, *_differences(parts, first)][:_MOST_SAID]),
         predicted_s=first.predicted_s,
     )
 
@@ -41,10 +45,11 @@ def _collectives(part: Explained) -> list[Operation]:
 def _differences(parts: Sequence[Explained], first: Explained) -> list[str]:
     """What other ranks did not observe as ``first`` did."""
     found = []
+    # NCCL writes its log on one rank only. Every rank has a plug-in, and other libraries' logs.
+    every_rank = first.source == "plug-in" or sum(bool(part.operations) for part in parts) > 1
     for part in parts:
         if not part.operations:
-            # NCCL writes its log on one rank only, but every rank has a plug-in.
-            if first.source == "plug-in":
+            if every_rank:
                 found.append(f"rank {part.rank} reported no operation: {part.reason}")
         elif part.source == first.source and _collectives(part) != _collectives(first):
             found.append(
@@ -62,3 +67,70 @@ def _described(part: Explained) -> str:
 
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name))
+
+
+def paths_of(parts: Sequence[Connected]) -> Paths:
+    """Returns how a library connects its ranks, from the parts of all ranks, in their order."""
+    first = next((part for part in parts if not part.paths.is_empty), parts[0])
+    routes: dict[tuple[int, int, str], Route] = {}
+    for part in parts:
+        for route in part.paths.routes:
+            # Both ends of a network connection log it.
+            key = (route.first, route.second, route.transport)
+            known = routes.get(key)
+            devices = {*route.devices, *(known.devices if known is not None else [])}
+            channels = max(route.channels, known.channels if known is not None else 0)
+            routes[key] = Route(*key, channels, sorted(devices))
+    parameters: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for part in reversed(parts):  # those of rank 0 apply where ranks differ
+        parameters.update(part.paths.parameters)
+        others.update(part.paths.others)
+    messages = dict.fromkeys(
+        f"rank {part.rank}: {text}" for part in parts for text in part.paths.messages
+    )
+    devices = {name for part in parts for name in part.network_devices}
+    return Paths(
+        ccl=first.ccl,
+        source=first.source,
+        reason=first.reason,
+        routes=[routes[key] for key in sorted(routes)],
+        rings=_rings(parts),
+        trees=_trees(parts),
+        parameters=parameters,
+        others=others,
+        messages=list(messages)[:_MOST_MESSAGES],
+        network_devices=sorted(devices),
+    )
+
+
+def _rings(parts: Sequence[Connected]) -> list[Ring]:
+    """The rings of all channels, each once. Those with ranks whose log lacks them are left out."""
+    following: dict[int, dict[int, int]] = {}
+    for part in parts:
+        for channel, (rank, after) in part.paths.ring_next.items():
+            following.setdefault(channel, {})[rank] = after
+    found: Counter[tuple[int, ...]] = Counter()
+    for channel in sorted(following):
+        if len(following[channel]) < len(parts):
+            continue
+        ranks = [0]
+        while (after := following[channel].get(ranks[-1], 0)) not in ranks:
+            ranks.append(after)
+        if len(ranks) == len(parts):
+            found[tuple(ranks)] += 1
+    return [Ring(list(ranks), channels) for ranks, channels in found.items()]
+
+
+def _trees(parts: Sequence[Connected]) -> list[Tree]:
+    """The trees of all channels, each once. Those with ranks whose log lacks them are left out."""
+    parents: dict[int, dict[int, int]] = {}
+    for part in parts:
+        for channel, (rank, parent) in part.paths.tree_parent.items():
+            parents.setdefault(channel, {})[rank] = parent
+    found: Counter[tuple[int, ...]] = Counter()
+    for channel in sorted(parents):
+        of = parents[channel]
+        if all(rank in of for rank in range(len(parts))):
+            found[tuple(of[rank] for rank in range(len(parts)))] += 1
+    return [Tree(list(ranks), channels) for ranks, channels in found.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -21,9 +21,11 @@ from cclmark.results.schema import (
     LibraryDescription,
     Link,
     Machine,
+    Paths,
     Relation,
     Settings,
 )
+from cclmark.trace.rank_trace import RankTrace
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Request:
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
     libraries that cannot be measured, with the reason. ``explain``: observe what the
-    libraries do instead of measuring. ``coordinator``: the participating processes, None for this
+    libraries do instead of measuring. ``traced_operations``: trace so many operations of the item
+    instead of measuring, 0 for none; ``traces`` receives the trace of every rank.
+    ``coordinator``: the participating processes, None for this
     process alone.
     """
 
@@ -53,6 +57,8 @@ class Request:
     warnings: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    traced_operations: int = 0
+    traces: Callable[[RankTrace], None] | None = None
     coordinator: Coordinator | None = None
 
     @property
@@ -107,6 +113,9 @@ class Listener(Protocol):
 
     def explanation(self, explanation: Explanation) -> None:
         """What the library did for a case is known."""
+
+    def paths(self, paths: Paths) -> None:
+        """How a library connects its ranks is known."""
 
     def notice(self, text: str) -> None:
         """A notice for the user that does not end the run."""

@@ -6,7 +6,7 @@ from collections import deque
 
 from cclmark.launch.request import Listener, Surroundings
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, Explanation
+from cclmark.results.schema import Condition, Explanation, Paths
 
 
 class ResultDelivery:
@@ -17,10 +17,10 @@ class ResultDelivery:
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._held_back: deque[Result | Condition | Explanation] = deque()
+        self._held_back: deque[Result | Condition | Explanation | Paths] = deque()
         self.has_begun = False
 
-    def add(self, entry: Result | Condition | Explanation) -> None:
+    def add(self, entry: Result | Condition | Explanation | Paths) -> None:
         """Holds an entry until the next call of ``pass_on``."""
         self._held_back.append(entry)
 
@@ -41,5 +41,7 @@ class ResultDelivery:
                 self._listener.condition(entry)
             elif isinstance(entry, Explanation):
                 self._listener.explanation(entry)
+            elif isinstance(entry, Paths):
+                self._listener.paths(entry)
             else:
                 self._listener.result(entry)

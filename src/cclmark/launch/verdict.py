@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cclmark.plan.items import Item
 from cclmark.rendezvous.board import Operations, Status
 
-_WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification", "explaining")
+_WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification", "explaining", "tracing")
 _AT_REST = "waiting for other pairs"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self, TypeVar
 
-COLLECTIVE, PAIRS, P2P, CHECK = "collective", "pairs", "p2p", "check"
+COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
 
 
 class Item(Protocol):

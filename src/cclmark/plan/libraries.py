@@ -10,11 +10,12 @@ from functools import cache
 from pathlib import Path
 
 from cclmark.errors import UsageError
-from cclmark.plan.library_files import Library, parse_library, read_library
+from cclmark.plan.library_files import Library, Log, parse_library, read_library
 from cclmark.plan.runtimes import RUNTIMES
 from cclmark.shipped_files import shipped_toml_files
 
 BRIDGE = "bridge"
+MPI = "mpi"
 _TORCH = "torch"
 # Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
 _OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
@@ -121,6 +122,18 @@ def plug_ins_of(name: str) -> str:
     """The interface whose plug-ins the library loads: ``nccl``; empty for none."""
     library = library_called(name)
     return library.plug_ins if library is not None else ""
+
+
+def log_of(name: str) -> Log:
+    """What the library logs about algorithms; its pattern is empty for a library that does not."""
+    library = library_called(name)
+    return library.log if library is not None else Log()
+
+
+def algorithm_variables_of(name: str) -> list[str]:
+    """The environment variables that select the library's algorithms, as far as known."""
+    library = library_called(name)
+    return library.algorithm_variables if library is not None else []
 
 
 def title_of(name: str) -> str:

@@ -28,6 +28,9 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _TORCH_NAME = re.compile(r"torch(:[a-z0-9_]+)?", re.ASCII)
 _LONGEST_NAME = 32
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+#: The groups of Log.pattern.
+LOG_GROUPS = ("algorithm", "function", "kernel", "protocol", "channels")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _ENVIRONMENT_PREFIX = re.compile(r"[A-Z][A-Z0-9_]*_", re.ASCII)
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
 # Patterns of msgspec's messages, for example the place ``$.exchanges.alltoall``.
@@ -48,6 +51,18 @@ class Exchanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     older_alltoall: str = ""
     older_alltoallv: str = ""
     typed_twice: bool = False
+
+
+class Log(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a library writes to standard output about the algorithm of an operation.
+
+    ``environment``: the variables that make it do so. ``pattern``: a regular expression for a line
+    about an algorithm, with a group ``algorithm`` and some of ``function``, ``kernel``,
+    ``protocol`` and ``channels``; empty for a library that writes none.
+    """
+
+    environment: dict[str, str] = {}
+    pattern: str = ""
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -87,12 +102,14 @@ class Library(
     derived: bool = False
     environment_prefixes: list[str] = []
     plug_ins: str = ""
+    algorithm_variables: list[str] = []
     in_place_only: list[str] = []
     verified: str = "unverified"
     assumed: str = ""
     types: dict[str, int] = {}
     reductions: dict[str, int] = {}
     exchanges: Exchanges = Exchanges()
+    log: Log = Log()
     tried: Tried = Tried()
 
     @property
@@ -230,6 +247,30 @@ def _check(library: Library) -> None:
     for field in ("alltoallv", "older_alltoall", "older_alltoallv"):
         if names[field]:
             _check_symbol(f"exchanges.{field}", names[field])
+    _check_log(library.log)
+
+
+def _check_log(log: Log) -> None:
+    for name, value in log.environment.items():
+        if not _VARIABLE.fullmatch(name) or not value.isprintable():
+            raise _WrongFieldError(
+                "log.environment",
+                f"{_shown(name)} = {_shown(value)} is not a variable with a value",
+                "write a name of capital letters, digits and _, and printable characters",
+            )
+    if not log.pattern and not log.environment:
+        return
+    try:
+        groups = set(re.compile(log.pattern).groupindex)
+    except (re.error, RecursionError, OverflowError):
+        groups = set()
+    if "algorithm" not in groups or not groups <= set(LOG_GROUPS):
+        raise _WrongFieldError(
+            "log.pattern",
+            f"{_shown(log.pattern)} is not a pattern for a line",
+            "write a regular expression with a group (?P<algorithm>...), and for others choose "
+            f"from {', '.join(LOG_GROUPS)}",
+        )
 
 
 def _check_texts(library: Library) -> None:
@@ -271,6 +312,13 @@ def _check_lists(library: Library) -> None:
                 "environment_prefixes",
                 f"{_shown(prefix)} is not a prefix of variables",
                 "write capital letters and digits, ending with _, for example NCCL_",
+            )
+    for name in library.algorithm_variables:
+        if not _VARIABLE.fullmatch(name):
+            raise _WrongFieldError(
+                "algorithm_variables",
+                f"{_shown(name)} is not the name of a variable",
+                "write capital letters, digits and _, for example NCCL_ALGO",
             )
 
 
@@ -315,7 +363,7 @@ def _explained(text: str) -> str:
     if found := _MISSING.search(what):
         return f"{'.'.join(filter(None, [place, found[1]]))}: is missing"
     if found := _UNKNOWN.search(what):
-        structs = {"exchanges": Exchanges, "tried": Tried}
+        structs = {"exchanges": Exchanges, "log": Log, "tried": Tried}
         known = structs.get(place, Library).__struct_fields__
         field = ".".join(filter(None, [place, _shown(found[1])]))
         return f"{field}: unknown field: choose from {', '.join(known)}"

@@ -8,6 +8,7 @@ import msgspec
 
 from cclmark.plan.items import Item
 from cclmark.plan.pairs import PairCases
+from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
 
 Value = str | int | bool | None
@@ -51,7 +52,11 @@ class Outline(msgspec.Struct):
 
 def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
     """The outline of ``items`` measured on ``devices`` devices by ``processes`` processes."""
-    listed = items.of_two if isinstance(items, PairCases) else items
+    listed = items
+    if isinstance(items, PairCases):
+        listed = items.of_two
+    elif isinstance(items, RankMemories):
+        listed = items.cases
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
     for name in _NAMES:
         found = dict.fromkeys(

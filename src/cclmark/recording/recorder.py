@@ -33,11 +33,11 @@ from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Explains, Exporter, Observer
+from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.machine import kept_environment, readable
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header, Paths
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
 
@@ -159,6 +159,12 @@ class Recorder:
         self._explanations[explanation.index] = explanation
         if isinstance(self._exporter, Explains):
             self._exporter.explain(printable(explanation))
+
+    def paths(self, paths: Paths) -> None:
+        """Writes how a library connects the ranks."""
+        self._journal.write(paths)
+        if isinstance(self._exporter, Connects):
+            self._exporter.connect(printable(paths))
 
     def _show_explained(self) -> None:
         """Shows the results that waited for their explanations."""

@@ -151,7 +151,7 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
 
 
 def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
-    """Parses the options in ``words``, as text by parameter name. Raises UsageError."""
+    """Parses ``words``, as text by parameter name. Raises UsageError."""
     context = click.Context(command, info_name=command.name)
     try:
         values, rest, _ = command.make_parser(context).parse_args(list(words))
@@ -159,11 +159,17 @@ def _given(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
         raise UsageError(error.format_message()) from None
     if rest:
         raise UsageError(f"{rest[0]!r} is not an option of {command.name}")
-    return dict(values)
+    arguments = {one.name for one in command.params if isinstance(one, click.Argument)}
+    # The parser has a value for each argument, also for one that was not typed.
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in arguments or isinstance(value, str)
+    }
 
 
 def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
-    """Returns the command line with these options."""
+    """Returns the command line with these arguments and options."""
     words = []
     for parameter in command.params:
         if not isinstance(parameter, click.Option) or parameter.name not in given:
@@ -177,7 +183,13 @@ def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
             # For an option with an optional value, click has a sentinel of its own.
             text = one if isinstance(one, str) else str(parameter.flag_value)
             words += [f"{option}={text}"] if option.startswith("--") else [option, text]
-    return words
+    arguments = [
+        given[one.name]
+        for one in command.params
+        if isinstance(one, click.Argument) and one.name in given
+    ]
+    # A journal's argument must not become an option, which could load code.
+    return [*words, *(["--"] if any(one.startswith("-") for one in arguments) else []), *arguments]
 
 
 def _refuse_code(

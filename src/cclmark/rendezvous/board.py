@@ -24,6 +24,9 @@ PHASES = (
     "replaying",
     "verification",
     "explaining",
+    "filling inputs",
+    "reading clocks",
+    "tracing",
     "waiting for other pairs",
     "shutdown",
     "finished",
@@ -73,8 +76,10 @@ class Board:
 
     def __init__(self, fd: int, ranks: int) -> None:
         """Maps ``fd`` and extends it to the required size. All zeros mean start-up."""
-        os.ftruncate(fd, _SLOT_BYTES * ranks)
-        self._memory = mmap.mmap(fd, _SLOT_BYTES * ranks)
+        #: The size of the board.
+        self.size_bytes = _SLOT_BYTES * ranks
+        os.ftruncate(fd, self.size_bytes)
+        self._memory = mmap.mmap(fd, self.size_bytes)
 
     def enter(self, rank: int, phase: str, case_index: int, batches: int, timeout_s: float) -> None:
         """Records that ``rank`` begins a phase with a deadline of ``timeout_s`` (0: no limit)."""

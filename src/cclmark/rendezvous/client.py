@@ -12,6 +12,8 @@ import zmq
 from cclmark.errors import RankError
 from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import (
+    Clock,
+    Clocked,
     FromAny,
     FromRank,
     Gather,
@@ -26,6 +28,7 @@ from cclmark.rendezvous.messages import (
 
 _LINGER_MS = 2000
 _LOOK_MS = 50
+_CLOCK_ROUNDS = 64
 
 
 class Connection:
@@ -93,6 +96,31 @@ class Client:
             if isinstance(answer, Value) and answer.key == key:
                 return answer.value
 
+    def clock_ahead_ns(self, timeout_s: float) -> tuple[int, int]:
+        """How far the clock of the first process's host is ahead of this one's, and the error.
+
+        Both in nanoseconds, of the shortest of several exchanges: half of its time is the error.
+        Raises RankError after ``timeout_s``.
+        """
+        best: tuple[int, int] | None = None
+        deadline = time.monotonic() + timeout_s
+        for number in range(_CLOCK_ROUNDS):
+            before_ns = time.monotonic_ns()
+            self.send(Clock(self._job.rank, self._job.token, number))
+            while True:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0 or not self._socket.poll(int(remaining * 1000)):
+                    raise RankError(f"waited {timeout_s:g} s for the clock of the first process")
+                answer = self._decoder.decode(self._socket.recv())
+                if isinstance(answer, Clocked) and answer.number == number:
+                    break
+            after_ns = time.monotonic_ns()
+            error_ns = (after_ns - before_ns + 1) // 2
+            if best is None or error_ns < best[1]:
+                best = (answer.monotonic_ns - (before_ns + after_ns) // 2, error_ns)
+        assert best is not None
+        return best
+
     def gather(
         self, key: str, part: int, parts: int, values: bytes, go_on: Callable[[], None]
     ) -> dict[int, bytes]:
@@ -109,9 +137,9 @@ class Client:
             if isinstance(answer, Met) and answer.key == key:
                 return answer.values
 
-    def close(self) -> None:
-        """Sends pending messages for at most two seconds and closes the connection."""
-        self._connection.close()
+    def close(self, linger_ms: int = _LINGER_MS) -> None:
+        """Sends pending messages for at most ``linger_ms`` and closes the connection."""
+        self._connection.close(linger_ms)
 
 
 class Follower:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from cclmark.explain.operation import Operation
+from cclmark.explain.paths import RankPaths
 from cclmark.plan.items import Item
 from cclmark.plan.library_files import Library
 from cclmark.rendezvous.keys import Access
@@ -40,6 +41,8 @@ class Job(msgspec.Struct):
 
     ``processors``: the processors to which the rank is bound, empty if the launcher selects none.
     ``explain``: the rank does not measure the items, but observes what the library does.
+    ``traced_operations``: it does not measure the item, but traces so many operations of it, 0 for
+    none.
     ``place_on_host``: the index of the rank among the ranks of its runtime and host that inherit
     the same processors, and the number of these ranks.
     """
@@ -70,6 +73,7 @@ class Job(msgspec.Struct):
     absent: dict[str, str] = {}
     place_on_host: tuple[int, int] = (0, 1)
     explain: bool = False
+    traced_operations: int = 0
 
     def planned(self) -> list[Item]:
         """The items of the plan. Raises msgspec.ValidationError for items of another kind."""
@@ -156,6 +160,36 @@ class Explained(msgspec.Struct, tag="explained"):
     reason: str
     operations: list[Operation]
     predicted_s: dict[str, float]
+
+
+class Connected(msgspec.Struct, tag="connected"):
+    """How one rank is connected in a library's communicator. See schema.Paths."""
+
+    rank: int
+    token: bytes
+    ccl: str
+    source: str
+    reason: str
+    paths: RankPaths
+    network_devices: list[str]
+
+
+class Traced(msgspec.Struct, tag="traced"):
+    """A piece of a rank's compressed trace. See trace.rank_trace."""
+
+    rank: int
+    token: bytes
+    piece: int
+    pieces: int
+    content: bytes
+
+
+class Clock(msgspec.Struct, tag="clock"):
+    """A rank requests a reading of the first process's clock."""
+
+    rank: int
+    token: bytes
+    number: int
 
 
 class Notice(msgspec.Struct, tag="notice"):
@@ -289,6 +323,9 @@ FromRank = (
     | Measured
     | Observed
     | Explained
+    | Connected
+    | Traced
+    | Clock
     | Notice
     | Failed
     | Finished
@@ -323,6 +360,13 @@ class Met(msgspec.Struct, tag="met"):
 
     key: str
     values: dict[int, bytes]
+
+
+class Clocked(msgspec.Struct, tag="clocked"):
+    """The answer to Clock: nanoseconds of CLOCK_MONOTONIC of the first process's host."""
+
+    number: int
+    monotonic_ns: int
 
 
 class Clear(msgspec.Struct, tag="clear"):
@@ -363,5 +407,5 @@ class Leave(msgspec.Struct, tag="leave"):
     exit_code: int
 
 
-ToRank = Value | Met
+ToRank = Value | Met | Clocked
 ToProcess = Clear | Start | Describe | Abort | Heartbeat | Leave

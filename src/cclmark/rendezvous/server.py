@@ -17,6 +17,8 @@ from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Arrived,
+    Clock,
+    Clocked,
     FromAny,
     Gather,
     Heartbeat,
@@ -106,7 +108,7 @@ class Server:
         self._cut_s: dict[int, float] = {}
 
     def receive(self, timeout_s: float) -> list[FromAny]:
-        """The messages that arrive within ``timeout_s``. Handles Put, Want and Gather itself."""
+        """The messages that arrive within ``timeout_s``, but for those that it answers itself."""
         messages: list[FromAny] = []
         spoke: set[int] = set()
         if self._socket.poll(int(timeout_s * 1000)):
@@ -231,6 +233,8 @@ class Server:
                 self._waiting.setdefault(message.key, []).append(sender)
         elif isinstance(message, Gather):
             self._meet(sender, message)
+        elif isinstance(message, Clock):
+            self._send(sender, Clocked(message.number, time.monotonic_ns()))
         elif isinstance(message, Arrived):
             pass
         else:

@@ -19,8 +19,15 @@ import msgspec
 from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import printable
-from cclmark.results.kinds import CaseResult, CheckResult, Line, Result, TransferResult
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header
+from cclmark.results.kinds import (
+    CaseResult,
+    CheckResult,
+    Line,
+    MemoryResult,
+    Result,
+    TransferResult,
+)
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header, Paths
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
@@ -160,6 +167,7 @@ class Journal:
     header: Header
     results: list[Result] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    paths: list[Paths] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -182,6 +190,11 @@ class Journal:
     def checks(self) -> list[CheckResult]:
         """The results of checks."""
         return [result for result in self.results if isinstance(result, CheckResult)]
+
+    @property
+    def memories(self) -> list[MemoryResult]:
+        """The results of ``cclmark memory``."""
+        return [result for result in self.results if isinstance(result, MemoryResult)]
 
 
 def read_journal(path: Path, *, as_written: bool = False) -> Journal:
@@ -209,7 +222,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     journal: Journal | None = None
     damaged = 0
     ended = False
-    observed: list[Condition | Explanation] = []
+    observed: list[Condition | Explanation | Paths] = []
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
@@ -227,7 +240,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
         elif isinstance(entry, Header):
             damaged += 1
             ended = entry != journal.header
-        elif isinstance(entry, Condition | Explanation):
+        elif isinstance(entry, Condition | Explanation | Paths):
             observed.append(entry)
         elif isinstance(entry, Footer):
             journal.footer = entry
@@ -243,12 +256,14 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     return journal
 
 
-def _attach(observed: Iterable[Condition | Explanation], journal: Journal) -> None:
-    """Adds the conditions of devices, and to each result what the library did."""
+def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journal) -> None:
+    """Adds the conditions of devices, the paths, and to each result what the library did."""
     explanations: dict[int, Explanation] = {}
     for one in observed:
         if isinstance(one, Condition):
             journal.conditions.append(one)
+        elif isinstance(one, Paths):
+            journal.paths.append(one)
         else:
             explanations[one.index] = one
     for result in journal.cases:
@@ -285,9 +300,9 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _fits(entry: Line, devices: int) -> bool:
     """Whether the devices of a result are in the header."""
-    return isinstance(entry, Header | Condition | Explanation | Footer) or entry.item.is_within(
-        devices
-    )
+    return isinstance(
+        entry, Header | Condition | Explanation | Paths | Footer
+    ) or entry.item.is_within(devices)
 
 
 def is_readable(entry: Line, header: Header) -> bool:

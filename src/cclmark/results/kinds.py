@@ -10,8 +10,9 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.counts import Count
-from cclmark.plan.items import CHECK, COLLECTIVE, P2P, PAIRS, Item
+from cclmark.plan.items import CHECK, COLLECTIVE, MEMORY, P2P, PAIRS, Item
 from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import (
     Condition,
@@ -19,6 +20,10 @@ from cclmark.results.schema import (
     Explanation,
     Footer,
     Header,
+    LibraryChannels,
+    MemoryBuffer,
+    MemoryStage,
+    Paths,
     Samples,
     Summary,
     TransferSamples,
@@ -167,8 +172,55 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
         return True
 
 
-Result = CaseResult | TransferResult | CheckResult
-Line = Header | Result | Condition | Explanation | Footer
+class MemoryResult(msgspec.Struct, tag="memory", omit_defaults=True):
+    """The memory of one rank for a case. ``status``: ok, wrong or skipped, with the reason.
+
+    ``stages``: in the order of time, from the loading of the library; the last case of a run also
+    has the stage in which the communicator is destroyed. ``buffers``: after the first operations.
+    ``not_stated``: the reason why the library reports nothing about its memory. ``channels``: None
+    if the library's log does not contain them.
+    """
+
+    index: Count
+    memory: RankMemory
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    stages: list[MemoryStage] = []
+    buffers: list[MemoryBuffer] = []
+    not_stated: str = ""
+    channels: LibraryChannels | None = None
+    verification: Verification | None = None
+
+    @property
+    def item(self) -> RankMemory:
+        """The rank and the case."""
+        return self.memory
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the operations ran."""
+        return self.status in ("ok", "wrong")
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+Result = CaseResult | TransferResult | CheckResult | MemoryResult
+Line = Header | Result | Condition | Explanation | Paths | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -177,6 +229,10 @@ def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
 
 def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:
     return PairCases([one for one in planned if isinstance(one, Case)], processes)
+
+
+def _of_every_rank(planned: Sequence[Item], processes: int) -> Sequence[Item]:
+    return RankMemories([one for one in planned if isinstance(one, Case)], processes)
 
 
 def _nothing_else(item: Item, culprit: Item, phase: str) -> bool:
@@ -227,4 +283,5 @@ KINDS: dict[str, Kind] = {
     ),
     P2P: Kind(Transfer, TransferResult, "transfers", between_devices=True),
     CHECK: Kind(Check, CheckResult, "checks"),
+    MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
@@ -325,9 +326,9 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     ``index``: of the case. ``algorithm`` and ``protocol`` as the library names them, empty if
     unknown or if there is none; several, with a comma, if the operation used several. ``channels``:
     the largest number, 0 if unknown. ``kernel``: ring, tree, symmetric, send/recv and others.
-    ``source``: plug-in, log, engine, or unknown with the ``reason``, which may also describe
-    differences between the ranks. ``predicted_s``: the library's own predictions in seconds, by
-    ``ALGORITHM PROTOCOL``.
+    ``source``: plug-in, log, engine, variables (an algorithm that settings select, not observed),
+    or unknown with the ``reason``, which may also describe differences between the ranks.
+    ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``.
     """
 
     index: Count
@@ -348,6 +349,43 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     def choice_with_channels(self) -> str:
         """The same with the channels: ``ring LL128 × 16``."""
         return f"{self.choice} × {self.channels}" if self.choice and self.channels else self.choice
+
+
+class Ring(msgspec.Struct, frozen=True):
+    """A ring: the ranks in the order in which data pass, from rank 0, and its channels' number."""
+
+    ranks: list[int]
+    channels: Count = 0
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A tree: the parent of every rank, -1 for the root, and the number of its channels."""
+
+    parents: list[int]
+    channels: Count = 0
+
+
+class Paths(msgspec.Struct, tag="paths", omit_defaults=True):
+    """How a library connects the ranks of its communicator, observed as explanations are.
+
+    ``source``: log, engine, or unknown with the ``reason``. ``routes``: each connection in one
+    direction that was used. ``rings`` and ``trees``: those that the library has created, also if no
+    case uses them. ``parameters``: variables that are set, and facts, by name; ``others``: the
+    effective values of all other variables, as far as the library lists them. ``messages``: its own
+    warnings. ``network_devices``: InfiniBand and RoCE devices of the ranks' hosts, which Linux
+    lists.
+    """
+
+    ccl: str
+    source: str = "unknown"
+    reason: str = ""
+    routes: list[Route] = []
+    rings: list[Ring] = []
+    trees: list[Tree] = []
+    parameters: dict[str, str] = {}
+    others: dict[str, str] = {}
+    messages: list[str] = []
+    network_devices: list[str] = []
 
 
 class TransferSamples(msgspec.Struct):
@@ -374,6 +412,62 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     bytes_per_s: float = 0.0
     flow_bytes_per_s: list[float] = []
     half_width: float | None = None
+
+
+class MemoryReading(msgspec.Struct, omit_defaults=True):
+    """The memory of a device and of a rank's process at one moment, in bytes.
+
+    ``device_free_bytes``: what the device has left for all processes; on the host, what the system
+    and the control group leave. ``rss_bytes``: the resident pages of the process, ``shared_bytes``
+    those of them that are shared memory. ``pss_bytes``: the same pages as ``rss_bytes``, each
+    divided by the number of processes that map it; None if the kernel does not report it.
+    ``stated``: what the library reports, by its own names.
+    """
+
+    device_free_bytes: Count
+    rss_bytes: Count
+    shared_bytes: Count = 0
+    pss_bytes: Count | None = None
+    stated: dict[str, int] = {}
+
+
+class MemoryStage(msgspec.Struct, omit_defaults=True):
+    """A step of a run with the memory before and after it, when no rank was working.
+
+    ``owner``: library or cclmark, whichever allocates memory in this stage.
+    """
+
+    name: str
+    owner: str
+    before: MemoryReading
+    after: MemoryReading
+
+
+class MemoryBuffer(msgspec.Struct, omit_defaults=True):
+    """Memory that a rank has allocated, or mapped from another process (``mapped``).
+
+    ``owner``: library or cclmark. ``place``: device, host, shared host or pinned host.
+    ``used_bytes``: what one operation reads or writes of it, 0 if unknown. ``first_values``: the
+    first elements of an input, or those expected in an output. ``address``: virtual, in the rank's
+    process, in hexadecimal digits; empty for memory that exists only during a call.
+    """
+
+    owner: str
+    purpose: str
+    place: str
+    size_bytes: Count
+    used_bytes: Count = 0
+    first_values: str = ""
+    address: str = ""
+    mapped: bool = False
+
+
+class LibraryChannels(msgspec.Struct):
+    """The numbers of channels of a communicator, from the library's log."""
+
+    collective: Count
+    p2p: Count
+    p2p_per_peer: Count
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from functools import partial
+
+import msgspec
 
 from cclmark import _engine as engine
 from cclmark.explain.operation import Operation
+from cclmark.explain.paths import RankPaths, Route
 from cclmark.plan.cases import Case
-from cclmark.plan.libraries import plug_ins_of
-from cclmark.rendezvous.messages import Explained
+from cclmark.plan.libraries import MPI, algorithm_variables_of, log_of, plug_ins_of
+from cclmark.printable import plain
+from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments, Observation
+from cclmark.run.mpi_variables import MpiVariables, selected_for
+from cclmark.run.network_devices import network_devices
 from cclmark.run.rank import Rank
 
 
@@ -23,29 +29,66 @@ class CaseExplainer:
         self,
         rank: Rank,
         session: engine.Session,
+        agreement: engine.RankGroup,
         instruments: Instruments,
-        enter: Callable[[str, int], None],
     ) -> None:
+        """``agreement``: a group of the ranks of ``session`` with separate slots."""
         self._rank = rank
         self._session = session
+        self._agreement = agreement
         self._instruments = instruments
-        self._enter = enter
 
     def run(self, index: int, case: Case) -> None:
         """Runs the case once and sends what was observed. Raises EngineError."""
-        self._enter("explaining", 0)
+        self._rank.case_index = index
+        self._rank.enter("explaining")
         settings = self._rank.job.settings
         try:
-            in_step(self._rank.agreement, partial(self._prepare, case))
+            in_step(self._agreement, partial(self._prepare, case))
             self._instruments.begin()
+            self._instruments.library_log.begin()
             batch = engine.Batch(
                 timing=engine.Timing.throughput, iterations=1, group=settings.group
             )
-            in_step(self._rank.agreement, partial(self._session.run, batch))
+            in_step(self._agreement, partial(self._session.run, batch))
             observation = self._observation(case)
         except engine.UnsupportedError as error:
             observation = Observation("unknown", str(error), [], {})
         self._send(index, observation)
+
+    def finish(self, ccl: str, communicator: engine.Communicator) -> None:
+        """Sends how the library ``ccl`` connects this rank, which it may do when it is first used.
+
+        ``communicator``: that of the session, of all ranks of the run. Raises EngineError.
+        """
+        source, reason, paths = "engine", "", RankPaths()
+        if plug_ins_of(ccl):
+            source, paths = "log", self._instruments.paths()
+            paths.others = {
+                plain(name): plain(value)
+                for name, value in communicator.parameters
+                if name not in paths.parameters
+            }
+        else:
+            rank = self._rank.job.rank
+            paths.routes = [Route(rank, one.to, one.transport) for one in communicator.connections]
+        sizes = sorted({*paths.communicators, self._rank.job.ranks})
+        if len(sizes) > 1:
+            # Their lines name ranks by their numbers in each of them.
+            paths.routes, paths.ring_next, paths.tree_parent = [], {}, {}
+        if paths.is_empty:
+            source = "unknown"
+            reason = f"{ccl} has no interface that reports its connections"
+            if len(sizes) > 1:
+                reason = (
+                    f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
+                    "and its log does not say to which of them a connection belongs"
+                )
+            elif plug_ins_of(ccl):
+                reason = "the library's log contains no connection"
+        job = self._rank.job
+        devices = network_devices()
+        self._rank.client.send(Connected(job.rank, job.token, ccl, source, reason, paths, devices))
 
     def _prepare(self, case: Case) -> None:
         seed = self._rank.job.settings.seed
@@ -56,8 +99,17 @@ class CaseExplainer:
             return self._instruments.observation()
         if kernel := self._session.kernel:
             return Observation("engine", "", [_built_in(case, kernel)], {})
-        reason = f"{case.ccl} has no interface that reports what it does"
-        return Observation("unknown", reason, [], {})
+        log = log_of(case.ccl)
+        if log.pattern:
+            if found := self._instruments.library_log.operations(log):
+                return Observation("log", "", found, {})
+            reason = f"the log of {case.ccl} contains no line about the algorithm"
+        elif case.ccl == MPI:
+            log_of_mpi = self._instruments.open_mpi_log
+            return _selected_in_mpi(case, log_of_mpi.components() if log_of_mpi else [])
+        else:
+            reason = f"{case.ccl} has no interface that reports what it does"
+        return Observation("unknown", reason + _selecting(case.ccl), [], {})
 
     def _send(self, index: int, found: Observation) -> None:
         job = self._rank.job
@@ -72,6 +124,34 @@ class CaseExplainer:
                 predicted_s=found.predicted_s,
             )
         )
+
+
+def _selecting(name: str) -> str:
+    """Whether variables select the library's algorithm, for the end of a reason."""
+    variables = algorithm_variables_of(name)
+    known = [f"{one}={plain(os.environ[one])}" for one in variables if one in os.environ]
+    missing = [one for one in variables if one not in os.environ]
+    if known:
+        return f"; {' and '.join(known)} is set"
+    return f"; {' and '.join(missing)} is not set: the library decides" if missing else ""
+
+
+def _selected_in_mpi(case: Case, components: list[str]) -> Observation:
+    """What the variables of this process' MPI select. ``components``: of Open MPI."""
+    try:
+        variables = MpiVariables()
+    except (AttributeError, OSError):
+        return Observation("unknown", "this MPI has no tool interface (MPI_T)", [], {})
+    try:
+        found = selected_for(case.operation, variables.read, components)
+    finally:
+        variables.close()
+    reason = plain(found.reason)
+    if not found.algorithm:
+        return Observation("unknown", reason, [], {})
+    kernel = found.algorithm.replace("_", " ")
+    operation = msgspec.structs.replace(_built_in(case, kernel), algorithm=found.algorithm)
+    return Observation("variables", reason, [operation], {})
 
 
 def _built_in(case: Case, kernel: str) -> Operation:

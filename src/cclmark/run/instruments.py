@@ -6,20 +6,43 @@ The reports go to files in memory, which leave nothing behind when the process i
 from __future__ import annotations
 
 import os
+import sys
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
+from cclmark.explain.chaining import chained
 from cclmark.explain.nccl_log import operations_in
 from cclmark.explain.operation import Operation
-from cclmark.explain.plugin_log import PluginLog, plugin_path, read_open_log
-from cclmark.printable import plain
+from cclmark.explain.paths import RankPaths
+from cclmark.explain.paths_log import SUBSYSTEMS, paths_in
+from cclmark.explain.plugin_log import (
+    DEVICE_TIME_AT,
+    HEADER_BYTES,
+    KERNEL_CHANNEL,
+    RECORD_BYTES,
+    PluginLog,
+    parse_plugin_log,
+    plugin_path,
+    read_open_log,
+)
+from cclmark.plan.libraries import MPI
+from cclmark.run.library_log import LibraryLog
+from cclmark.run.open_mpi_log import OpenMpiLog
 
-_PROFILER = "NCCL_PROFILER_PLUGIN"
-_TUNER = "NCCL_TUNER_PLUGIN"
+_SET_HERE = (
+    *("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"),
+    *("NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"),
+)
 _NAME = "cclmark plug-in log"
 _MOST_RECORDS = 1 << 18
+_MOST_STEPS = 1 << 23  # 1 GiB: 10,000 operations on 32 channels; only what is used takes memory
+_SETTLED_S = 0.002  # without an event: the library's threads have reported all
+_MOST_SETTLING_S = 1.0
 _MOST_LOGGED_BYTES = 1 << 22  # of one case
+_MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channel is a line
 
 
 @dataclass(frozen=True)
@@ -35,31 +58,36 @@ class Observation:
 class Instruments:
     """The reports of NCCL and libraries with its interface; created before one is loaded."""
 
-    def __init__(self, ranks: int) -> None:
-        """Sets the environment variables that the library reads when it is first used."""
+    def __init__(self, ranks: int, libraries: Collection[str], *, steps: bool = False) -> None:
+        """Sets the environment variables that ``libraries`` read when they are first used.
+
+        ``steps``: kernels and network steps of NCCL are reported too, in a larger log, and nothing
+        is logged for each operation.
+        """
+        self.library_log = LibraryLog([] if steps else libraries)
+        self.open_mpi_log = OpenMpiLog() if MPI in libraries else None
         self._ranks = ranks
         self._log_file = os.memfd_create(_NAME)
         self._text_file = os.memfd_create("NCCL's log")
+        # FlagCX would overwrite the lines of the NCCL below it in the same file.
+        self._flagcx_file = os.memfd_create("FlagCX's log")
         self._number = 0
         self._logged_bytes = 0
-        self._foreign = ""
+        self._paths_begin = {self._text_file: 0, self._flagcx_file: 0}
+        self._missing = ""
         os.environ["CCLMARK_PLUGIN_LOG"] = f"fd:{self._log_file}"
-        os.environ["CCLMARK_PLUGIN_RECORDS"] = str(_MOST_RECORDS)
-        os.environ["CCLMARK_PLUGIN_EVENTS"] = "calls"
+        os.environ["CCLMARK_PLUGIN_RECORDS"] = str(_MOST_STEPS if steps else _MOST_RECORDS)
+        os.environ["CCLMARK_PLUGIN_EVENTS"] = "steps" if steps else "calls"
         os.environ["NCCL_DEBUG"] = "INFO"
-        os.environ["NCCL_DEBUG_SUBSYS"] = "TUNING"
+        os.environ["NCCL_DEBUG_SUBSYS"] = ",".join(SUBSYSTEMS if steps else ("TUNING", *SUBSYSTEMS))
         os.environ["NCCL_DEBUG_FILE"] = f"/proc/{os.getpid()}/fd/{self._text_file}"
+        os.environ["FLAGCX_DEBUG"] = "INFO"
+        os.environ["FLAGCX_DEBUG_SUBSYS"] = "INIT"
+        os.environ["FLAGCX_DEBUG_FILE"] = f"/proc/{os.getpid()}/fd/{self._flagcx_file}"
         try:
-            path = str(plugin_path())
+            os.environ.update(chained(os.environ, plugin_path()))
         except MissingError as error:
-            self._foreign = str(error)
-            return
-        if other := os.environ.get(_PROFILER):
-            self._foreign = f"another profiler plug-in is set: {_PROFILER}={plain(other)}"
-        else:
-            os.environ[_PROFILER] = path
-        # Another tuner decides: it stays, and then there are no predictions.
-        os.environ.setdefault(_TUNER, path)
+            self._missing = str(error)
 
     def begin(self) -> None:
         """Discards what was reported so far."""
@@ -80,16 +108,86 @@ class Instruments:
             for choice, cost_us in table.costs_us.items()
         }
         if found:
-            return Observation("plug-in", _contradiction(found, logged), found, predicted_s)
+            reason = _contradiction(found, logged) or _not_called(log)
+            return Observation("plug-in", reason, found, predicted_s)
         if logged:
-            return Observation("log", "", logged, predicted_s)
+            return Observation("log", _not_called(log), logged, predicted_s)
         called = any(one.kind.endswith("call") for one in events)
         return Observation("unknown", self._reason(log, called=called), [], predicted_s)
 
+    def log(self) -> tuple[bytes, str]:
+        """The plug-in's log without the records before ``begin``; empty with the reason."""
+        header = self._header()
+        if header is None or not header.interface_version:
+            return b"", self._reason(header, called=False)
+        return os.pread(self._log_file, HEADER_BYTES, 0) + self._records(), ""
+
+    def settle(self) -> None:
+        """Waits until the library reports no more events: its threads do so after the kernels.
+
+        At most ``_MOST_SETTLING_S``.
+        """
+        deadline = time.monotonic() + _MOST_SETTLING_S
+        places = -1
+        while time.monotonic() < deadline:
+            header = self._header()
+            if header is None or header.places == places:
+                return
+            places = header.places
+            time.sleep(_SETTLED_S)
+
+    @property
+    def first_record(self) -> int:
+        """The number of records before ``begin``."""
+        return self._number
+
+    def has_kernels(self) -> bool:
+        """Whether kernels were reported since ``begin``, with times of the device's clock."""
+        records = self._records()
+        kind = KERNEL_CHANNEL.to_bytes(4, sys.byteorder)
+        return any(
+            records[at : at + 4] == kind
+            and any(records[at + DEVICE_TIME_AT : at + DEVICE_TIME_AT + 8])
+            for at in range(0, len(records), RECORD_BYTES)
+        )
+
+    def _header(self) -> PluginLog | None:
+        """The log without its events, None if the plug-in was not loaded."""
+        if os.fstat(self._log_file).st_size == 0:
+            return None
+        content = os.pread(self._log_file, HEADER_BYTES, 0)
+        try:
+            return parse_plugin_log(content, _NAME, after=1 << 62)
+        except UsageError:
+            return None
+
+    def _records(self) -> bytes:
+        header = self._header()
+        if header is None:
+            return b""
+        begin = HEADER_BYTES + self._number * RECORD_BYTES
+        end = HEADER_BYTES + header.places * RECORD_BYTES
+        pieces = []
+        while begin < end and (piece := os.pread(self._log_file, end - begin, begin)):
+            pieces.append(piece)
+            begin += len(piece)
+        return b"".join(pieces)
+
+    def paths(self) -> RankPaths:
+        """What libraries logged about its connections since the last call."""
+        content = b""
+        for file, begin in self._paths_begin.items():
+            self._paths_begin[file] = os.fstat(file).st_size
+            content += os.pread(file, _MOST_CONNECTING_BYTES, begin) + b"\n"
+        paths = paths_in(content.decode(errors="replace"))
+        for name in _SET_HERE:
+            paths.parameters.pop(name, None)
+        return paths
+
     def _reason(self, log: PluginLog | None, *, called: bool) -> str:
         """Why nothing is known."""
-        if self._foreign:
-            return self._foreign
+        if self._missing:
+            return self._missing
         if log is None or not log.interface_version:
             return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
         if log.dropped:
@@ -111,6 +209,12 @@ class Instruments:
     def _new_text(self) -> str:
         content = os.pread(self._text_file, _MOST_LOGGED_BYTES, self._logged_bytes)
         return content.decode(errors="replace")
+
+
+def _not_called(log: PluginLog | None) -> str:
+    """Other plug-ins that were set, but not called: NCCL would decide otherwise with them."""
+    others = [] if log is None else log.other_plugins
+    return "; ".join(one.text for one in others if one.reason)
 
 
 def _contradiction(found: list[Operation], logged: list[Operation]) -> str:

@@ -4,6 +4,8 @@ The pairs of a round share no rank. Each pair is measured alone while the others
 large messages. One large size of every sweep, the probe, is measured for each pair alone and then
 for all pairs at once. If no pair is slower, the sizes that follow the probe are measured for all
 pairs at once.
+
+Explanations contain no times: all pairs of a round are explained at once.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
@@ -23,6 +26,9 @@ from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
+
+if TYPE_CHECKING:
+    from cclmark.run.instruments import Instruments
 
 _PHASES_OF_A_CASE = 5  # each with the timeout of one phase
 _SLACK_S = 120.0  # for the overhead of a thousand short batches
@@ -42,7 +48,15 @@ class _Bench:
 class PairsRunner:
     """Runs the cases of all pairs with one library on one rank, in step with the other ranks."""
 
-    def __init__(self, rank: Rank, ccl: engine.Ccl, device: engine.Device) -> None:
+    def __init__(
+        self,
+        rank: Rank,
+        ccl: engine.Ccl,
+        device: engine.Device,
+        instruments: Instruments | None,
+    ) -> None:
+        """``instruments``: of a rank that explains instead of measuring."""
+        self._instruments = instruments
         self._rank = rank
         self._job = rank.job
         self._ccl = ccl
@@ -62,7 +76,10 @@ class PairsRunner:
         self._finished = False
 
     def run(self) -> None:
-        """Measures everything; the first rank of each pair sends the results."""
+        """Measures everything; the first rank of each pair sends the results.
+
+        With instruments, both ranks of each pair send what they observed instead.
+        """
         self._rank.enter("allocating buffers")
         self._free_bytes = free_on_all(self._device, self._rank.rank_group, self._job.ranks)
         gc.collect()
@@ -73,7 +90,9 @@ class PairsRunner:
                 continue
             bench = self._bench(pairs)
             self._meet(0)
-            if self._left:
+            if self._instruments is not None:
+                self._explain(pairs, bench, self._instruments)
+            elif self._left:
                 for pair in pairs:
                     self._alone([pair], bench, self._pending(pair))
             elif len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
@@ -87,6 +106,23 @@ class PairsRunner:
         if not self._left:
             return self._places
         return [place for place in self._places if self._cases.index_of(pair, place) in self._left]
+
+    def _explain(
+        self, pairs: Sequence[Pair], bench: _Bench | None, instruments: Instruments
+    ) -> None:
+        """Observes the cases of all pairs instead of measuring them."""
+        from cclmark.run.explaining import CaseExplainer  # not imported by ranks that measure
+
+        if bench is not None:
+            assert self._rank.subgroup_agreement is not None
+            explainer = CaseExplainer(
+                self._rank, bench.session, self._rank.subgroup_agreement, instruments
+            )
+            for place in self._pending(bench.pair):
+                if place not in bench.too_large:
+                    index = self._cases.index_of(bench.pair, place)
+                    explainer.run(index, self._cases[index])
+        self._meet(max(len(self._pending(pair)) for pair in pairs))
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
         following = {place for places in self._followers.values() for place in places}

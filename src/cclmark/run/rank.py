@@ -11,6 +11,7 @@ from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
 from cclmark.results.kinds import KINDS, Result
 from cclmark.results.schema import Condition
+from cclmark.trace.rank_trace import Stage
 
 
 class Rank:
@@ -50,6 +51,14 @@ class Rank:
         self._items = KINDS[job.kind].items(self.planned, job.ranks)
         self._phase = "start-up"
         self._since_s = time.monotonic()
+        #: The phases that have ended, if the rank is traced, and the bytes of the current one.
+        self.stages: list[Stage] = []
+        self.stage_bytes = 0
+
+    @property
+    def board_bytes(self) -> int:
+        """The size of the status board."""
+        return self._board.size_bytes
 
     def form_subgroup(self, members: list[int], place: int) -> engine.RankGroup:
         """Creates ``subgroup`` from some of the ranks.
@@ -113,6 +122,10 @@ class Rank:
         """
         now_s = time.monotonic()
         self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now_s - self._since_s
+        if self.job.traced_operations:
+            begin_ns, end_ns = int(self._since_s * 1e9), int(now_s * 1e9)
+            self.stages.append(Stage(self._phase, begin_ns, end_ns, self.stage_bytes))
+            self.stage_bytes = 0
         self._since_s = now_s
         self._phase = phase
         timeout_s = self.job.settings.timeout_s + others_s

@@ -31,14 +31,16 @@ if TYPE_CHECKING:
     from cclmark.run.instruments import Instruments
 
 _LINGERING_S = 10.0
+_TRACE_LINGER_MS = 120_000  # a trace may have 100 MB
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
 
 
 def _instruments(job: Job) -> Instruments:
-    """The instruments of a rank that explains; ranks that measure do not import them."""
+    """The instruments of a rank that does not measure; the others do not import them."""
     from cclmark.run.instruments import Instruments
 
-    return Instruments(job.ranks)
+    libraries = {item.ccl for item in job.planned()}
+    return Instruments(job.ranks, libraries, steps=job.traced_operations > 0)
 
 
 class Worker:
@@ -50,7 +52,7 @@ class Worker:
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
         self.rank = Rank(job)
-        self._instruments = _instruments(job) if job.explain else None
+        self._instruments = _instruments(job) if job.explain or job.traced_operations else None
 
     def run(self) -> None:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""
@@ -79,7 +81,10 @@ class Worker:
         Called while a caught error still keeps the session alive, since its destruction would wait
         for an operation that may never complete.
         """
-        self.rank.client.close()
+        if self.job.traced_operations:
+            self.rank.client.close(_TRACE_LINGER_MS)
+        else:
+            self.rank.client.close()
         if status != 0 and self._under_mpirun:
             # An mpirun ends all ranks as soon as one fails, so the launcher first gets time to
             # examine them.

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,18 @@ inline unsigned long long environment_number(const char* name, unsigned long lon
     std::abort();
   }
   return value;
+}
+
+/// Whether a variable has this value, for example one that makes a library log.
+inline bool environment_is(const char* name, const char* value) {
+  const char* text = std::getenv(name);
+  return text != nullptr && std::strcmp(text, value) == 0;
+}
+
+/// Whether a variable has the number of this rank.
+inline bool environment_is_rank(const char* name, int rank) {
+  constexpr unsigned long long kNoRank = 1ull << 32;
+  return environment_number(name, kNoRank, 0) == static_cast<unsigned long long>(rank);
 }
 
 /// Pairs of devices from the environment, such as `0-1,2-3`; none when it is not set. Anything else

@@ -2,6 +2,7 @@
 // with FLAGCX_CLUSTER_SPLIT_LIST clusters, between which calls wait for their work.
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -186,12 +187,28 @@ FAKE_API const char* flagcxGetLastError(void* comm) {
   return mixed() ? "Not implemented." : last_error();
 }
 
+/// What FlagCX logs about its clusters with FLAGCX_DEBUG=INFO: here two, of equal size.
+void log_clusters(int rank, int ranks) {
+  const char* level = std::getenv("FLAGCX_DEBUG");
+  const char* path = std::getenv("FLAGCX_DEBUG_FILE");
+  if (level == nullptr || path == nullptr || std::string_view(level) != "INFO") return;
+  FILE* file = std::fopen(path, "w");
+  if (file == nullptr) return;
+  std::fprintf(file,
+               "fake:1:1 [0] FLAGCX INFO rank = %d, nranks = %d, nclusters = %d, cluster_id = 0, "
+               "cluster_size = %d, homo_rank = 0, has_single_rank_homo_comm = %d\n",
+               rank, ranks, mixed() ? 2 : 1, mixed() ? ranks / 2 : ranks,
+               mixed() && ranks == 2 ? 1 : 0);
+  std::fclose(file);
+}
+
 FAKE_API int flagcxCommInitRank(void** comm, int ranks, const FlagcxId* id, int rank) {
   return guarded([&] {
     require(comm != nullptr && id != nullptr, kInvalidArgument, "no communicator or no id");
     require(id->rest == rest_of(id->control), kInvalidArgument, "not all of the id came");
     fail_if_asked(rank, "CommInitRank");
     *comm = communicators().add(std::make_shared<Communicator>(id->control, ranks, rank));
+    log_clusters(rank, ranks);
   });
 }
 

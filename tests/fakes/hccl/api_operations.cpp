@@ -1,10 +1,14 @@
 // The operations. Numbers from the caller become those of the core here, which checks the rest.
 
+#include <unistd.h>
+
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "hccl/communicator.hpp"
 #include "nccl/enqueue.hpp"
@@ -56,6 +60,29 @@ int root_of(uint32_t root, const Member& member) {
   return static_cast<int>(misreads("root") ? (root + 1) % ranks : root);
 }
 
+/// The lines that HCCL_DEBUG_CONFIG=ALG adds to the run log, which ASCEND_SLOG_PRINT_TO_STDOUT=1
+/// sends to standard output.
+void log_algorithm(const Member& member, Kind kind) {
+  if (!fake_common::environment_is("HCCL_DEBUG_CONFIG", "ALG") ||
+      !fake_common::environment_is("ASCEND_SLOG_PRINT_TO_STDOUT", "1") ||
+      kind != Kind::all_reduce) {
+    return;
+  }
+  int pid = getpid(), rank = member.communicator->rank(), ranks = member.communicator->ranks();
+  const char* head = "[INFO] HCCL(%d,python):2026-01-06-15:38:29.882.077 [op_common.cc:%d] [%d] ";
+  std::printf(head, pid, 53, pid);
+  std::printf("[HCCL_ALG]: [InitRankInfo] userRank[%d] userRankSize[%d] serverNum[1]\n", rank,
+              ranks);
+  std::printf(head, pid, 102, pid);
+  std::printf(
+      "[HCCL_ALG]: [SelectAlg] algTag[AllReduce_127.10.0.1%%eth1_30000_0_host] "
+      "algName[AllReduceMeshExecutor] userRank[%d] "
+      "algType[level0:fullmesh,level1:ring,level2:null] "
+      "userRankSize[%d] level0Size[%d] moduleNum[1] level2Size[1] opExpansionMode[HOST] "
+      "isZeroCopy[0] isOpBase[1].\n",
+      rank, ranks, ranks);
+}
+
 /// A call on a communicator's stream, as all operations start.
 class Entry {
  public:
@@ -73,6 +100,7 @@ class Entry {
     operation.dtype = dtype_of(dtype);
     operation.reduction = reduction;
     operation.root = root;
+    log_algorithm(member, kind);
     int result = fake_nccl::enqueue(comm_, stream_, operation);
     if (result != fake_nccl::kSuccess) throw Failure{code_of(result), fake_nccl::last_error()};
   }

@@ -1,5 +1,10 @@
 // Versions, errors, communicators and groups.
 
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
 #include "common/environment.hpp"
 #include "common/export.hpp"
 #include "nccl/communicator.hpp"
@@ -121,6 +126,26 @@ FAKE_API int ncclCommGetAsyncError(void* communicator, int* code) {
     *code = communicator_behind(communicator)->async_error();
   });
 }
+
+#ifdef CCLMARK_FAKE_RECENT
+/// As NCCL since 2.30: tables of the calling thread.
+FAKE_API int ncclParamGetAllParameterKeys(const char*** keys, int* number) {
+  static std::array<const char*, 3> all = {"NCCL_BUFFSIZE", "NCCL_P2P_DISABLE", "NCCL_UNKNOWN"};
+  *keys = all.data();
+  *number = static_cast<int>(all.size());
+  return kSuccess;
+}
+
+FAKE_API int ncclParamGetParameter(const char* key, const char** value, int* bytes) {
+  static thread_local std::string found;
+  const char* set = std::getenv(key);
+  if (std::string_view(key) == "NCCL_UNKNOWN") return kInvalidArgument;
+  found = set != nullptr ? set : std::string_view(key) == "NCCL_BUFFSIZE" ? "4194304" : "0";
+  *value = found.data();
+  *bytes = static_cast<int>(found.size());
+  return kSuccess;
+}
+#endif
 
 FAKE_API int ncclGroupStart() {
   return guarded([] { start_group(); });

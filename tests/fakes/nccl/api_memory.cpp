@@ -1,4 +1,6 @@
-// Memory and its registration: only in the recent variant of the library.
+// Memory, its registration and its statistics: only in the recent variant of the library.
+
+#include <cstdint>
 
 #include "common/export.hpp"
 #include "nccl/faults.hpp"
@@ -6,6 +8,12 @@
 #include "nccl/registration.hpp"
 
 namespace fake_nccl {
+namespace {
+
+/// The numbers of ncclCommMemStat_t.
+enum MemoryStat : int { kSuspend, kSuspended, kPersist, kTotal };
+
+}  // namespace
 
 FAKE_API int ncclMemAlloc(void** memory, size_t bytes) {
   return guarded([&] {
@@ -38,6 +46,16 @@ FAKE_API int ncclCommWindowRegister(void* communicator, void* memory, size_t byt
     std::shared_ptr<Communicator> owner = communicator_behind(communicator);
     fail_if_asked(owner->rank(), "CommWindowRegister");
     *window = register_window(owner, memory, bytes, flags);
+  });
+}
+
+FAKE_API int ncclCommMemStats(void* communicator, int stat, uint64_t* value) {
+  return guarded([&] {
+    require(value != nullptr, kInvalidArgument, "no place for the value");
+    std::shared_ptr<Communicator> owner = communicator_behind(communicator);
+    fail_if_asked(owner->rank(), "CommMemStats");
+    require(stat >= kSuspend && stat <= kTotal, kInvalidArgument, "no such statistic");
+    *value = stat == kPersist || stat == kTotal ? owner->taken_bytes() : 0;
   });
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/environment.hpp"
 #include "nccl/collectives.hpp"
+#include "nccl/connection_log.hpp"
 #include "nccl/last_error.hpp"
 #include "nccl/point_to_point.hpp"
 
@@ -43,6 +45,30 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
       },
       "all ranks to join");
   require_different_devices();
+  log_connections(rank, ranks);
+  // Over the memory of the host there are fewer channels, as in NCCL.
+  if (lacks_access()) plugins_.limit_channels(2);
+  take_memory("CCLMARK_FAKE_NCCL_CREATION");
+}
+
+void Communicator::take_memory(const char* variable) {
+  size_t bytes = fake_common::environment_number(variable, 0, 0);
+  if (bytes == 0) return;
+  taken_.push_back(Runtime::instance().allocate(bytes));
+  taken_bytes_ += bytes;
+}
+
+void Communicator::connect() {
+  std::call_once(connected_, [this] { take_memory("CCLMARK_FAKE_NCCL_FIRST_USE"); });
+}
+
+/// All but the first piece where CCLMARK_FAKE_NCCL_KEEPS is set.
+void Communicator::release_memory() {
+  if (fake_common::environment_number("CCLMARK_FAKE_NCCL_KEEPS", 0, 0) != 0 && !taken_.empty()) {
+    taken_.erase(taken_.begin());
+  }
+  for (void* memory : taken_) Runtime::instance().release(memory);
+  taken_.clear();
 }
 
 void Communicator::take_seat() {
@@ -67,6 +93,20 @@ void Communicator::require_different_devices() {
                                        std::to_string(seat(first).device)};
     }
   }
+}
+
+/// Whether two of the devices have no access to each other's memory.
+bool Communicator::lacks_access() {
+  auto is_member = [&](int device) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (seat(rank).device == device) return true;
+    }
+    return false;
+  };
+  for (auto [first, second] : fake_common::environment_pairs("CCLMARK_FAKE_NO_PEER")) {
+    if (is_member(first) && is_member(second)) return true;
+  }
+  return false;
 }
 
 void Communicator::wait_for_phase(std::atomic<uint64_t> Seat::* phase, uint64_t reached,
@@ -150,12 +190,14 @@ void Communicator::destroy() {
   }
   stop_ = true;
   require(lock.owns_lock(), kSystemError, "an operation of the communicator does not end");
+  release_memory();
 }
 
 void Communicator::abort() {
   stop_ = true;
   tell();
   std::lock_guard lock(running_);
+  release_memory();
 }
 
 fake_common::HandleTable<Communicator>& communicators() {

@@ -29,6 +29,12 @@ class Communicator {
 
   Plugins& plugins() { return plugins_; }
 
+  /// Takes the device memory of CCLMARK_FAKE_NCCL_FIRST_USE, once. To be called by the thread that
+  /// enqueues. Raises Failure.
+  void connect();
+  /// The device memory that the communicator has taken.
+  size_t taken_bytes() const { return taken_bytes_; }
+
   /// Runs what was enqueued together; what goes wrong becomes the asynchronous error.
   void run(const std::vector<Operation>& batch) noexcept;
   /// Exchanges a message with every rank, on the threads that call. Raises Failure.
@@ -57,8 +63,11 @@ class Communicator {
   }
 
  private:
+  void take_memory(const char* variable);
+  void release_memory();
   void take_seat();
   void require_different_devices();
+  bool lacks_access();
   void fail(const Failure& failure);
   void wait_for_phase(std::atomic<uint64_t> Seat::* phase, uint64_t reached, const char* what);
 
@@ -78,6 +87,10 @@ class Communicator {
 
   std::mutex meeting_;
   uint64_t host_phase_ = 0;
+
+  std::once_flag connected_;
+  std::vector<void*> taken_;
+  size_t taken_bytes_ = 0;
 };
 
 /// All communicators of the process.

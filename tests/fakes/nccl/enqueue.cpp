@@ -14,6 +14,7 @@ void check_and_submit(void* handle, void* stream, Operation operation) {
   const char* call = name(operation.kind);
   fail_if_asked(rank, call);
   take_time_if_asked();
+  communicator->connect();
   if (Result state = communicator->async_error(); state != kSuccess) {
     throw Failure{state, std::string("the communicator has failed before: ") + last_error()};
   }

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "common/environment.hpp"
+#include "nccl/debug_file.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -110,6 +114,14 @@ struct CollApi {
   bool graphCaptured;
   uint64_t userTag;
 };
+struct ProxyOp {
+  pid_t pid;
+  uint8_t channelId;
+  int peer, nSteps, chunkSize, isSend;
+};
+struct ProxyStep {
+  int step;
+};
 struct KernelCh {
   uint8_t channelId;
   uint64_t pTimer;
@@ -130,6 +142,8 @@ struct Descr {
     P2pV4 p2p4;
     CollApi api;
     KernelCh kernel;
+    ProxyOp proxyOp;
+    ProxyStep proxyStep;
   };
 };
 
@@ -171,10 +185,14 @@ struct TunerV5 {
   int (*getCollInfo)(void*, int, size_t, int, float**, int, int, int, int*);
   int (*finalize)(void*);
 };
+struct TunerV6 : TunerV5 {
+  int (*getChunkSize)(void*, int, size_t, int, int, int, size_t*);
+};
 
-constexpr int kColl = 2, kP2p = 4, kKernelCh = 64, kCollApi = 512, kP2pApi = 1024;
-constexpr int kGroup = 1;
-constexpr int kKernelChStop = 22;
+constexpr int kGroup = 1, kColl = 2, kP2p = 4, kProxyOp = 8, kProxyStep = 16, kKernelCh = 64;
+constexpr int kCollApi = 512, kP2pApi = 1024;
+constexpr int kWithinTask = kProxyOp | kProxyStep | kKernelCh;
+constexpr int kProxyStepSendWait = 9, kKernelChStop = 22;
 constexpr std::array<const char*, 7> kAlgorithms = {
     "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 constexpr std::array<const char*, 3> kProtocols = {"LL", "LL128", "SIMPLE"};
@@ -238,35 +256,17 @@ Loaded& loaded() {
 }
 
 void log(int, unsigned long, const char*, int, const char* format, ...) {
-  std::fprintf(stderr, "NCCL WARN %s\n", format);
+  std::array<char, 2048> text{};
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(text.data(), text.size(), format, values);
+  va_end(values);
+  std::fprintf(stderr, "NCCL WARN %s\n", text.data());
 }
 
-/// Whether lines with the subject are asked for; the file is opened once.
-FILE* debug_file() {
-  static FILE* const file = []() -> FILE* {
-    const char* level = std::getenv("NCCL_DEBUG");
-    const char* subjects = std::getenv("NCCL_DEBUG_SUBSYS");
-    if (level == nullptr || strcasecmp(level, "INFO") != 0) return nullptr;
-    if (subjects == nullptr || std::strstr(subjects, "TUNING") == nullptr) return nullptr;
-    const char* path = std::getenv("NCCL_DEBUG_FILE");
-    if (path == nullptr) return stdout;
-    std::string name;
-    for (const char* next = path; *next != '\0'; ++next) {
-      if (next[0] == '%' && next[1] == 'p') {
-        name += std::to_string(getpid());
-        ++next;
-      } else if (next[0] == '%' && next[1] == 'h') {
-        std::array<char, 64> host{};
-        gethostname(host.data(), host.size() - 1);
-        name += host.data();
-        ++next;
-      } else {
-        name += *next;
-      }
-    }
-    return std::fopen(name.c_str(), "w");
-  }();
-  return file;
+/// As NCCL's check of a result, which ends the operation there.
+void check(int result, const char* call) {
+  if (result != 0) std::fprintf(stderr, "NCCL WARN %s returned %d\n", call, result);
 }
 
 /// NCCL's number of the function.
@@ -309,13 +309,28 @@ Table predicted(const Operation& operation, size_t bytes) {
   return table;
 }
 
-/// An event between its start and its stop.
+/// The fake device's clock with CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS, otherwise `fixed`.
+uint64_t device_now_ns(uint64_t fixed) {
+  const char* ahead = std::getenv("CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS");
+  if (ahead == nullptr) return fixed;
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count()) +
+         std::strtoull(ahead, nullptr, 10);
+}
+
+/// An event between its start and its stop, reported if the mask has one of the types.
 class Event {
  public:
   template <typename Type>
-  Event(void* context, Descr<Type>& described, void* parent = nullptr) {
+  Event(void* context, Descr<Type>& described, void* parent = nullptr, int types = ~0) {
+    if ((loaded().mask & types) == 0) return;
     described.parentObj = parent;
+    const Descr<Type> before = described;
     loaded().profiler->startEvent(context, &handle_, &described);
+    if (std::memcmp(&before, &described, sizeof before) != 0) {
+      std::fprintf(stderr, "a plug-in has changed NCCL's descriptor\n");
+      std::abort();
+    }
   }
   ~Event() {
     if (handle_ != nullptr) loaded().profiler->stopEvent(handle_);
@@ -328,10 +343,44 @@ class Event {
   void* handle_ = nullptr;
 };
 
-bool is_asked_for_rank(const char* variable, int rank) {
-  constexpr unsigned long long kNobody = 1ull << 32;
-  return fake_common::environment_number(variable, kNobody, 0) ==
-         static_cast<unsigned long long>(rank);
+/// What the thread that drives the network reports of a task: one operation of this process, and
+/// one that it does for another process, with a handle of that one.
+template <typename Type>
+void report_proxy(void* context, void* task) {
+  const Loaded& all = loaded();
+  if ((all.mask & (kProxyOp | kProxyStep)) == 0) return;
+  for (const pid_t process : {getpid(), getpid() + 1}) {
+    Descr<Type> event{};
+    event.type = kProxyOp;
+    event.proxyOp = {process, 1, 1, 1, 4096, 1};
+    Event operation(context, event, task);
+    if ((all.mask & kProxyStep) == 0) continue;
+    if (version() < 22800 && operation.handle() == nullptr) continue;
+    event = {};
+    event.type = kProxyStep;
+    event.proxyStep = {7};
+    Event step(context, event, operation.handle());
+    if (step.handle() == nullptr) continue;
+    StateArgs sent{};
+    sent.transSize = 512;
+    all.profiler->recordEventState(step.handle(), kProxyStepSendWait, &sent);
+  }
+}
+
+/// The kernel of a task, on so many channels.
+void report_kernel(void* context, void* task, uint8_t channels) {
+  const Loaded& all = loaded();
+  if ((all.mask & kKernelCh) == 0) return;
+  for (uint8_t channel = 0; channel < channels; ++channel) {
+    Descr<uint64_t> event{};
+    event.type = kKernelCh;
+    event.kernel = {channel, device_now_ns(1000)};
+    Event kernel(context, event, task);
+    if (kernel.handle() == nullptr) continue;
+    StateArgs stop{};
+    stop.pTimer = device_now_ns(5000);
+    all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
+  }
 }
 
 }  // namespace
@@ -360,12 +409,13 @@ Plugins::Plugins(uint64_t communicator, int ranks, int rank)
   if (all.tuner != nullptr) {
     auto count = static_cast<size_t>(ranks_);
     if (all.tuner_version <= 4) {
-      static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_);
+      check(static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_), "tuner init");
     } else {
       std::array<int, 3> domains = {1, ranks_, ranks_};
       std::array<double, 21 + 63 + 60> constants{};
-      static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
-                                             domains.data(), constants.data());
+      check(static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
+                                                   domains.data(), constants.data()),
+            "tuner init");
     }
   }
 }
@@ -390,13 +440,22 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
   int channels = 0;
   int function = function_of(operation.kind);
   const Loaded& all = loaded();
-  if (all.tuner_version == 3) {
-    static_cast<TunerV3*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows, 7, 3,
-                                                  &channels);
+  int result = 0;
+  if (all.tuner_version == 2) {
+    int algorithm = -1, protocol = -1;
+    result = static_cast<TunerV2*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 0, 0, 1,
+                                                           &algorithm, &protocol, &channels);
+    if (algorithm >= 0 && protocol >= 0) {
+      table[static_cast<size_t>(algorithm)][static_cast<size_t>(protocol)] = 0.0F;
+    }
+  } else if (all.tuner_version == 3) {
+    result = static_cast<TunerV3*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows,
+                                                           7, 3, &channels);
   } else if (all.tuner_version >= 4) {
-    static_cast<TunerV5*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows, 7, 3, 0,
-                                                  &channels);
+    result = static_cast<TunerV5*>(all.tuner)->getCollInfo(tuner_context_, function, bytes, 1, rows,
+                                                           7, 3, 0, &channels);
   }
+  check(result, "getCollInfo");
   Choice best{1, 2, 0};
   float least = -1.0F;
   for (int algorithm = 0; algorithm < 7; ++algorithm) {
@@ -409,8 +468,20 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
     }
   }
   best.channels =
-      channels > 0 ? channels : static_cast<int>(std::min<size_t>(24, 1 + bytes / 65536));
-  if (is_asked_for_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_)) best.algorithm = 1 - best.algorithm;
+      channels > 0
+          ? channels
+          : static_cast<int>(std::min(static_cast<size_t>(most_channels_), 1 + bytes / 65536));
+  if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_))
+    best.algorithm = 1 - best.algorithm;
+  if (all.tuner_version >= 6) {
+    auto* chunks = static_cast<TunerV6*>(all.tuner)->getChunkSize;
+    size_t chunk = 0;
+    if (chunks != nullptr) {
+      check(chunks(tuner_context_, function, bytes, best.algorithm, best.protocol, best.channels,
+                   &chunk),
+            "getChunkSize");
+    }
+  }
   return best;
 }
 
@@ -423,7 +494,7 @@ void Plugins::report_collective(const Operation& operation) {
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
   auto channels = static_cast<uint8_t>(choice.channels);
   bool symmetric = fake_common::environment_number("CCLMARK_FAKE_SYMMETRIC", 0, 0) != 0;
-  if (FILE* file = rank_ == 0 ? debug_file() : nullptr) {
+  if (FILE* file = rank_ == 0 ? debug_file("TUNING") : nullptr) {
     size_t bytes = operation.count * size_bytes(operation.dtype);
     if (symmetric) {
       std::fprintf(file,
@@ -438,8 +509,13 @@ void Plugins::report_collective(const Operation& operation) {
     }
     std::fflush(file);
   }
-  if (all.profiler == nullptr || is_asked_for_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_)) return;
+  if (all.profiler == nullptr ||
+      fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_))
+    return;
   ++sequence_;
+  if (sequence_ == 3 && fake_common::environment_is_rank("CCLMARK_FAKE_DIES_PROFILED", rank_)) {
+    std::raise(SIGKILL);
+  }
   const CollV7 newest = {sequence_,
                          function,
                          operation.send,
@@ -459,9 +535,14 @@ void Plugins::report_collective(const Operation& operation) {
     Descr<uint8_t> event{};
     event.rank = rank_;
     event.type = kGroup;
-    if ((all.mask & (kGroup | kColl)) == 0) return;
+    if ((all.mask & (kGroup | kColl | kWithinTask)) == 0) return;
     Event group(profiler_context_, event);
-    if (symmetric || group.handle() == nullptr) return;
+    if ((all.mask & (kColl | kWithinTask)) == 0) return;
+    if (symmetric) return;
+    if (group.handle() == nullptr) {
+      report_proxy<uint8_t>(profiler_context_, nullptr);
+      return;
+    }
     event.type = kColl;
     if (all.profiler_version == 1) {
       event.v1 = {"fake",
@@ -504,34 +585,33 @@ void Plugins::report_collective(const Operation& operation) {
       event.v4 = newest;
     }
     Event collective(profiler_context_, event, group.handle());
+    report_proxy<uint8_t>(profiler_context_, collective.handle());
     return;
   }
-  if ((all.mask & (kCollApi | kColl)) == 0) return;
   Descr<uint64_t> event{};
   event.type = kCollApi;
   event.api = {function, operation.count, type, operation.root, nullptr, false, 0};
-  Event call(profiler_context_, event);
+  Event call(profiler_context_, event, nullptr, kCollApi | kColl | kWithinTask);
   if (symmetric && all.profiler_version < 7) return;
+  event = {};
+  event.type = kGroup;
+  Event group(profiler_context_, event, nullptr, kGroup | kColl | kWithinTask);
+  if ((all.mask & (kColl | kWithinTask)) == 0) return;
   event = {};
   event.type = kColl;
   event.rank = rank_;
   event.v4 = newest;
+  event.v4.parentGroup = group.handle();
   Event collective(profiler_context_, event, call.handle());
-  if ((all.mask & kKernelCh) == 0) return;
-  for (uint8_t channel = 0; channel < channels; ++channel) {
-    event = {};
-    event.type = kKernelCh;
-    event.kernel = {channel, 1000};
-    Event kernel(profiler_context_, event, collective.handle());
-    StateArgs stop{};
-    stop.pTimer = 5000;
-    all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
-  }
+  report_proxy<uint64_t>(profiler_context_, collective.handle());
+  report_kernel(profiler_context_, collective.handle(), channels);
 }
 
 void Plugins::report_messages(const Operation& operation) {
   Loaded& all = loaded();
-  if (all.profiler == nullptr || is_asked_for_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_)) return;
+  if (all.profiler == nullptr ||
+      fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_))
+    return;
   if ((all.mask & (kP2p | kP2pApi)) == 0) return;
   const char* function = operation.kind == Kind::receive ? "Recv" : "Send";
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
@@ -558,10 +638,14 @@ void Plugins::report_messages(const Operation& operation) {
     return;
   }
   Descr<uint64_t> event{};
+  event.type = kGroup;
+  Event group(profiler_context_, event);
   event.type = kP2p;
   event.rank = rank_;
   event.p2p4 = newest;
+  event.p2p4.parentGroup = group.handle();
   Event message(profiler_context_, event);
+  if (message.handle() != nullptr) report_kernel(profiler_context_, message.handle(), 2);
 }
 
 void Plugins::report(const std::vector<Operation>& batch) {

@@ -9,13 +9,16 @@ namespace fake_nccl {
 
 /// Tells the plug-ins that NCCL_PROFILER_PLUGIN and NCCL_TUNER_PLUGIN name what a communicator
 /// does, by the newest interfaces that both the claimed version and the plug-in have, and writes
-/// the lines that NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING asks for.
+/// the lines that NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING and INIT asks for.
 class Plugins {
  public:
   Plugins(uint64_t communicator, int ranks, int rank);
   ~Plugins();
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
+
+  /// Restricts every choice to `most` channels.
+  void limit_channels(int most) { most_channels_ = most; }
 
   /// To be called when a batch is launched, by the thread that launches it.
   void report(const std::vector<Operation>& batch);
@@ -29,6 +32,7 @@ class Plugins {
   const uint64_t communicator_;
   const int ranks_;
   const int rank_;
+  int most_channels_ = 24;
   uint64_t sequence_ = 0;
   void* profiler_context_ = nullptr;
   void* tuner_context_ = nullptr;

@@ -1,6 +1,9 @@
 // oneCCL 2022.2's C interface, or with fewer functions that of 2022.1 or of no release at all, as
 // its plugin for processors does it: memory of the host, calls that return when their work is done.
 
+#include <unistd.h>
+
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "vendor/shaped.hpp"
 
@@ -74,9 +77,33 @@ Reduction known_reduction(int value) {
   return reduction_of(value, kReductions);
 }
 
+/// The line about its algorithm, which CCL_LOG_LEVEL=debug asks for. Standard output keeps it until
+/// it is flushed.
+void log_algorithm(int rank, Kind kind, size_t count, Dtype dtype) {
+  if (!fake_common::environment_is("CCL_LOG_LEVEL", "debug")) return;
+  const char* name = kind == Kind::all_reduce       ? "allreduce"
+                     : kind == Kind::reduce_scatter ? "reduce_scatter"
+                     : kind == Kind::all_gather     ? "allgatherv"
+                     : kind == Kind::broadcast      ? "bcast"
+                     : kind == Kind::reduce         ? "reduce"
+                                                    : nullptr;
+  if (name == nullptr) return;
+  bool small = count * fake_nccl::size_bytes(dtype) <= 8192;
+  if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank)) small = !small;
+  std::printf("2026:11:24-04:22:55:%d:[%d] |CCL_DEBUG| selector_impl.hpp:355 get: ", getpid(),
+              rank);
+  if (fake_common::environment_is_rank("CCLMARK_FAKE_BROKEN_LOG", rank)) {
+    std::printf("selected algo: coll %s, cou\n", name);
+  } else {
+    std::printf("selected algo: coll %s, count %zu, algo %s\n", name, count,
+                small ? "recursive_doubling" : "ring");
+  }
+}
+
 /// What fails while the work is done fails the call that it is done in.
 void run(void* comm, void* stream, Kind kind, const void* send, void* receive, size_t count,
          Dtype dtype, Reduction reduction = Reduction::sum, int root = 0) {
+  log_algorithm(fake_nccl::communicator_behind(comm)->rank(), kind, count, dtype);
   submit(comm, stream, kind, send, receive, count, dtype, reduction, root);
   fake_nccl::Result state = fake_nccl::communicator_behind(comm)->async_error();
   if (state != fake_nccl::kSuccess) throw Failure{state, fake_nccl::last_error()};

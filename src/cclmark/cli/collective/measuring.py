@@ -98,10 +98,36 @@ def devices_text(flags: Flags) -> str:
 
 
 def _measure(operations: list[str], flags: Flags, coordinator: Coordinator, began_s: float) -> int:
-    devices = coordinator.devices
-    settings = settings_of(flags, devices.runtime)
     every_s = _duration("--summary-every", flags.summary_every)
     references = _reference_notes(flags)
+    request, plan = request_of(operations, flags, coordinator)
+    name = operations[0] if len(operations) == 1 else "collectives"
+    return record(
+        request,
+        lambda output: _exporter(flags, plan, output, every_s, references),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        explain=flags.explain,
+        stem=stem_of(name, plan),
+    )
+
+
+def stem_of(name: str, plan: Sweep) -> str:
+    """Returns a part of the name of a journal: the command, the libraries, the number of ranks."""
+    return f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}"
+
+
+def request_of(
+    operations: list[str], flags: Flags, coordinator: Coordinator
+) -> tuple[Request, Sweep]:
+    """Returns the request for the cases of ``flags``, and the sweep that contains them.
+
+    Raises CclmarkError if the flags are invalid.
+    """
+    devices = coordinator.devices
+    settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
     roots = _roots(flags.root, ranks)
     if flags.root != _USUAL_ROOT and not any(OPERATIONS[name].rooted for name in operations):
@@ -144,17 +170,7 @@ def _measure(operations: list[str], flags: Flags, coordinator: Coordinator, bega
         absent=absent,
         coordinator=coordinator,
     )
-    name = operations[0] if len(operations) == 1 else "collectives"
-    return record(
-        request,
-        lambda output: _exporter(flags, plan, output, every_s, references),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        resume=flags.resume,
-        explain=flags.explain,
-        stem=f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}",
-    )
+    return request, plan
 
 
 def _mpirun(coordinator: Coordinator, user: str) -> locate.Mpirun:

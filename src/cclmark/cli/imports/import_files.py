@@ -135,7 +135,7 @@ def _free_name(read: _Read) -> Path:
 def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
-    lines: list[Line] = [run.header, *run.results, *run.conditions]
+    lines: list[Line] = [run.header, *run.results, *run.conditions, *run.paths]
     try:
         for line in [*lines, *([run.footer] if run.footer is not None else [])]:
             writer.write(line)

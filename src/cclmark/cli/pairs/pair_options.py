@@ -19,7 +19,7 @@ class PairFlags(Flags):
     without: ClassVar[frozenset[str]] = frozenset(
         {
             *("root", "cycles", "duration", "summary_every", "modules", "islands"),
-            *("through_host", "references", "explain"),
+            *("through_host", "references"),
         }
     )
 

@@ -101,6 +101,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         journal=flags.journal,
         resume=flags.resume,
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
+        explain=flags.explain,
     )
 
 

@@ -26,6 +26,7 @@ def plugin_command(name: str) -> click.Command:
         "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
         "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps; "
         "CCLMARK_PLUGIN_RECORDS, the maximum number of events (128 bytes each). "
+        "CCLMARK_PLUGIN_PROFILER and CCLMARK_PLUGIN_TUNER, other plug-ins that are called too. "
         'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts.\n\n'
         "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 3 if a log "
         "contains no operation or lacks events that did not fit.",

@@ -22,6 +22,8 @@ def print_logs(paths: Sequence[Path]) -> int:
     """Prints the operations in logs and returns the exit code. Raises UsageError."""
     logs = [read_plugin_log(path) for path in paths]
     communicators = calls_by_communicator(logs)
+    for text in dict.fromkeys(one.text for log in logs for one in log.other_plugins):
+        print(text)
     print("\n".join(call_lines(communicators)), end="\n" if communicators else "")
     lacking = [text for path, log in zip(paths, logs, strict=True) for text in _lacking(path, log)]
     differences = _differences(communicators)

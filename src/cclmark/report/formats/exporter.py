@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar, runtime_checkable
 
-from cclmark.results.schema import Condition, Explanation, Footer, Header
+from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
 
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
@@ -35,6 +35,15 @@ class Explains(Protocol):
 
     def explain(self, explanation: Explanation) -> None:
         """Receives the explanation of the results of a case."""
+        ...
+
+
+@runtime_checkable
+class Connects(Protocol):
+    """An exporter that shows how libraries connect the ranks."""
+
+    def connect(self, paths: Paths) -> None:
+        """Receives the paths of a library."""
         ...
 
 

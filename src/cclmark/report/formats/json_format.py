@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, Footer, Header
+from cclmark.results.schema import Condition, Footer, Header, Paths
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 
@@ -19,7 +19,7 @@ class JsonExporter:
 
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
-    ``conditions``.
+    ``conditions``, a run with explanations ``paths``.
     """
 
     def __init__(self, results: str) -> None:
@@ -27,6 +27,7 @@ class JsonExporter:
         self._results = results
         self._separator = "\n"
         self._conditions: list[str] = []
+        self._paths: list[str] = []
 
     def begin(self, header: Header) -> str:
         """Returns the document up to its first case."""
@@ -41,11 +42,19 @@ class JsonExporter:
         """Stores the condition of a device for the end of the document."""
         self._conditions.append(encode(condition))
 
+    def connect(self, paths: Paths) -> None:
+        """Stores the paths of a library for the end of the document."""
+        self._paths.append(encode(paths))
+
     def end(self, footer: Footer | None) -> str:
         """Returns the rest of the document."""
-        seen = ",\n".join(self._conditions)
-        conditions = f'"conditions": [\n{seen}\n],\n' if seen else ""
-        return f'\n],\n{conditions}"footer": {encode(footer)}}}\n'
+        lists = _list("conditions", self._conditions) + _list("paths", self._paths)
+        return f'\n],\n{lists}"footer": {encode(footer)}}}\n'
+
+
+def _list(name: str, entries: Sequence[str]) -> str:
+    joined = ",\n".join(entries)
+    return f'"{name}": [\n{joined}\n],\n' if entries else ""
 
 
 def encode(value: object) -> str:

@@ -13,6 +13,7 @@ from cclmark.report.formats.markdown import escape
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
+from cclmark.report.wording.connections import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import binding_lines, method_of, origin_of
 from cclmark.report.wording.launches import launches_in_words
@@ -28,7 +29,7 @@ from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Footer, Header, Paths
 
 _PLACEMENT = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong")
 _DEVICE = "device (us)"
@@ -53,6 +54,7 @@ class CaseMarkdown:
         self._rows = RowCollector()
         self._heading = ""
         self._results: list[CaseResult] = []
+        self._paths: list[Paths] = []
         self._planned = 0
         self._numbers_cycles = False
 
@@ -71,13 +73,20 @@ class CaseMarkdown:
         """Returns the table rows that ``result`` completes."""
         return "".join(self._row(row) for row in self._rows.add(result))
 
+    def connect(self, paths: Paths) -> None:
+        """Keeps the paths of a library for the end."""
+        self._paths.append(paths)
+
     def end(self, footer: Footer | None) -> str:
         """Returns the pending row and the findings."""
         text = "".join(self._row(row) for row in self._rows.finish())
         text += "".join(_beside(comparison) for comparison in comparisons(self._results))
         legend = [*staged_legend(self._results), *self._references.legend()]
         text += "".join(f"\n- {escape(line)}" for line in legend)
-        if ran := explained_lines(self._results):
+        ran = explained_lines(self._results)
+        if self._header is not None:
+            ran += connection_lines(self._header, self._paths)
+        if ran:
             text += "\n" + "".join(f"    {line}\n" for line in ran)
         lines = [_outcomes(self._results, self._planned)]
         lines += map(self._best, findings(self._results))

@@ -16,6 +16,7 @@ from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import Row, RowCollector
 from cclmark.report.side_by_side import side_by_side
+from cclmark.report.wording.connections import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.launches import launches_in_words
@@ -32,7 +33,7 @@ from cclmark.report.wording.text import counted, format_time_us
 from cclmark.report.wording.why import why_lines
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Explanation, Footer, Header, Settings, Summary
+from cclmark.results.schema import Explanation, Footer, Header, Paths, Settings, Summary
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}
 _NARROW_COLUMNS = {"size": 9, "dtype": 7}  # the widths of their longest texts
@@ -86,6 +87,7 @@ class TableExporter:
         ]
         self._rows = RowCollector(single=len(self._placements) == 1)
         self._results: list[CaseResult] = []
+        self._paths: list[Paths] = []
         self._section: tuple[str, str] | None = None
         self._header: Header | None = None
         self._lead, self._stacked = self._layout(None)
@@ -110,6 +112,10 @@ class TableExporter:
             if result.index == explanation.index:
                 result.explanation = explanation
 
+    def connect(self, paths: Paths) -> None:
+        """Keeps the paths of a library for the end."""
+        self._paths.append(paths)
+
     def end(self, footer: Footer | None) -> str:
         """Returns the findings: peak, latency, ranks that stand out, wrong data, the end."""
         text = "".join(self._line(row) for row in self._rows.finish())
@@ -121,6 +127,8 @@ class TableExporter:
             lines += self._found(found)
         lines += self._kinks()
         lines += explained_lines(self._results)
+        if self._header is not None:
+            lines += connection_lines(self._header, self._paths, self._paint)
         if self._why:
             lines += [*why_lines(self._results, self._paint), ""]
         lines += self._checked()

@@ -44,6 +44,8 @@ class PairMarkdown(GatheredPairs):
             remarks = [*summary.mismatches(sweep), *summary.skipped(sweep)]
             lines += ["", *(f"- {escape(text)}" for text in remarks)] if remarks else []
         lines += self._against_size(named)
+        if explained := summary.explained():
+            lines += ["", "### What ran", "", *(f"    {line}" for line in explained)]
         lines += ["", "### Summary", ""]
         lines += [f"- {escape(name)}: {escape(summary.course(sweep))}" for sweep, name in named]
         lines += [f"- stands out: {escape(text)}" for _, text in summary.standing_out()]

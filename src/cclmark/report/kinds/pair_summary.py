@@ -15,10 +15,11 @@ from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.device_labels import labels
+from cclmark.report.wording.explained_pairs import explained_pair_lines
 from cclmark.report.wording.remarks import planned_results, unsettled_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Header
+from cclmark.results.schema import Explanation, Header
 
 _MOST_NAMED = 10
 _GIVEN_UP = ("timeout", "died")
@@ -106,6 +107,10 @@ class PairSummary:
             for (sign, about, reason), cases in groups.items()
         ]
 
+    def explained(self) -> list[str]:
+        """Returns what the library did for each pair; empty without ``--explain``."""
+        return explained_pair_lines(self._results, self._way)
+
     def at_once(self) -> list[str]:
         """Describes how many cases were measured beside other pairs, and the effect on times."""
         header, found = self._header, at_once(self._results)
@@ -146,9 +151,13 @@ class PairSummary:
         return f"{second} → {first}" if series.operation == "reduce" else f"{first}–{second}"
 
     def _case(self, case: Case) -> str:
+        return f"{format_size(case.size_bytes)} {self._way(case)}"
+
+    def _way(self, case: Case) -> str:
+        """Names the two devices of a case, with its direction if it has a root."""
         assert case.pair is not None
         pair = case.pair if case.root in (None, 0) else (case.pair[1], case.pair[0])
-        return f"{format_size(case.size_bytes)} {self._pair(pair, case)}"
+        return self._pair(pair, case)
 
     @staticmethod
     def _beside(result: CaseResult) -> str:
@@ -162,6 +171,7 @@ class GatheredPairs:
 
     def __init__(self) -> None:
         self._results: list[CaseResult] = []
+        self._explanations: dict[int, Explanation] = {}
 
     def begin(self, header: Header) -> str:
         """Stores the devices and returns the opening."""
@@ -175,12 +185,18 @@ class GatheredPairs:
         self._results.append(msgspec.structs.replace(result, samples=None))
         return ""
 
+    def explain(self, explanation: Explanation) -> None:
+        """Stores the explanation of a case."""
+        self._explanations[explanation.index] = explanation
+
     def opening(self) -> str:
         """Returns the text before the results."""
         raise NotImplementedError
 
     def gathered(self) -> tuple[list[tuple[PairSweep, str]], PairSummary]:
         """Returns the sweeps with their names, and the summary of all results."""
+        for result in self._results:
+            result.explanation = self._explanations.get(result.index, result.explanation)
         found = sweeps(self._results)
         named = list(zip(found, names_of([sweep.series for sweep in found]), strict=True))
         return named, PairSummary(self._header, self._names, self._results, named)

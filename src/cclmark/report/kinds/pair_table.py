@@ -49,6 +49,8 @@ class PairTable(GatheredPairs):
         lines.append("")
         for sweep, name in named:
             lines.append(f"  {self._paint(name, 'bold')}: {summary.course(sweep)}")
+        if explained := summary.explained():
+            lines += ["", *explained]
         lines += self._standing_out(summary)
         lines += ["", *(f"  {line}" for line in summary.at_once())]
         outcome = f"  {summary.outcome()}"

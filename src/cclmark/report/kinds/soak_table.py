@@ -12,12 +12,13 @@ from cclmark.analysis.drift import Conditions, Drift, Range, drift_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.wording.connections import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.remarks import problems
 from cclmark.report.wording.text import clock_text, format_time_us
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Condition, Explanation, Footer, Header
+from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
 
 _FIRST_SUMMARY_S = 10.0
 _MOST_BETWEEN_S = 600.0
@@ -55,6 +56,7 @@ class SoakTable:
         self._elapsed_s = 0.0
         self._times: dict[Case, _Times] = {}
         self._conditions: dict[int, Conditions] = {}
+        self._paths: list[Paths] = []
         self._first: dict[int, CaseResult] = {}  # of the first cycle, without figures
         self._results = self._checked = self._wrong = self._skipped = 0
 
@@ -99,11 +101,16 @@ class SoakTable:
         if explanation.index in self._first:
             self._first[explanation.index].explanation = explanation
 
+    def connect(self, paths: Paths) -> None:
+        """Keeps the paths of a library for the end."""
+        self._paths.append(paths)
+
     def end(self, footer: Footer | None) -> str:
         """Returns each case's drift, the devices' conditions, and the counts of checks."""
         lines = self._drift_lines()
         lines += [_condition_line(rank, it) for rank, it in sorted(self._conditions.items())]
         lines += explained_lines(self._first.values())
+        lines += connection_lines(self._header, self._paths, self._paint)
         text = f"  {self._checked} of {self._results} results checked, {self._wrong} wrong"
         if self._skipped:
             text += f", {self._skipped} skipped"

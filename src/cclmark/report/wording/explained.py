@@ -16,9 +16,12 @@ _SOURCES = {
     "plug-in": "the library's plug-in interface",
     "log": "the library's log",
     "engine": "cclmark's engine",
+    "variables": "the library's variables: selected, not observed",
 }
 # The cases of one size and the explanation of each placement.
 _Placed = dict[str, Explanation]
+#: By size in bytes.
+Entries = dict[int, tuple[Case, _Placed]]
 
 
 def explained_lines(results: Iterable[CaseResult]) -> list[str]:
@@ -26,7 +29,7 @@ def explained_lines(results: Iterable[CaseResult]) -> list[str]:
 
     Empty if no result has an explanation.
     """
-    sections: dict[tuple[object, ...], dict[int, tuple[Case, _Placed]]] = {}
+    sections: dict[tuple[object, ...], Entries] = {}
     for result in results:
         if result.explanation is not None and result.cycle == 0:
             case = result.case
@@ -35,7 +38,7 @@ def explained_lines(results: Iterable[CaseResult]) -> list[str]:
             placed[case.placement] = result.explanation
     lines: list[str] = []
     for sizes in sections.values():
-        lines += _section_lines([sizes[size] for size in sorted(sizes)])
+        lines += [head_line(list(sizes.values())), *choice_lines(sizes)]
     return lines
 
 
@@ -43,14 +46,20 @@ def _section(case: Case) -> tuple[object, ...]:
     return (case.operation, case.ccl, case.dtype, case.reduction, case.root)
 
 
-def _section_lines(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:
+def head_line(entries: Sequence[tuple[Case, _Placed]], *, with_root: bool = True) -> str:
+    """Returns the operation, the library and the sources of the explanations."""
     case = entries[0][0]
     sources = {_source(one) for _, placed in entries for one in placed.values()}
     title = " ".join(filter(None, (case.operation, case.dtype, case.reduction)))
-    if case.root:
+    if case.root and with_root:
         title += f" root {case.root}"
     known = ", ".join(sorted(sources - {""}))
-    head = f"  {title} · {case.ccl}, what ran" + (f" ({known})" if known else "")
+    return f"  {title} · {case.ccl}, what ran" + (f" ({known})" if known else "")
+
+
+def choice_lines(sizes: Entries) -> list[str]:
+    """Returns a line for each range of sizes with the same choices, followed by remarks."""
+    entries = [sizes[size] for size in sorted(sizes)]
     rows: list[tuple[str, str]] = []
     begin = 0
     for end in range(1, len(entries) + 1):
@@ -60,7 +69,7 @@ def _section_lines(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:
         begin = end
     width = max(len(sizes) for sizes, _ in rows)
     lines = [f"    {sizes:>{width}}  {choice}" for sizes, choice in rows]
-    return [head, *lines, *_remarks(entries)]
+    return [*lines, *_remarks(entries)]
 
 
 def _rows(first: Case, last: Case, placed: _Placed) -> list[tuple[str, str]]:

@@ -16,12 +16,12 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import Library
-from cclmark.run.memory import free_on_all, reserve_for
+from cclmark.run.memory import free_on_all, reserve_for, room_for
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.soak_cycles import Soak
 
 if TYPE_CHECKING:
-    from cclmark.run.instruments import Instruments
+    from cclmark.run.tracing import CaseTracer
 
 
 def run(context: RankContext) -> None:
@@ -79,9 +79,18 @@ class _Runner:
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [self.cases[index] for index in indices]
         free_bytes = free_on_all(device, self._rank.rank_group, job.ranks)
+        if job.traced_operations:
+            self._rank.stage_bytes = max(sum(room_for(case)) for case in cases)
         too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
+        if self._context.instruments is not None and job.traced_operations:
+            tracer = self._trace(session, indices[0], too_large)
+            del session
+            communicator.leave()
+            self._rank.enter("finished")
+            tracer.send()
+            return
         if self._context.instruments is not None:
-            self._explain(session, self._context.instruments, indices, too_large)
+            self._explain(session, communicator, indices, too_large)
             del session
             communicator.leave()
             return
@@ -109,22 +118,45 @@ class _Runner:
         del runner, session
         communicator.leave()
 
+    def _trace(
+        self, session: engine.Session, index: int, left_out: Mapping[Case, str]
+    ) -> CaseTracer:
+        """Traces a case instead of measuring it. Raises MissingError without enough memory."""
+        from cclmark.run.tracing import CaseTracer  # not imported by ranks that measure
+
+        case, instruments = self.cases[index], self._context.instruments
+        assert instruments is not None
+        if case in left_out:
+            raise engine.MissingError(left_out[case])
+        tracer = CaseTracer(self._rank, session, self._device, instruments, self._rank.enter)
+        self._rank.case_index = index
+        try:
+            tracer.run(case)
+        except engine.UnsupportedError as error:
+            raise engine.MissingError(str(error)) from None
+        self._rank.case_index = -1
+        self._rank.enter("shutdown")
+        return tracer
+
     def _explain(
         self,
         session: engine.Session,
-        instruments: Instruments,
+        communicator: engine.Communicator,
         indices: list[int],
         left_out: Mapping[Case, str],
     ) -> None:
         """Observes cases instead of measuring them."""
         from cclmark.run.explaining import CaseExplainer  # not imported by ranks that measure
 
-        explainer = CaseExplainer(self._rank, session, instruments, self._rank.enter)
+        instruments = self._context.instruments
+        assert instruments is not None
+        explainer = CaseExplainer(self._rank, session, self._rank.agreement, instruments)
         for index in indices:
             if self.cases[index] not in left_out:
-                self._rank.case_index = index
                 explainer.run(index, self.cases[index])
         self._rank.case_index = -1
+        if indices:
+            explainer.finish(self.cases[indices[0]].ccl, communicator)
         self._rank.enter("shutdown")
 
     def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:

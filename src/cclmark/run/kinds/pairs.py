@@ -11,13 +11,13 @@ from cclmark.run.pair_measurement import PairsRunner
 
 
 def run(context: RankContext) -> None:
-    """Loads the libraries, introduces the rank and measures all pairs.
+    """Loads the libraries, introduces the rank and measures or explains all pairs.
 
     The first rank of each pair reports. Raises MissingError if a library is missing.
     """
 
     def measure(name: str, library: Library) -> None:
         assert isinstance(library, NativeLibrary)
-        PairsRunner(context.rank, library.ccl, context.devices[0]).run()
+        PairsRunner(context.rank, library.ccl, context.devices[0], context.instruments).run()
 
     measure_each(context, items_of(context.rank.planned, Case), measure, all_needed=True)

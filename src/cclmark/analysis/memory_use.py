@@ -1,0 +1,211 @@
+"""What a library and cclmark take of memory, from the readings before and after each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cclmark.results.kinds import MemoryResult
+from cclmark.results.schema import DeviceDescription, MemoryBuffer, MemoryStage
+
+GIVEN_BACK = "communicator destroyed"
+ALLOCATED = "buffers allocated"
+#: The stages up to the first operations, in the order of time. Results of one case have the same
+#: ones, unless some ranks were measured again with --resume.
+LIBRARY_STAGES = ("library loaded", "communicator created", "earlier sizes", "first operations")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The memory that became used in a stage, in bytes; negative where memory became free.
+
+    ``device_bytes``: of the whole device, whichever process took it. ``pss_bytes``: None if
+    unknown. See results.schema.MemoryReading.
+    """
+
+    device_bytes: int
+    rss_bytes: int
+    shared_bytes: int
+    pss_bytes: int | None
+
+
+def taken_in(stage: MemoryStage) -> Taken:
+    """The memory taken in one stage."""
+    before, after = stage.before, stage.after
+    known = before.pss_bytes is not None and after.pss_bytes is not None
+    return Taken(
+        device_bytes=before.device_free_bytes - after.device_free_bytes,
+        rss_bytes=after.rss_bytes - before.rss_bytes,
+        shared_bytes=after.shared_bytes - before.shared_bytes,
+        pss_bytes=(after.pss_bytes or 0) - (before.pss_bytes or 0) if known else None,
+    )
+
+
+def taken_by_library(result: MemoryResult) -> dict[str, Taken]:
+    """The memory taken in each stage of the library up to its first operations, by stage."""
+    return {stage.name: taken_in(stage) for stage in result.stages if stage.name in LIBRARY_STAGES}
+
+
+def stated_total(stage: MemoryStage) -> int | None:
+    """The device memory that the library reports after a stage, in bytes; None if nothing.
+
+    NCCL: GpuMemTotal of ncclCommMemStats, "total communicator allocated GPU memory that is tracked
+    by NCCL" (API reference).
+    """
+    return stage.after.stated.get("GpuMemTotal")
+
+
+def stage_called(result: MemoryResult, name: str) -> MemoryStage | None:
+    """The stage of this name, None where the result has none."""
+    return next((stage for stage in result.stages if stage.name == name), None)
+
+
+def changed_meanwhile(result: MemoryResult) -> dict[str, int]:
+    """The bytes of device memory that became used between stages, by the stage that follows.
+
+    No rank works between stages, so other processes cause these changes. Changes that other
+    processes cause during a stage cannot be separated from the stage's own.
+    """
+    changes = {}
+    for earlier, later in zip(result.stages, result.stages[1:], strict=False):
+        change = earlier.after.device_free_bytes - later.before.device_free_bytes
+        if change:
+            changes[later.name] = change
+    return changes
+
+
+def listed_bytes(buffers: Iterable[MemoryBuffer], place: str) -> int:
+    """The bytes that a rank has allocated in ``place``, without memory that it has only mapped."""
+    return sum(one.size_bytes for one in buffers if one.place == place and not one.mapped)
+
+
+def sharing_devices(devices: Sequence[DeviceDescription]) -> list[list[int]]:
+    """The ranks of each accelerator that several ranks use."""
+    users: dict[tuple[str, str, int], list[int]] = {}
+    for device in devices:
+        if device.runtime != "host":
+            users.setdefault((device.host, device.runtime, device.index), []).append(device.rank)
+    return [ranks for ranks in users.values() if len(ranks) > 1]
+
+
+def on_host(result: MemoryResult, devices: Sequence[DeviceDescription]) -> bool:
+    """Whether the rank computes on the host, so that its device has no memory of its own."""
+    return any(one.rank == result.memory.rank and one.runtime == "host" for one in devices)
+
+
+def alike(
+    results: Sequence[MemoryResult], devices: Sequence[DeviceDescription]
+) -> list[list[MemoryResult]]:
+    """Groups the results of one case: within a group, every stage took the same device memory.
+
+    Host memory differs by pages from rank to rank and has no influence.
+    """
+    groups: dict[object, list[MemoryResult]] = {}
+    for result in results:
+        host = on_host(result, devices)
+        stages = tuple(
+            (stage.name, 0 if host else taken_in(stage).device_bytes, *stage.after.stated.items())
+            for stage in result.stages
+        )
+        groups.setdefault((host, stages, result.status, result.reason), []).append(result)
+    return list(groups.values())
+
+
+@dataclass(frozen=True)
+class SameBuffers:
+    """A buffer that several ranks have alike.
+
+    ``first_values`` and ``address`` are None where they differ.
+    """
+
+    buffer: MemoryBuffer
+    ranks: list[int]
+    number: int
+    first_values: str | None
+    address: str | None
+
+
+def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
+    """The buffers of all ranks of a case, in the order in which ranks list them, by purpose.
+
+    Equal buffers of one rank, for example the mapped buffers of its peers, are one entry with
+    their ``number``.
+    """
+    found: dict[tuple[object, ...], dict[int, list[MemoryBuffer]]] = {}
+    first: dict[tuple[object, ...], MemoryBuffer] = {}
+    for result in results:
+        for one in result.buffers:
+            key: tuple[object, ...] = (
+                *(one.owner, one.purpose, one.place, one.mapped),
+                *(one.size_bytes, one.used_bytes),
+            )
+            first.setdefault(key, one)
+            found.setdefault(key, {}).setdefault(result.memory.rank, []).append(one)
+    merged: list[SameBuffers] = []
+    for like, by_rank in found.items():
+        numbers: dict[int, list[int]] = {}
+        for rank, own in by_rank.items():
+            numbers.setdefault(len(own), []).append(rank)
+        for number, ranks in numbers.items():
+            all_own = [one for rank in ranks for one in by_rank[rank]]
+            values = _only({one.first_values for one in all_own})
+            address = _only({one.address for one in all_own})
+            merged.append(SameBuffers(first[like], ranks, number, values, address))
+    purposes = list(dict.fromkeys(one.buffer.purpose for one in merged))
+    return sorted(merged, key=lambda one: purposes.index(one.buffer.purpose))
+
+
+def _only(texts: set[str]) -> str | None:
+    return texts.pop() if len(texts) == 1 else None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Device memory that a library's documentation explains.
+
+    ``variable``: the setting with its ``value_bytes``, which is the default unless ``is_set``.
+    ``unit_bytes``: the memory of one ``unit``; None without the figures to compute it.
+    """
+
+    variable: str
+    value_bytes: int
+    is_set: bool
+    unit_bytes: int | None
+    unit: str
+
+
+_NCCL_BUFFSIZE = 4 << 20
+_HCCL_BUFFSIZE_MIB = 200
+
+
+def expected_of(result: MemoryResult, environment: Mapping[str, str]) -> Expected | None:
+    """The documented memory of the library of ``result``; None if no formula is documented.
+
+    NCCL: NCCL_BUFFSIZE, in bytes, "controls the size of the buffer used by NCCL when communicating
+    data between pairs of GPUs", 4194304 by default (user guide, Environment Variables). In NCCL's
+    public sources (src/transport/p2p.cc) each channel has such a buffer for each connection, in
+    addition to smaller buffers of the protocols LL and LL128, which are not counted here.
+
+    HCCL: "each communicator occupies 2 x HCCL_BUFFSIZE memory, which is used for receiving and
+    sending"; the unit is MB (of 1024 x 1024 bytes), 200 by default (CANN, Environment Variable
+    Reference).
+
+    A value that is not a number, which libraries ignore, counts as not set.
+    """
+    library = result.memory.ccl.removeprefix("torch:")
+    if library == "nccl":
+        value, is_set = _setting(environment, "NCCL_BUFFSIZE", _NCCL_BUFFSIZE)
+        channels = 0 if result.channels is None else result.channels.collective
+        unit = f"a connection of all {channels} channels"
+        return Expected("NCCL_BUFFSIZE", value, is_set, value * channels or None, unit)
+    if library == "hccl":
+        value, is_set = _setting(environment, "HCCL_BUFFSIZE", _HCCL_BUFFSIZE_MIB)
+        value <<= 20
+        return Expected("HCCL_BUFFSIZE", value, is_set, 2 * value, "the communicator")
+    return None
+
+
+def _setting(environment: Mapping[str, str], name: str, otherwise: int) -> tuple[int, bool]:
+    text = environment.get(name, "").strip()
+    valid = text.isascii() and text.isdecimal() and 0 < int(text[:18]) < 1 << 50
+    return (int(text), True) if valid else (otherwise, False)

@@ -1,0 +1,45 @@
+"""The options of ``cclmark memory``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import click
+
+from cclmark.cli.options import Flags, argument, changed
+
+_SHARED = Flags.__dataclass_fields__
+
+
+@dataclass
+class MemoryFlags(Flags):
+    """The options of ``cclmark memory``: those of collectives that do not concern times."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("timing", "warmup", "group", "blocking", "graph", "cycles", "duration"),
+            *("summary_every", "across", "cache", "barrier", "clock", "precision_percent"),
+            *("max_time_s", "inject", "explain", "references"),
+        }
+    )
+
+    operation: str = argument("OPERATION")
+    begin: str = changed(_SHARED["begin"], default="1M", help="Size, or the smallest one [1M].")
+    end: str = changed(_SHARED["end"], help="Largest size: 8, 128K, 4G, 1GiB [-b].")
+    placement: str = changed(
+        _SHARED["placement"],
+        default="auto",
+        type=click.Choice(["auto", "both", "out-of-place", "in-place"]),
+        help="Placement of the outputs; auto: out-of-place if the library supports it [auto].",
+    )
+    ccl: str = changed(
+        _SHARED["ccl"],
+        help="Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own].",
+    )
+    iterations: int | None = changed(
+        _SHARED["iterations"], help="Operations before the memory of the library is read [5]."
+    )
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )

@@ -1,0 +1,73 @@
+"""Runs ``cclmark memory``: flags to cases, cases to ranks, readings to journal and screen."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.memory.memory_options import MemoryFlags
+from cclmark.errors import UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.plan.cases import Case
+from cclmark.plan.items import MEMORY, items_of
+from cclmark.plan.libraries import in_place_only
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.kinds.memory_table import MemoryTable
+from cclmark.report.replay import exporter_of
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import MemoryResult
+
+
+def read_memory(flags: MemoryFlags) -> int:
+    """Reads the memory for the operation of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    if flags.operation not in COLLECTIVES:
+        raise UsageError(
+            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
+        )
+    with joined(
+        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
+    ) as coordinator:
+        coordinator.exit_code = _read(flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
+    usual_placement = flags.placement == "auto"
+    sweep_flags = replace(
+        flags,
+        end=flags.end or flags.begin,
+        placement="both" if usual_placement else flags.placement,
+    )
+    request, plan = request_of([flags.operation], sweep_flags, coordinator)
+    if len(plan.ccls) > 1:
+        raise UsageError(
+            f"--ccl {flags.ccl}: memory is read for one library, because several libraries in a "
+            "process share memory"
+        )
+    cases = items_of(request.planned, Case)
+    if usual_placement:
+        cases = [one for one in cases if one.in_place == in_place_only(one.ccl, one.operation)]
+    return record(
+        replace(request, kind=MEMORY, planned=cases),
+        lambda output: _exporter(flags.format, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=stem_of(f"memory-{flags.operation}", plan),
+    )
+
+
+def _exporter(format_name: str, output: Output) -> Exporter[MemoryResult]:
+    if format_name == "table":
+        return MemoryTable(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(MEMORY, format_name)

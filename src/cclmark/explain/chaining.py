@@ -1,0 +1,61 @@
+"""Other plug-ins that the user set for NCCL: cclmark's plug-in loads them too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark.errors import MissingError
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.printable import plain
+
+
+@dataclass(frozen=True)
+class PluginVariables:
+    """The variables of a kind of plug-in: NCCL's, and the one that cclmark's plug-in reads."""
+
+    kind: str
+    nccl: str
+    other: str
+
+
+VARIABLES = (
+    PluginVariables("profiler", "NCCL_PROFILER_PLUGIN", "CCLMARK_PLUGIN_PROFILER"),
+    PluginVariables("tuner", "NCCL_TUNER_PLUGIN", "CCLMARK_PLUGIN_TUNER"),
+)
+
+
+def chained(environ: Mapping[str, str], own: Path) -> dict[str, str]:
+    """The variables by which NCCL loads the plug-in ``own``, and that one the plug-ins of the user.
+
+    A plug-in that is not set stays so: cclmark's plug-in searches the one that NCCL loads then.
+    """
+    found = {}
+    for variables in VARIABLES:
+        found[variables.nccl] = str(own)
+        value = environ.get(variables.nccl, "")
+        if value and not _is_same_file(value, own):
+            found[variables.other] = value
+    return found
+
+
+def chaining_notices(environ: Mapping[str, str]) -> list[str]:
+    """Notices for the user on other plug-ins that are loaded too while cases are explained."""
+    try:
+        loaded = chained(environ, plugin_path())
+    except MissingError:
+        return []
+    return [
+        f"another {one.kind} plug-in is set ({one.nccl}={plain(loaded[one.other])}): it is loaded "
+        "too while the cases are explained"
+        for one in VARIABLES
+        if loaded.get(one.other, "none").lower() != "none"
+    ]
+
+
+def _is_same_file(name: str, own: Path) -> bool:
+    try:
+        return Path(name).samefile(own)
+    except OSError:  # a name that the loader searches
+        return False

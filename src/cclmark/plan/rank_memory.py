@@ -1,0 +1,87 @@
+"""Items of ``cclmark memory``: the memory of every rank for every case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.plan.counts import Count
+from cclmark.plan.items import MEMORY
+
+
+class RankMemory(msgspec.Struct, frozen=True):
+    """The memory of one rank for a case."""
+
+    case: Case
+    rank: Count
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return MEMORY
+
+    @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "memory"
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.case.ccl
+
+    @property
+    def ccl(self) -> str:
+        """The CCL that performs it, empty for none."""
+        return self.case.ccl
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the operation."""
+        return self.case.size_bytes
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that take part."""
+        return self.case.ranks
+
+    def describe(self) -> str:
+        """The case in words. The rank is left out: messages about ranks name it themselves."""
+        return self.case.describe()
+
+    def is_within(self, devices: int) -> bool:
+        """Whether the rank is one of the first ``devices`` ranks."""
+        return self.rank < devices
+
+    def series(self) -> RankMemory:
+        """The key that the sizes of one rank share."""
+        return RankMemory(self.case.series(), self.rank)
+
+
+class RankMemories(Sequence[RankMemory]):
+    """Every rank of the first case, then every rank of the next one.
+
+    Items are created on access: the cases of alltoallv contain a matrix.
+    """
+
+    def __init__(self, cases: Sequence[Case], ranks: int) -> None:
+        self.cases = cases
+        self._ranks = ranks
+
+    def __len__(self) -> int:
+        return len(self.cases) * self._ranks
+
+    @overload
+    def __getitem__(self, index: int) -> RankMemory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RankMemory]: ...
+
+    def __getitem__(self, index: int | slice) -> RankMemory | list[RankMemory]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        case, rank = divmod(range(len(self))[index], self._ranks)
+        return RankMemory(self.cases[case], rank)

@@ -1,0 +1,138 @@
+"""Records a timeline of one case on one rank."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from functools import partial
+
+from cclmark import _engine as engine
+from cclmark.plan.cases import Case
+from cclmark.plan.libraries import plug_ins_of
+from cclmark.rendezvous.messages import Traced
+from cclmark.run.all_or_none import in_step
+from cclmark.run.engine_operation import operation_of
+from cclmark.run.instruments import Instruments
+from cclmark.run.memory import room_for
+from cclmark.run.rank import Rank
+from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
+
+_CLOCK_ROUNDS = 64
+_WARMUP = 5
+_RECORDING = ("reading clocks", "tracing")
+# NCCL keeps the times of 64 kernels of a channel until they are read: fewer may be in flight.
+_MOST_IN_FLIGHT = 32
+
+
+class CaseTracer:
+    """Traces a case on one rank, in step with the same object on the others."""
+
+    def __init__(
+        self,
+        rank: Rank,
+        session: engine.Session,
+        device: engine.Device,
+        instruments: Instruments,
+        enter: Callable[[str, int], None],
+    ) -> None:
+        self._rank = rank
+        self._session = session
+        self._device = device
+        self._instruments = instruments
+        self._enter = enter
+        info = device.info
+        self._trace = RankTrace(rank.job.rank, platform.node(), info.name, info.runtime)
+
+    def run(self, case: Case) -> None:
+        """Runs the case as often as the job requests. Raises EngineError."""
+        rank, session, trace = self._rank, self._session, self._trace
+        settings, agreement = rank.job.settings, rank.agreement
+        send_bytes, receive_bytes = room_for(case)
+        self._enter("filling inputs", 0)
+        rank.stage_bytes = send_bytes
+        in_step(
+            agreement,
+            partial(session.prepare, operation_of(case), case.in_place, settings.seed),
+        )
+        self._enter("warm-up", 0)
+        warmup = _WARMUP if settings.warmup is None else settings.warmup
+        if warmup:
+            batch = engine.Batch(timing=engine.Timing.throughput, iterations=warmup)
+            in_step(agreement, partial(session.run, batch))
+        reported = bool(plug_ins_of(case.ccl))
+        self._record(case, events=not reported, reported=reported)
+        if reported and not self._has_kernels():
+            # No kernels are reported (symmetric ones, copies), or not by the device's clock.
+            rank.stages = [stage for stage in rank.stages if stage.name not in _RECORDING]
+            self._record(case, events=True, reported=True)
+        if settings.check:
+            self._enter("verification", 0)
+            rank.stage_bytes = receive_bytes
+            verdict = in_step(agreement, partial(session.verify, None))
+            trace.wrong = sum(finding.wrong for finding in verdict.findings)
+
+    def _record(self, case: Case, *, events: bool, reported: bool) -> None:
+        trace, job = self._trace, self._rank.job
+        operations = job.traced_operations
+        self._enter("reading clocks", 0)
+        trace.ahead = self._ahead()
+        self._instruments.settle()
+        self._instruments.begin()
+        trace.clock_begin = self._clock()
+        self._enter("tracing", 0)
+        self._rank.stage_bytes = operations * case.size_bytes
+        at_once = _MOST_IN_FLIGHT if reported and not events else operations
+        trace.call_begin_ns, trace.call_end_ns, trace.batches = [], [], []
+        for begin in range(0, operations, at_once):
+            number = min(at_once, operations - begin)
+            traced = in_step(self._rank.agreement, partial(self._session.trace, number, events))
+            trace.call_begin_ns += traced.call_begin_ns
+            trace.call_end_ns += traced.call_end_ns
+            trace.batches.append(TracedBatch(traced.call_begin_ns[0], traced.complete_ns, number))
+            if reported:
+                self._instruments.settle()
+        trace.device_begin_s, trace.device_end_s = traced.device_begin_s, traced.device_end_s
+        trace.reference_before_ns = traced.reference_before_ns
+        trace.reference_after_ns = traced.reference_after_ns
+        self._enter("reading clocks", 0)
+        trace.clock_end = self._clock()
+        trace.ahead += self._ahead()
+        if reported:
+            trace.log, trace.log_reason = self._instruments.log()
+            trace.log_after = self._instruments.first_record
+        else:
+            trace.log_reason = f"{case.ccl} has no plug-in interface"
+
+    def _ahead(self) -> list[ClockAhead]:
+        """A reading of the first process's clock; empty on its host."""
+        job = self._rank.job
+        if not job.hosts or job.hosts[job.rank] == job.hosts[0]:
+            return []
+        at_ns = time.monotonic_ns()
+        return [ClockAhead(at_ns, *self._rank.client.clock_ahead_ns(job.settings.timeout_s))]
+
+    def _has_kernels(self) -> bool:
+        """Whether the times of kernels are known on all ranks, or nothing can be done about it."""
+        trace = self._trace
+        here = trace.clock_begin and trace.clock_end and self._instruments.has_kernels()
+        everywhere = all(self._rank.rank_group.gather([float(bool(here))]))
+        return everywhere or self._device.info.runtime == "host"
+
+    def _clock(self) -> list[ClockPair]:
+        try:
+            samples = engine.sample_clock(self._device, _CLOCK_ROUNDS)
+        except engine.AbortedError:
+            raise
+        except engine.EngineError as error:
+            self._trace.clock_reason = str(error)
+            return []
+        return [ClockPair(one.before_ns, one.device_ns, one.after_ns) for one in samples]
+
+    def send(self) -> None:
+        """Sends the trace, with the stages so far, to the first process."""
+        rank, trace, job = self._rank, self._trace, self._rank.job
+        trace.stages = rank.stages
+        pieces = list(pieces_of(trace))
+        for number, content in enumerate(pieces):
+            rank.client.send(Traced(job.rank, job.token, number, len(pieces), content))

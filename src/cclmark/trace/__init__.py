@@ -1,0 +1,1 @@
+"""Timelines of runs: what ranks recorded, on one clock, as files for a trace viewer."""

@@ -1,0 +1,338 @@
+"""The timeline of a traced case, from what its ranks recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from cclmark.errors import UsageError
+from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
+from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
+from cclmark.trace.log_events import LogEvents, Task, add_log
+from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
+from cclmark.trace.timeline import Counter, Group, Slice, Timeline
+
+
+@dataclass(frozen=True)
+class Period:
+    """When an operation ran on a rank, in nanoseconds of the common clock."""
+
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Periods:
+    """The periods of all operations of a rank, and the error of their clock in nanoseconds."""
+
+    of_each: list[Period]
+    clock_error_ns: float
+
+
+@dataclass
+class RankFindings:
+    """What the trace of one rank says.
+
+    ``by_source``: the periods of its operations by kernels, events and calls, as far as they are
+    complete. ``log``: the numbers of the log without its events, None without a log, for which
+    ``log_reason`` is the reason. ``clock_reason``: why kernels have no times. ``batch_s``: the time
+    of an operation in each batch, until the host saw it complete.
+    """
+
+    rank: int
+    stages: list[Stage]
+    by_source: dict[str, Periods]
+    log: PluginLog | None = None
+    log_reason: str = ""
+    clock_reason: str = ""
+    events: LogEvents = field(default_factory=LogEvents)
+    batches: list[TracedBatch] = field(default_factory=list)
+    wrong: int | None = None
+
+
+@dataclass
+class CaseTimeline:
+    """A timeline and what it says about every rank.
+
+    ``source``: of the periods that are compared between ranks: kernels, events or calls.
+    """
+
+    timeline: Timeline
+    ranks: list[RankFindings]
+    source: str
+
+
+def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTimeline:
+    """Creates the timeline of all ranks. ``title``: describes the case.
+
+    ``size_bytes``: of one operation.
+    """
+    timeline = Timeline(facts={"case": title})
+    findings = []
+    for trace in sorted(traces, key=lambda one: one.rank):
+        group = Group(f"rank {trace.rank}, {trace.device}, {trace.host}", trace.rank)
+        timeline.groups.append(group)
+        findings.append(_add_rank(group, title, trace))
+    source = _common_source(findings)
+    _connect_messages(timeline, findings)
+    for group, found in zip(timeline.groups, findings, strict=True):
+        periods = found.by_source[source].of_each
+        if periods and size_bytes:
+            values = [(periods[0].begin_ns, 0.0)]
+            values += [
+                (period.end_ns, float(size_bytes * number))
+                for number, period in enumerate(periods, start=1)
+            ]
+            group.counters.append(Counter("bytes of complete operations", "bytes", values))
+    case = CaseTimeline(timeline, findings, source)
+    timeline.facts["clocks agree within ns"] = round(alignment_error_ns(case))
+    return case
+
+
+def _common_source(findings: Sequence[RankFindings]) -> str:
+    """The most exact source that is complete on every rank."""
+    for source in ("kernels", "events"):
+        numbers = {
+            len(found.by_source[source].of_each) if source in found.by_source else 0
+            for found in findings
+        }
+        if len(numbers) == 1 and numbers != {0}:
+            return source
+    return "calls"
+
+
+def alignment_error_ns(case: CaseTimeline) -> float:
+    """The largest error of the time between events of two ranks; of one, of its own clock."""
+    return sum(sorted(found.by_source[case.source].clock_error_ns for found in case.ranks)[-2:])
+
+
+def _add_rank(group: Group, title: str, trace: RankTrace) -> RankFindings:
+    host = host_clock(trace)
+    stages = group.track("stages")
+    for stage in trace.stages:
+        stages.slices.append(
+            Slice(
+                stage.name,
+                int(host.to_common_ns(stage.begin_ns)),
+                int(host.to_common_ns(stage.end_ns)),
+                "stage",
+                {"bytes": stage.size_bytes} if stage.size_bytes else {},
+            )
+        )
+    calls = _periods(trace.call_begin_ns, trace.call_end_ns, host)
+    _add_periods(group, "calls", title, calls)
+    found = RankFindings(
+        trace.rank,
+        trace.stages,
+        {"calls": Periods(calls, host.error_ns)},
+        log_reason=trace.log_reason,
+        batches=[
+            TracedBatch(
+                int(host.to_common_ns(batch.begin_ns)),
+                int(host.to_common_ns(batch.complete_ns)),
+                batch.operations,
+            )
+            for batch in trace.batches
+        ],
+        wrong=trace.wrong,
+    )
+    if (events := event_clock(trace)) is not None:
+        begin_ns = [since_s * 1e9 for since_s in trace.device_begin_s]
+        end_ns = [since_s * 1e9 for since_s in trace.device_end_s]
+        periods = _periods(begin_ns, end_ns, events)
+        found.by_source["events"] = Periods(periods, events.error_ns)
+        _add_periods(group, "operations on the device", title, periods)
+    if trace.log:
+        _add_log(group, trace, host, found)
+    return found
+
+
+def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -> None:
+    try:
+        log = parse_plugin_log(trace.log, f"the log of rank {trace.rank}", after=trace.log_after)
+    except UsageError as error:
+        found.log_reason = str(error)
+        return
+    device = device_clock(trace)
+    if device is None:
+        found.clock_reason = trace.clock_reason or "the device's clock did not advance"
+    found.events = add_log(group, log, host, device)
+    if found.events.untimed:
+        found.clock_reason = "NCCL reports those of the device since 2.27"
+    # Of millions of events only their numbers are needed from here on.
+    found.log = replace(log, events=[], cost_tables=[])
+    trace.log = b""
+    if device is not None:
+        periods = _kernel_periods(found.events.tasks, len(trace.call_begin_ns))
+        if periods:
+            found.by_source["kernels"] = Periods(periods, device.error_ns)
+
+
+def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Period]:
+    """When each operation ran. Empty if the tasks cannot be attributed to operations.
+
+    An operation has one task, or equally many: its messages. Every task must have its kernel.
+    """
+    if not tasks or not operations or len(tasks) % operations:
+        return []
+    if not all(task.channels for task in tasks):
+        return []
+    of_each = len(tasks) // operations
+    ordered = sorted(tasks, key=lambda task: task.event.number)
+    parts = [ordered[place : place + of_each] for place in range(0, len(ordered), of_each)]
+    return [
+        Period(min(task.begin_ns for task in part), max(task.end_ns for task in part))
+        for part in parts
+    ]
+
+
+def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Period]:
+    return [
+        Period(int(clock.to_common_ns(begin)), int(clock.to_common_ns(end)))
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def _add_periods(group: Group, track: str, title: str, periods: Sequence[Period]) -> None:
+    group.track(track).slices.extend(
+        Slice(title, period.begin_ns, period.end_ns, "operation", {"number": number})
+        for number, period in enumerate(periods)
+    )
+
+
+def _connect_messages(timeline: Timeline, findings: Sequence[RankFindings]) -> None:
+    """Adds a track of messages to each rank, with a flow from each send to its receive.
+
+    The messages of two ranks are received in the order in which they are sent.
+    """
+    flows = _flows(findings)
+    for group, found in zip(timeline.groups, findings, strict=True):
+        for place, task in _numbered_messages(found.events):
+            if not task.channels:
+                continue
+            sends = task.event.function == "Send"
+            name = f"{task.event.function} {'to' if sends else 'from'} {task.peer}"
+            pair = (found.rank, task.peer) if sends else (task.peer, found.rank)
+            flow = flows.get((pair, place), 0)
+            track = "messages sent" if sends else "messages received"
+            group.track(f"{track}, peer {task.peer}").slices.append(
+                Slice(
+                    name,
+                    task.begin_ns,
+                    task.end_ns,
+                    "message",
+                    {"count": task.event.count},
+                    flow_from=flow if sends else 0,
+                    flow_to=0 if sends else flow,
+                )
+            )
+
+
+def _flows(findings: Sequence[RankFindings]) -> dict[tuple[tuple[int, int], int], int]:
+    """The number of the flow of each message, by sender, receiver and place in their order.
+
+    Without those of two ranks whose numbers of sends and receives differ, or that lack a kernel.
+    """
+    ends: dict[tuple[int, int], dict[str, list[bool]]] = {}
+    for found in findings:
+        for _, task in _numbered_messages(found.events):
+            sends = task.event.function == "Send"
+            pair = (found.rank, task.peer) if sends else (task.peer, found.rank)
+            both = ends.setdefault(pair, {"Send": [], "Recv": []})
+            both["Send" if sends else "Recv"].append(bool(task.channels))
+    flows: dict[tuple[tuple[int, int], int], int] = {}
+    for pair, both in ends.items():
+        if len(both["Send"]) != len(both["Recv"]):
+            continue
+        for place, complete in enumerate(zip(both["Send"], both["Recv"], strict=True)):
+            if all(complete):
+                flows[pair, place] = len(flows) + 1
+    return flows
+
+
+def _numbered_messages(events: LogEvents) -> Iterator[tuple[int, Task]]:
+    """The messages, each with its place among those of the same direction and peer."""
+    places: dict[tuple[str, int], int] = {}
+    for task in sorted(_messages(events), key=lambda one: one.event.number):
+        key = (task.event.function, task.peer)
+        yield places.get(key, 0), task
+        places[key] = places.get(key, 0) + 1
+
+
+def _messages(events: LogEvents) -> list[Task]:
+    return [task for task in events.tasks if task.peer >= 0]
+
+
+@dataclass(frozen=True)
+class Skew:
+    """How far apart ranks begin an operation, in nanoseconds; ``late_rank`` begins last most."""
+
+    median_ns: float
+    largest_ns: float
+    late_rank: int
+    late_times: int
+    operations: int
+
+
+def skew_of(case: CaseTimeline) -> Skew | None:
+    """The skew between ranks; None with one rank or without common operations."""
+    every = [found.by_source[case.source].of_each for found in case.ranks]
+    number = min(map(len, every), default=0)
+    if len(every) < 2 or not number:
+        return None
+    spreads, late = [], []
+    for place in range(number):
+        begins = [periods[place].begin_ns for periods in every]
+        spreads.append(max(begins) - min(begins))
+        late.append(case.ranks[begins.index(max(begins))].rank)
+    late_rank = max(dict.fromkeys(late), key=late.count)
+    return Skew(median(spreads), max(spreads), late_rank, late.count(late_rank), number)
+
+
+@dataclass(frozen=True)
+class SlowChannel:
+    """The channel whose kernels take the longest by the median, and the median of all channels."""
+
+    rank: int
+    channel: int
+    median_ns: float
+    median_of_all_ns: float
+
+
+def slowest_channel(ranks: Sequence[RankFindings]) -> SlowChannel | None:
+    """The slowest channel of all ranks; None unless several channels were used."""
+    times: dict[tuple[int, int], list[int]] = {}
+    for found in ranks:
+        for task in found.events.tasks:
+            for one in task.channels:
+                times.setdefault((found.rank, one.number), []).append(one.end_ns - one.begin_ns)
+    if len(times) < 2:
+        return None
+    medians = {place: median(of) for place, of in times.items()}
+    slowest = max(medians, key=lambda place: medians[place])
+    return SlowChannel(*slowest, medians[slowest], median(medians.values()))
+
+
+def batch_time_s(ranks: Sequence[RankFindings]) -> float | None:
+    """The median time of an operation in a batch, of the slowest rank; None without batches.
+
+    From the first call of any rank until the last rank saw its operations complete.
+    """
+    number = min((len(found.batches) for found in ranks), default=0)
+    times_s = []
+    for place in range(number):
+        batches = [found.batches[place] for found in ranks]
+        whole_ns = max(one.complete_ns for one in batches) - min(one.begin_ns for one in batches)
+        times_s.append(whole_ns * 1e-9 / batches[0].operations)
+    return median(times_s) if times_s else None
+
+
+def operation_time_s(case: CaseTimeline) -> float | None:
+    """The median over operations of the longest period of any rank; None without operations."""
+    every = [found.by_source[case.source].of_each for found in case.ranks]
+    longest_ns = [
+        max(period.end_ns - period.begin_ns for period in periods)
+        for periods in zip(*every, strict=False)
+    ]
+    return median(longest_ns) * 1e-9 if longest_ns else None

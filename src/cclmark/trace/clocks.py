@@ -1,0 +1,110 @@
+"""One clock for all ranks and devices of a trace: the first process's CLOCK_MONOTONIC."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cclmark.trace.rank_trace import ClockPair, RankTrace
+
+_MOST_DRIFT = 1e-4  # between two clocks; 1.8e-5 was measured between a GPU and its host
+_EVENT_STEP_NS = 500.0  # the resolution of events, as CUDA documents it
+_FLOAT_STEP = 2.0**-23
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Converts times to nanoseconds of the common clock.
+
+    ``to_common_ns`` takes nanoseconds of the source. ``error_ns``: the largest error of the
+    conversion.
+    """
+
+    to_common_ns: Callable[[float], float]
+    error_ns: float
+
+
+def host_clock(trace: RankTrace) -> Clock:
+    """The clock of the rank's host. Ranks of the first process's host share its clock.
+
+    That of another host is linear through the readings before and after the operations.
+    """
+    if not trace.ahead:
+        return Clock(float, 0.0)
+    first, last = trace.ahead[0], trace.ahead[-1]
+    passed_ns = last.at_ns - first.at_ns
+    rate = (last.ahead_ns - first.ahead_ns) / passed_ns if passed_ns > 0 else 0.0
+
+    def to_common_ns(time_ns: float) -> float:
+        return time_ns + first.ahead_ns + (time_ns - first.at_ns) * rate
+
+    return Clock(to_common_ns, max(first.error_ns, last.error_ns))
+
+
+def device_clock(trace: RankTrace) -> Clock | None:
+    """The clock of the rank's device, None if it could not be read.
+
+    Linear between the shortest reading before and the one after the operations. A reading is wrong
+    by at most half of the time that it took, and by the clock's resolution.
+    """
+    if not trace.clock_begin or not trace.clock_end:
+        return None
+    first, last = _shortest(trace.clock_begin), _shortest(trace.clock_end)
+    passed_ns = last.device_ns - first.device_ns
+    if passed_ns <= 0:
+        return None
+    rate = (_middle(last) - _middle(first)) / passed_ns
+    host = host_clock(trace)
+    error_ns = max(_half(first), _half(last)) + resolution_ns(trace) + host.error_ns
+
+    def to_common_ns(device_ns: float) -> float:
+        return host.to_common_ns(_middle(first) + (device_ns - first.device_ns) * rate)
+
+    return Clock(to_common_ns, error_ns)
+
+
+def event_clock(trace: RankTrace) -> Clock | None:
+    """The clock of events: nanoseconds since the reference event. None without events.
+
+    Its rate is that of the device's clock. If that could not be read, rates may differ by
+    ``_MOST_DRIFT``, which adds to the error; so do the steps of events, and of their times as
+    32-bit numbers.
+    """
+    if not trace.device_end_s:
+        return None
+    half_ns = (trace.reference_after_ns - trace.reference_before_ns) / 2
+    middle_ns = trace.reference_before_ns + half_ns
+    longest_ns = max(trace.device_end_s) * 1e9
+    rate, drift_ns = 1.0, longest_ns * _MOST_DRIFT
+    if trace.clock_begin and trace.clock_end:
+        first, last = _shortest(trace.clock_begin), _shortest(trace.clock_end)
+        if last.device_ns > first.device_ns:
+            rate = (_middle(last) - _middle(first)) / (last.device_ns - first.device_ns)
+            drift_ns = 0.0
+    host = host_clock(trace)
+    steps_ns = _EVENT_STEP_NS + longest_ns * _FLOAT_STEP
+    return Clock(
+        lambda since_ns: host.to_common_ns(middle_ns + since_ns * rate),
+        half_ns + steps_ns + drift_ns + host.error_ns,
+    )
+
+
+def resolution_ns(trace: RankTrace) -> float:
+    """The smallest step between readings of the device's clock."""
+    readings = sorted({one.device_ns for one in (*trace.clock_begin, *trace.clock_end)})
+    # What all steps are multiples of is what the clock counts in.
+    return float(math.gcd(*(after - before for before, after in pairwise(readings))))
+
+
+def _shortest(pairs: Sequence[ClockPair]) -> ClockPair:
+    return min(pairs, key=lambda pair: pair.after_ns - pair.before_ns)
+
+
+def _middle(pair: ClockPair) -> float:
+    return (pair.before_ns + pair.after_ns) / 2
+
+
+def _half(pair: ClockPair) -> float:
+    return (pair.after_ns - pair.before_ns) / 2

@@ -1,0 +1,160 @@
+"""Timelines in Perfetto's format: TrackEvent packets, https://perfetto.dev/docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+from cclmark.errors import MissingError
+from cclmark.trace.timeline import Group, Slice, Timeline, Track
+
+_SEQUENCE = 1
+_CLOCK_MONOTONIC = 3  # perfetto.protos.BUILTIN_CLOCK_MONOTONIC
+_STATE_CLEARED, _NEEDS_STATE = 1, 2  # TracePacket.SequenceFlags
+
+
+def write_perfetto(timeline: Timeline, file: IO[bytes]) -> None:
+    """Writes ``timeline``. Raises MissingError without the package perfetto, OSError."""
+    try:
+        from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
+        from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
+    except ImportError as error:
+        raise MissingError(
+            f"the Perfetto format requires the package perfetto ({error}): pip install perfetto, "
+            "or use --format chrome"
+        ) from None
+    builder = StreamingTraceProtoBuilder(file)
+    _Writer(builder, TracePacket, TrackEvent).write(timeline)
+
+
+class _Writer:
+    def __init__(self, builder: Any, packet_type: Any, event_type: Any) -> None:
+        self._builder = builder
+        self._packet_type = packet_type
+        self._event_type = event_type
+        self._names: dict[str, int] = {}
+        self._categories: dict[str, int] = {}
+        self._argument_names: dict[str, int] = {}
+        self._next_track = 1
+
+    def write(self, timeline: Timeline) -> None:
+        packet = self._packet()
+        packet.sequence_flags = _STATE_CLEARED
+        packet.trace_packet_defaults.timestamp_clock_id = _CLOCK_MONOTONIC
+        packet.first_packet_on_sequence = True
+        self._builder.write_packet(packet)
+        packet = self._packet()
+        packet.clock_snapshot.primary_trace_clock = _CLOCK_MONOTONIC
+        clock = packet.clock_snapshot.clocks.add()
+        clock.clock_id = _CLOCK_MONOTONIC
+        clock.timestamp = 0
+        self._builder.write_packet(packet)
+        for group in timeline.groups:
+            self._write_group(group, timeline)
+
+    def _packet(self) -> Any:
+        packet = self._builder.create_packet()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        return packet
+
+    def _track(self) -> int:
+        self._next_track += 1
+        return self._next_track
+
+    def _write_group(self, group: Group, timeline: Timeline) -> None:
+        process = self._track()
+        packet = self._packet()
+        packet.track_descriptor.uuid = process
+        packet.track_descriptor.process.pid = group.number + 1
+        packet.track_descriptor.process.process_name = group.name
+        packet.track_descriptor.sibling_order_rank = group.number
+        packet.track_descriptor.child_ordering = packet.track_descriptor.EXPLICIT
+        for name, value in timeline.facts.items():
+            packet.track_descriptor.process.process_labels.append(f"{name}: {value}")
+        self._builder.write_packet(packet)
+        lanes = [lane for track in group.tracks for lane in track.lanes()]
+        for order, track in enumerate(lanes):
+            uuid = self._track()
+            packet = self._packet()
+            packet.track_descriptor.uuid = uuid
+            packet.track_descriptor.parent_uuid = process
+            packet.track_descriptor.name = track.name
+            packet.track_descriptor.sibling_order_rank = order
+            self._builder.write_packet(packet)
+            self._write_slices(track, uuid)
+        for counter in group.counters:
+            uuid = self._track()
+            packet = self._packet()
+            packet.track_descriptor.uuid = uuid
+            packet.track_descriptor.parent_uuid = process
+            packet.track_descriptor.name = counter.name
+            packet.track_descriptor.counter.unit_name = counter.unit
+            packet.track_descriptor.sibling_order_rank = len(lanes)
+            self._builder.write_packet(packet)
+            for time_ns, value in counter.values:
+                packet = self._packet()
+                packet.timestamp = time_ns
+                packet.track_event.type = self._event_type.TYPE_COUNTER
+                packet.track_event.track_uuid = uuid
+                packet.track_event.double_counter_value = value
+                self._builder.write_packet(packet)
+
+    def _write_slices(self, track: Track, uuid: int) -> None:
+        for time_ns, slice, begins in _edges(track):
+            packet = self._packet()
+            packet.timestamp = time_ns
+            packet.sequence_flags = _NEEDS_STATE
+            event = packet.track_event
+            event.track_uuid = uuid
+            if not begins:
+                event.type = self._event_type.TYPE_SLICE_END
+                self._builder.write_packet(packet)
+                continue
+            event.type = self._event_type.TYPE_SLICE_BEGIN
+            interned = packet.interned_data
+            event.name_iid = _interned(slice.name, self._names, interned.event_names)
+            if slice.category:
+                event.category_iids.append(
+                    _interned(slice.category, self._categories, interned.event_categories)
+                )
+            for name, value in slice.arguments.items():
+                annotation = event.debug_annotations.add()
+                annotation.name_iid = _interned(
+                    name, self._argument_names, interned.debug_annotation_names
+                )
+                if isinstance(value, str):
+                    annotation.string_value = value
+                elif isinstance(value, int):
+                    annotation.int_value = value
+                else:
+                    annotation.double_value = value
+            # A flow ends in the event that names it among the terminating ones.
+            if slice.flow_from:
+                event.flow_ids.append(slice.flow_from)
+            if slice.flow_to:
+                event.terminating_flow_ids.append(slice.flow_to)
+            self._builder.write_packet(packet)
+
+
+def _interned(text: str, known: dict[str, int], added: Any) -> int:
+    """The number of ``text``, which its first packet defines."""
+    number = known.get(text)
+    if number is None:
+        number = known[text] = len(known) + 1
+        entry = added.add()
+        entry.iid = number
+        entry.name = text
+    return number
+
+
+def _edges(track: Track) -> Iterator[tuple[int, Slice, bool]]:
+    """Begins and ends of the slices of a lane in the order in which a nested track needs them."""
+    open_slices: list[Slice] = []
+    for slice in track.slices:
+        while open_slices and open_slices[-1].end_ns <= slice.begin_ns:
+            ended = open_slices.pop()
+            yield ended.end_ns, ended, False
+        yield slice.begin_ns, slice, True
+        open_slices.append(slice)
+    for ended in reversed(open_slices):
+        yield ended.end_ns, ended, False

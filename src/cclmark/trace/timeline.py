@@ -1,0 +1,96 @@
+"""A timeline as values: tracks with slices and counters, independent of a file format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Argument = str | int | float
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A period of a track, in nanoseconds of the common clock.
+
+    ``flow_from``, ``flow_to``: numbers of flows that begin or end here, 0 for none.
+    """
+
+    name: str
+    begin_ns: int
+    end_ns: int
+    category: str = ""
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    flow_from: int = 0
+    flow_to: int = 0
+
+
+@dataclass
+class Track:
+    """A row of the timeline. Writers divide it into ``lanes``."""
+
+    name: str
+    slices: list[Slice] = field(default_factory=list)
+
+    def lanes(self) -> list[Track]:
+        """The same slices in tracks in which they are nested or apart, as viewers require.
+
+        The first has the name of this track. Slices are in the order of their begin, the longer
+        first.
+        """
+        lanes: list[Track] = []
+        ends: list[list[int]] = []  # of the open slices of each lane, the outermost first
+        for slice in sorted(self.slices, key=lambda one: (one.begin_ns, -one.end_ns)):
+            for lane, open_ends in zip(lanes, ends, strict=True):
+                while open_ends and open_ends[-1] <= slice.begin_ns:
+                    open_ends.pop()
+                if not open_ends or slice.end_ns <= open_ends[-1]:
+                    lane.slices.append(slice)
+                    open_ends.append(slice.end_ns)
+                    break
+            else:
+                number = len(lanes) + 1
+                name = self.name if number == 1 else f"{self.name} ({number})"
+                lanes.append(Track(name, [slice]))
+                ends.append([slice.end_ns])
+        return lanes
+
+
+@dataclass
+class Counter:
+    """A number over time: ``values`` are pairs of nanoseconds and a value in ``unit``."""
+
+    name: str
+    unit: str
+    values: list[tuple[int, float]] = field(default_factory=list)
+
+
+@dataclass
+class Group:
+    """The tracks of one rank."""
+
+    name: str
+    number: int
+    tracks: list[Track] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    _by_name: dict[str, Track] = field(default_factory=dict)
+
+    def track(self, name: str) -> Track:
+        """The track ``name``, created at its first use."""
+        track = self._by_name.get(name)
+        if track is None:
+            track = self._by_name[name] = Track(name)
+            self.tracks.append(track)
+        return track
+
+
+@dataclass
+class Timeline:
+    """The groups of all ranks. ``facts``: what a reader must know, by name."""
+
+    groups: list[Group] = field(default_factory=list)
+    facts: dict[str, Argument] = field(default_factory=dict)
+
+    @property
+    def slices(self) -> int:
+        """The number of slices of all tracks."""
+        return sum(len(track.slices) for group in self.groups for track in group.tracks)

@@ -1,0 +1,339 @@
+"""Plug-ins of others beside cclmark's own: a fake NCCL loads cclmark's, which loads a fake one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from test_explain import EAGER, VERSIONS, choices
+
+from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+
+GROUP, COLLECTIVE, PROXY_OPERATION, PROXY_STEP, KERNEL, ALL = 1, 2, 8, 16, 64, 0xFFFF
+COLLECTIVE_CALL = 512
+RING_LL128_7 = "117"  # what the other tuner chooses
+BEFORE_PROFILERS = 22100
+
+
+class Bench:
+    """Runs a program with plug-ins and reads what each one received."""
+
+    def __init__(self, cclmark, fake_cuda, directory):
+        self.cclmark = cclmark
+        self.fake_cuda = fake_cuda
+        self.directory = directory
+        self.plugins = fake_cuda.nccl.parent / "plugins"
+        self.other = str(self.plugins / "libnccl-profiler-other.so")
+        self.run = None
+
+    def env(self, name, **more):
+        more.setdefault("CCLMARK_FAKE_NCCL_VERSION", "22809")
+        return self.fake_cuda.env(
+            CCLMARK_PLUGIN_LOG=str(self.directory / f"{name}.log"),
+            CCLMARK_FAKE_OTHER_FILE=str(self.directory / f"{name}.other"),
+            **more,
+        )
+
+    def received(self, name):
+        """The lines that the other plug-in wrote in each process."""
+        texts = [path.read_text() for path in self.directory.glob(f"{name}.other-*")]
+        return sorted(text.splitlines() for text in texts)
+
+    def alone(self, other="", operation="all_reduce", **more):
+        """What the other plug-in receives if it is the only one."""
+        other = other or self.other
+        env = self.env("alone", NCCL_PROFILER_PLUGIN=other, NCCL_TUNER_PLUGIN=other, **more)
+        self.cclmark(operation, *EAGER, env=env)
+        return self.received("alone")
+
+    def chained(self, other="", operation="all_reduce", **more):
+        """What it receives from cclmark's plug-in, and the logs of that one."""
+        names = {"CCLMARK_PLUGIN_PROFILER": other or self.other}
+        names["CCLMARK_PLUGIN_TUNER"] = other or self.other
+        return self.own(operation, **(names | more))
+
+    def own(self, operation="all_reduce", **more):
+        own = str(plugin_path())
+        names = {"NCCL_PROFILER_PLUGIN": own, "NCCL_TUNER_PLUGIN": own}
+        for file in self.directory.glob("both.*"):
+            file.unlink()
+        self.run = self.cclmark(operation, *EAGER, env=self.env("both", **(names | more)))
+        assert [result.status for result in self.run.journal.results] == ["ok"] * 3
+        logs = [read_plugin_log(path) for path in self.directory.glob("both.log-*")]
+        assert len(logs) == 2
+        return self.received("both"), logs
+
+    def shown(self, code=0):
+        return self.cclmark("plugin", *map(str, self.directory.glob("both.log-*")), code=code)
+
+
+@pytest.fixture
+def bench(cclmark, fake_cuda, tmp_path):
+    return Bench(cclmark, fake_cuda, tmp_path)
+
+
+def without_other_processes(received):
+    """Operations for other processes have parents there, which cannot be translated here."""
+    return [
+        [re.sub(r"in -?\d+ of another", "of another", line) for line in one] for one in received
+    ]
+
+
+def assert_same(alone, both):
+    assert len(alone) == len(both) == 2
+    assert not [line for one in alone + both for line in one if "ERROR" in line]
+    assert without_other_processes(both) == without_other_processes(alone)
+    remote = [line for one in both for line in one if "of another" in line]
+    assert all(" in 0 of another process" in line for line in remote)
+
+
+def chosen(log):
+    return [(one.algorithm, one.protocol) for one in log.events if one.kind == "collective"]
+
+
+@pytest.mark.parametrize("version", [BEFORE_PROFILERS, *VERSIONS])
+def test_the_other_one_receives_what_it_receives_alone(bench, version):
+    alone = bench.alone(CCLMARK_FAKE_NCCL_VERSION=str(version))
+    both, logs = bench.chained(
+        CCLMARK_FAKE_NCCL_VERSION=str(version), CCLMARK_PLUGIN_EVENTS="steps"
+    )
+    assert_same(alone, both)
+    profiler, tuner = VERSIONS.get(version, (0, 2))
+    for log in logs:
+        called = {one.kind: (one.interface_version, one.reason) for one in log.other_plugins}
+        assert called["tuner"] == (tuner, "")
+        assert log.interface_version == profiler
+        assert log.dropped == 0
+        if profiler:
+            assert called["profiler"] == (profiler, "")
+            assert len(chosen(log)) >= 3
+            kinds = {one.number: one.kind for one in log.events}
+            inner = [one for one in log.events if one.kind in ("kernel channel", "proxy step")]
+            outer = {kinds.get(one.parent) for one in inner}
+            assert outer <= {"collective", "proxy operation"}
+    if profiler:
+        starts = [line for line in both[0] if line.startswith("start")]
+        assert any("type 2 in" in line and "type 2 in 0" not in line for line in starts)
+        shown = bench.shown().out
+        assert f"other.so is called too, by interface version {profiler}\n" in shown
+        assert shown.count("is called too") == 2
+
+
+@pytest.mark.parametrize("version", ["22700", "22809"])
+@pytest.mark.parametrize(
+    ("mask", "ignored"),
+    [
+        (GROUP, 0),
+        (COLLECTIVE, 0),
+        (COLLECTIVE_CALL, 0),
+        (PROXY_STEP, 0),
+        (KERNEL, GROUP),
+        (ALL, GROUP),
+        (ALL, COLLECTIVE),
+        (ALL, PROXY_OPERATION),
+        (0, 0),
+    ],
+)
+def test_each_one_receives_the_types_that_it_asked_for(bench, version, mask, ignored):
+    more = {
+        "CCLMARK_FAKE_NCCL_VERSION": version,
+        "CCLMARK_FAKE_OTHER_MASK": str(mask),
+        "CCLMARK_FAKE_OTHER_IGNORES": str(ignored),
+    }
+    alone = bench.alone(**more)
+    both, logs = bench.chained(**more)
+    assert_same(alone, both)
+    for log in logs:
+        assert len(chosen(log)) == len(log.cost_tables) >= 3
+        assert {"kernel channel", "proxy step"}.isdisjoint(one.kind for one in log.events)
+
+
+def test_messages_keep_their_group(bench):
+    assert_same(bench.alone(operation="alltoall"), bench.chained(operation="alltoall")[0])
+
+
+@pytest.mark.parametrize("records", ["1", "7"])
+def test_a_full_log_leaves_out_nothing_for_the_other_one(bench, records):
+    alone = bench.alone()
+    both, logs = bench.chained(CCLMARK_PLUGIN_RECORDS=records)
+    assert_same(alone, both)
+    assert all(log.dropped > 0 for log in logs)
+
+
+def test_without_a_log_the_other_one_receives_everything(bench):
+    alone = bench.alone()
+    names = {"CCLMARK_PLUGIN_PROFILER": bench.other, "CCLMARK_PLUGIN_TUNER": bench.other}
+    own = str(plugin_path())
+    env = bench.env("both", NCCL_PROFILER_PLUGIN=own, NCCL_TUNER_PLUGIN=own, **names)
+    run = bench.cclmark("all_reduce", *EAGER, env=env | {"CCLMARK_PLUGIN_LOG": "/nowhere/x"})
+    assert "records nothing: cannot create" in run.err
+    assert_same(alone, bench.received("both"))
+
+
+def test_a_mask_that_changes_is_followed(bench):
+    more = {
+        "CCLMARK_FAKE_OTHER_MASK": str(COLLECTIVE),
+        "CCLMARK_FAKE_OTHER_AFTER": "3",
+        "CCLMARK_FAKE_OTHER_THEN": str(COLLECTIVE | KERNEL),
+    }
+    both, logs = bench.chained(**more)
+    for lines in both:
+        first = next(number for number, line in enumerate(lines) if "type 64" in line)
+        assert sum("start" in line for line in lines[:first]) >= 3
+        assert not [line for line in lines if "ERROR" in line]
+    assert all("kernel channel" not in {one.kind for one in log.events} for log in logs)
+    off, logs = bench.chained(**(more | {"CCLMARK_FAKE_OTHER_THEN": "0"}))
+    assert not [line for lines in off for line in lines if "ERROR" in line]
+    assert max(sum("start" in line for line in lines) for lines in off) == 3
+    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
+
+
+@pytest.mark.parametrize("version", [BEFORE_PROFILERS, *VERSIONS])
+def test_the_other_tuner_decides(bench, version):
+    env = bench.env(
+        "both",
+        CCLMARK_FAKE_NCCL_VERSION=str(version),
+        CCLMARK_FAKE_OTHER_CHOICE=RING_LL128_7,
+        NCCL_TUNER_PLUGIN=bench.other,
+    )
+    run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
+    source = "log" if version == BEFORE_PROFILERS else "plug-in"
+    assert choices(run) == [("ring", "LL128", 7, source)] * 3
+    assert run.err.count(f"another tuner plug-in is set (NCCL_TUNER_PLUGIN={bench.other})") == 1
+    for result in run.journal.results:
+        assert result.explanation.reason == ""
+        if version > BEFORE_PROFILERS:  # before it decided
+            assert result.explanation.predicted_s["RING LL128"] > 1e-6
+
+
+def test_errors_of_the_other_tuner_reach_nccl(bench):
+    _, logs = bench.chained(CCLMARK_FAKE_OTHER_RESULT="5")
+    assert "getCollInfo returned 5" in bench.run.err
+    assert all(len(log.cost_tables) >= 3 for log in logs)
+
+
+def test_chunk_sizes_are_the_other_ones(bench):
+    alone = bench.alone(CCLMARK_FAKE_NCCL_VERSION="23003")
+    both, _ = bench.chained(CCLMARK_FAKE_NCCL_VERSION="23003")
+    assert "chunk" in both[0]
+    assert_same(alone, both)
+
+
+def test_an_older_plug_in_is_used_by_its_interface(bench):
+    older = str(bench.plugins / "libnccl-profiler-older.so")
+    alone = bench.alone(older)
+    both, logs = bench.chained(older)
+    assert_same(alone, both)
+    assert alone[0][0].startswith(("init v4", "tuner init v3"))
+    for log in logs:
+        assert log.interface_version == 4
+        assert [one.interface_version for one in log.other_plugins] == [4, 3]
+        assert len(chosen(log)) == len(log.cost_tables) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "reason"),
+    [
+        ("newer", "22809", "it exports no profiler interface up to version 5"),
+        ("older", "22300", "it exports no profiler interface up to version 1"),
+    ],
+)
+def test_a_plug_in_without_a_usable_interface_is_reported(bench, name, version, reason):
+    path = bench.plugins / f"libnccl-profiler-{name}.so"
+    both, logs = bench.chained(CCLMARK_FAKE_NCCL_VERSION=version, CCLMARK_PLUGIN_PROFILER=str(path))
+    assert not any(line.startswith(("init", "start")) for one in both for line in one)
+    assert f"{path}: {reason}" in bench.run.err
+    assert f"libnccl-profiler-{name}.so is not called: {reason}" in bench.shown().out
+    for log in logs:
+        assert log.interface_version == VERSIONS[int(version)][0]
+        assert len(chosen(log)) >= 3
+
+
+def test_a_plug_in_that_fails_is_left_out(bench):
+    both, logs = bench.chained(CCLMARK_FAKE_OTHER_FAILS="1")
+    assert both[0]
+    assert all("init" in line for one in both for line in one)
+    assert "does not call the profiler plug-in" in bench.run.err
+    assert "does not call the tuner plug-in" in bench.run.err
+    assert "its init returned 3" in bench.run.err
+    shown = bench.shown().out
+    assert shown.count("is not called: its init returned 3") == 2
+    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("/nowhere/other.so", "cannot open shared object file"),
+        ("nowhere", "libnccl-profiler-nowhere.so: cannot open shared object file"),
+        ("the program", "it exports none of ncclProfiler_v1 to v7"),
+        ("itself", "it is cclmark's plug-in itself"),
+        ("a copy", "it is another copy of cclmark's plug-in"),
+        ("a library", "it exports none of ncclProfiler_v1 to v7"),
+    ],
+)
+def test_what_cannot_be_loaded_is_reported(bench, tmp_path, given, reason):
+    if given == "a copy":
+        shutil.copy(plugin_path(), tmp_path / "copy.so")
+    name = {
+        "the program": "STATIC_PLUGIN",
+        "itself": str(plugin_path()),
+        "a copy": str(tmp_path / "copy.so"),
+        "a library": str(bench.fake_cuda.nvrtc),
+    }.get(given, given)
+    _, logs = bench.own(CCLMARK_PLUGIN_PROFILER=name)
+    assert reason in bench.run.err
+    assert "set CCLMARK_PLUGIN_PROFILER to another one, or to none" in bench.run.err
+    shown = bench.shown().out
+    assert f"the profiler plug-in {name} is not called: " in shown
+    assert reason in shown
+    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
+
+
+def test_names_are_searched_as_nccl_does(bench, tmp_path):
+    paths = {"LD_LIBRARY_PATH": str(bench.plugins)}
+    both, _ = bench.own(CCLMARK_PLUGIN_PROFILER="other", **paths)
+    assert any("start" in line for line in both[0])
+    # Without a setting, NCCL loads files with these names.
+    (tmp_path / "libnccl-tuner.so").symlink_to(bench.other)
+    paths = {"LD_LIBRARY_PATH": str(tmp_path), "CCLMARK_FAKE_OTHER_CHOICE": RING_LL128_7}
+    both, logs = bench.own(**paths)
+    assert "decide" in both[0]
+    assert set(chosen(logs[0])) == {("RING", "LL128")}
+    both, logs = bench.own(CCLMARK_PLUGIN_TUNER="none", **paths)
+    assert both == []
+    assert logs[0].other_plugins == []
+    both, logs = bench.own(NCCL_NET_PLUGIN=bench.other, LD_PRELOAD=bench.other)
+    assert "decide" in both[0]
+    assert [one.kind for one in logs[0].other_plugins] == ["profiler", "tuner"]
+
+
+class TestExplain:
+    def test_another_profiler_is_loaded_too(self, bench):
+        env = bench.env("both", NCCL_PROFILER_PLUGIN=bench.other)
+        run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
+        assert {one[3] for one in choices(run)} == {"plug-in"}
+        assert {result.explanation.reason for result in run.journal.results} == {""}
+        told = f"another profiler plug-in is set (NCCL_PROFILER_PLUGIN={bench.other}): it is loaded"
+        assert run.err.count(told) == 1
+        received = bench.received("both")
+        assert len(received) == 4  # the ranks that measured, and those that explained
+        assert all(any("start" in line for line in one) for one in received)
+
+    @pytest.mark.parametrize("name", ["none", "cclmark's"])
+    def test_no_other_plug_in_is_no_reason(self, bench, name):
+        value = "none" if name == "none" else str(plugin_path())
+        env = bench.env("both", NCCL_PROFILER_PLUGIN=value, NCCL_TUNER_PLUGIN=value)
+        run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
+        assert {one[3] for one in choices(run)} == {"plug-in"}
+        assert all(result.explanation.predicted_s for result in run.journal.results)
+        assert "plug-in is set" not in run.err
+
+    def test_one_that_cannot_be_loaded_is_the_reason(self, bench):
+        env = bench.env("both", NCCL_TUNER_PLUGIN="/opt/tuner.so")
+        run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
+        for result in run.journal.results:
+            reason = result.explanation.reason
+            assert reason.startswith("the tuner plug-in /opt/tuner.so is not called: ")
+            assert result.explanation.source == "plug-in"

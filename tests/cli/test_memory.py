@@ -1,0 +1,446 @@
+"""``cclmark memory`` on the host, and on a fake NCCL whose memory is known to the byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import signal
+
+import pytest
+
+from cclmark.analysis.memory_use import changed_meanwhile, listed_bytes, taken_in
+from cclmark.results.journal import read_journal
+from holding import held
+from patience import waits
+
+MIB = 1 << 20
+PAGE = 4096  # what the fake driver rounds allocations to
+CREATION, FIRST_USE = 100 * MIB, 20 * MIB
+TAKES = {
+    "CCLMARK_FAKE_NCCL_CREATION": str(CREATION),
+    "CCLMARK_FAKE_NCCL_FIRST_USE": str(FIRST_USE),
+}
+STAGES = [
+    "library loaded",
+    "communicator created",
+    "buffers allocated",
+    "first operations",
+    "outputs checked",
+    "buffers released",
+    "communicator destroyed",
+]
+ON_HOST = ("--devices", "host:2")
+ON_CUDA = ("-g", "2")
+
+
+def device_bytes(result):
+    """The change of the device's memory by stage."""
+    return {stage.name: taken_in(stage).device_bytes for stage in result.stages}
+
+
+def buffers(result, place=None, *, mapped=False):
+    return {
+        one.purpose: one
+        for one in result.buffers
+        if (place is None or one.place == place) and one.mapped == mapped
+    }
+
+
+def by_rank(run):
+    """The results in the order of the plan: ranks report in any order."""
+    return sorted(run.journal.results, key=lambda one: one.index)
+
+
+def whole_pages(size_bytes):
+    return -(-size_bytes // PAGE) * PAGE
+
+
+@pytest.mark.parametrize("register", ["0", "1", "2"])
+@pytest.mark.parametrize(
+    ("operation", "placement", "purposes"),
+    [
+        ("all_reduce", "out-of-place", {"input": MIB, "output": MIB}),
+        ("all_reduce", "in-place", {"unused in place": 0, "input and output": MIB}),
+        ("alltoall", "in-place", {"copy of the input": MIB, "input and output": MIB}),
+        ("all_gather", "auto", {"input": MIB // 2, "output": MIB}),
+    ],
+)
+def test_buffers_are_what_the_free_memory_decreases_by(
+    cclmark, fake_cuda, operation, placement, purposes, register
+):
+    run = cclmark(
+        *("memory", operation, *ON_CUDA, "-b", "1M", "--placement", placement, "-R", register),
+        env=fake_cuda.env(**TAKES),
+    )
+    suffix = {"0": "", "1": ", registered", "2": ", symmetric window"}[register]
+    assert [result.memory.rank for result in by_rank(run)] == [0, 1]
+    for result in run.journal.results:
+        assert (result.status, result.reason) == ("ok", "")
+        own = buffers(result, "device")
+        used = {name: own[name + suffix].used_bytes for name in purposes}
+        assert used == purposes
+        assert all(own[name + suffix].size_bytes >= MIB for name in purposes)
+        taken = device_bytes(result)
+        assert taken["buffers allocated"] == sum(
+            whole_pages(one.size_bytes) for one in own.values()
+        )
+        assert taken["buffers released"] == -taken["buffers allocated"]
+        assert {int(one.address, 16) for one in own.values()}.isdisjoint({0})
+        assert len({one.address for one in own.values()}) == len(own)
+    if purposes.keys() == {"input", "output"}:
+        outputs = {buffers(one)["output" + suffix].first_values for one in run.journal.results}
+        inputs = {buffers(one)["input" + suffix].first_values for one in run.journal.results}
+        assert len(outputs) == 1
+        assert len(inputs) == 2
+        # all_gather's output begins with the first rank's input.
+        assert outputs < inputs or operation != "all_gather"
+
+
+def test_what_the_library_takes_is_attributed_to_its_stages(cclmark, fake_cuda):
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=fake_cuda.env(**TAKES))
+    for result in run.journal.results:
+        assert [stage.name for stage in result.stages] == STAGES
+        taken = device_bytes(result)
+        assert taken["library loaded"] == 0
+        assert taken["communicator created"] == CREATION
+        assert taken["first operations"] == FIRST_USE
+        assert taken["outputs checked"] == 0
+        assert taken["communicator destroyed"] == -(CREATION + FIRST_USE)
+        assert changed_meanwhile(result) == {}
+        stated = [stage.after.stated for stage in result.stages]
+        assert [one.get("GpuMemTotal") for one in stated] == [
+            None,
+            CREATION,
+            CREATION,
+            *[CREATION + FIRST_USE] * 3,
+            None,
+        ]
+        assert set(stated[1]) == {
+            *("GpuMemSuspend", "GpuMemSuspended", "GpuMemPersist", "GpuMemTotal")
+        }
+    text = " ".join(run.out.split())
+    assert "nccl takes 120 MiB of device memory per rank" in text
+    assert "communicator created +100 MiB, first operations +20 MiB" in text
+    assert "gives 120 MiB back; nothing remains" in text
+    assert "The library itself reports 120 MiB that it tracks (120 MiB persistent, 0 B" in text
+    assert "Before the library is loaded, 1 GiB of 1 GiB of device memory are free." in text
+    assert "computed: 96 MiB for a connection of all 24 channels" in text
+    assert "The measured figure is 1.2 times that" in text
+
+
+def test_memory_that_is_not_given_back_is_reported(cclmark, fake_cuda):
+    env = fake_cuda.env(**TAKES, CCLMARK_FAKE_NCCL_KEEPS="1")
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
+    for result in run.journal.results:
+        assert device_bytes(result)["communicator destroyed"] == -FIRST_USE
+    assert "gives 20 MiB back; 100 MiB remain until the process exits" in run.out
+
+
+def test_sizes_share_a_communicator(cclmark, fake_cuda):
+    run = cclmark(
+        *("memory", "broadcast", *ON_CUDA, "-b", "4M", "-e", "16M", "-f", "4", "-c", "0"),
+        env=fake_cuda.env(**TAKES),
+    )
+    results = by_rank(run)
+    assert [(one.memory.size_bytes // MIB, one.memory.rank) for one in results] == [
+        *[(4, 0), (4, 1)],
+        *[(16, 0), (16, 1)],
+    ]
+    for result in results[:2]:
+        assert [stage.name for stage in result.stages] == [*STAGES[:4], STAGES[5]]
+        assert result.verification is None
+    for result in results[2:]:
+        names = [stage.name for stage in result.stages]
+        assert names == [*STAGES[:2], "earlier sizes", *STAGES[2:4], *STAGES[5:]]
+        taken = device_bytes(result)
+        assert (taken["earlier sizes"], taken["first operations"]) == (FIRST_USE, 0)
+        assert taken["buffers allocated"] >= 32 * MIB
+    assert "earlier sizes +20 MiB, first operations 0 B" in run.out
+
+
+def test_a_library_without_the_function_says_so(cclmark, fake_cuda):
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=fake_cuda.env(old=True, **TAKES))
+    for result in run.journal.results:
+        assert "has no CommMemStats" in result.not_stated
+        assert all(stage.after.stated == {} for stage in result.stages)
+        assert device_bytes(result)["communicator created"] == CREATION
+    assert "nccl 2.18.5 has no CommMemStats (NCCL has it since 2.29.7)" in run.out
+    assert "library reports" not in run.out
+
+
+def test_a_library_that_refuses_to_report_is_measured_nevertheless(cclmark, fake_cuda):
+    env = fake_cuda.env(**TAKES, CCLMARK_FAKE_NCCL_FAIL="1:CommMemStats")
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
+    first, second = by_rank(run)
+    assert first.not_stated == ""
+    assert "ncclCommMemStats" in second.not_stated
+    assert (first.status, second.status) == ("ok", "ok")
+    assert "rank 0 " in run.out
+    assert "rank 1 " in run.out
+
+
+def test_settings_of_the_library_are_compared(cclmark, fake_cuda):
+    env = fake_cuda.env(**TAKES, NCCL_BUFFSIZE=str(MIB))
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
+    assert "NCCL_BUFFSIZE is 1 MiB (set); computed: 24 MiB" in run.out
+    assert {result.channels.collective for result in run.journal.results} == {24}
+    logging = fake_cuda.env(**TAKES, NCCL_DEBUG="WARN")
+    run = cclmark("memory", "all_reduce", *ON_CUDA, env=logging)
+    assert {result.channels for result in run.journal.results} == {None}
+    assert "The number of channels is unknown" in run.out
+
+
+def test_hccl_takes_what_its_buffers_explain(cclmark, fake_cuda):
+    libraries = {
+        "CCLMARK_ASCENDCL_LIBRARY": str(fake_cuda.cuda.with_name("libascendcl.so")),
+        "CCLMARK_HCCL_LIBRARY": str(fake_cuda.cuda.with_name("libhccl.so")),
+    }
+    run = cclmark(
+        *("memory", "all_reduce", "--devices", "acl:0-1"),
+        env={**libraries, "CCLMARK_FAKE_NCCL_CREATION": str(400 * MIB)},
+    )
+    for result in run.journal.results:
+        taken = device_bytes(result)["communicator created"]
+        assert 400 * MIB <= taken <= 400 * MIB + PAGE
+    assert "HCCL_BUFFSIZE is 200 MiB (the default); computed: 400 MiB for" in run.out
+    assert "The measured figure is 1.0 times that" in run.out
+
+
+def test_the_memory_of_the_built_in_library(cclmark):
+    run = cclmark("memory", "all_reduce", "--devices", "host:3", "-b", "4M", "-o", "max")
+    assert [result.memory.rank for result in by_rank(run)] == [0, 1, 2]
+    for result in run.journal.results:
+        assert [stage.name for stage in result.stages] == STAGES
+        assert result.memory.case.reduction == "max"
+        own = buffers(result, "shared host")
+        assert own["input"].used_bytes == own["output"].used_bytes == 4 * MIB
+        shared = taken_in(result.stages[2]).shared_bytes
+        listed = listed_bytes(
+            (one for one in result.buffers if one.owner == "cclmark"), "shared host"
+        )
+        assert listed <= shared < listed + MIB
+        mapped = [one for one in result.buffers if one.mapped]
+        assert [one.size_bytes for one in mapped if one.purpose == "buffer of another rank"] == [
+            own["input"].size_bytes
+        ] * 4
+        # The buffers of two peers are mapped with the first operations.
+        assert taken_in(result.stages[3]).shared_bytes >= 16 * MIB
+        assert {"status board of all ranks", "barriers and values of all ranks"} <= set(
+            buffers(result, "shared host", mapped=True)
+        )
+    assert "ranks 0-2" in run.out
+    assert "1,048,576 float32" in run.out
+    assert "PSS divides a page" in run.out
+    assert "Device memory is the change" not in run.out
+
+
+def test_the_bridge_lists_its_slots(cclmark):
+    run = cclmark(
+        *("memory", "all_reduce", "--ccl", "bridge", "--devices", "host:4", "-b", "1M"),
+        *("--islands", "0-1=shm,2-3=shm", "--through-host"),
+    )
+    for result in run.journal.results:
+        assert result.status == "ok"
+        own = buffers(result)
+        slots = own["slots of this rank"]
+        assert slots.owner == "library"
+        assert own["flags and slots"].size_bytes == slots.size_bytes + PAGE
+        peers = [one for one in result.buffers if one.purpose == "flags and slots of another rank"]
+        assert len(peers) == 2
+        assert all(one.mapped for one in peers)
+        assert own["announcements of this rank"].owner == "library"
+
+
+@pytest.mark.started  # a process that is forked from another one may have loaded torch before
+def test_torch_supports_only_in_place(cclmark, torch):
+    run = cclmark("memory", "all_reduce", "--ccl", "torch:gloo", *ON_HOST)
+    for result in run.journal.results:
+        assert result.status == "ok"
+        assert result.memory.case.in_place
+        loaded, created = result.stages[:2]
+        assert taken_in(loaded).rss_bytes > 10 * MIB
+        assert created.owner == "library"
+
+
+@pytest.mark.parametrize("sizes", [("256M",), ("1M", "-e", "1G", "-f", "32")])
+def test_a_size_that_does_not_fit_is_skipped(cclmark, fake_cuda, sizes):
+    run = cclmark(
+        *("memory", "all_reduce", *ON_CUDA, "-b", *sizes),
+        env=fake_cuda.env(CCLMARK_FAKE_MEMORY=str(256 * MIB), **TAKES),
+        code=3 if len(sizes) == 1 else 0,
+    )
+    statuses = {}
+    for result in run.journal.results:
+        statuses.setdefault(result.memory.size_bytes // MIB, set()).add(result.status)
+        if result.status == "skipped":
+            assert re.fullmatch(
+                r"requires (512 MiB|2 GiB) of memory per rank; .* are free", result.reason
+            )
+            taken = device_bytes(result)
+            assert "first operations" not in taken
+            assert result.buffers == []
+    if len(sizes) == 1:
+        assert statuses == {256: {"skipped"}}
+    else:
+        assert statuses == {1: {"ok"}, 32: {"ok"}, 1024: {"skipped"}}
+    assert "ranks 0-1: skipped: requires" in run.out
+
+
+def test_a_rank_killed_in_the_middle(background, no_leaks):
+    """The first size is complete by then: the parts of all ranks are kept."""
+    run = background(
+        *("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "64M", "-f", "64", "-n", "1000"),
+        *waits(60),
+    )
+    pids = run.wait_for_ranks(results=2)
+    run.signal(pids[1], signal.SIGKILL)
+    ended = run.finish()
+    assert ended.code == 4
+    assert re.search("rank 1 .* killed by SIGKILL during .* of all_reduce 64 MiB", ended.message)
+    assert ended.journal.footer.exit_code == 4
+    kept = [(one.memory.size_bytes // MIB, one.memory.rank, one.status) for one in by_rank(ended)]
+    assert kept == [(1, 0, "ok"), (1, 1, "ok")]
+    assert "ended early: rank 1" in ended.out
+
+
+def test_an_operation_that_hangs_is_named(cclmark, fake_cuda):
+    run = cclmark(
+        *("memory", "all_reduce", *ON_CUDA, *waits(3)),
+        env=fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce"),
+        code=4,
+    )
+    assert "warm-up of all_reduce 1 MiB" in run.message
+
+
+def test_a_rank_that_does_not_load_the_library_ends_the_run(background, tmp_path):
+    run = background(
+        *("memory", "all_reduce", *ON_HOST, *waits(20)),
+        env=held(tmp_path, 1, "loading the library"),
+    )
+    workers = run.wait_for_workers(2)
+    run.wait_for_phase(1, "loading the library")
+    run.signal(workers[0], signal.SIGKILL)
+    ended = run.finish()
+    assert ended.code == 4
+    assert "rank 0" in ended.message.splitlines()[0]
+
+
+def test_a_journal_is_continued(cclmark, tmp_path):
+    command = ("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "4M", "-f", "2")
+    whole = cclmark(*command, "--journal", "whole.jsonl")
+    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    assert [json.loads(line)["type"] for line in lines] == ["header", *["memory"] * 6, "footer"]
+    # Rank 1 of the second size and all ranks of the third are missing.
+    (tmp_path / "cut.jsonl").write_text("".join(lines[:4]))
+    again = cclmark(*command, "--resume", "cut.jsonl", "--journal", "again.jsonl")
+    expected = [(one.memory.size_bytes, one.memory.rank) for one in whole.journal.results]
+    found = [(one.memory.size_bytes, one.memory.rank) for one in again.journal.results]
+    assert sorted(found) == sorted(expected)
+    assert again.journal.results[:3] == whole.journal.results[:3]
+    names = [stage.name for stage in again.journal.results[3].stages]
+    assert "earlier sizes" not in names, "this process has run no earlier size"
+
+
+@pytest.fixture(scope="module")
+def measured(cclmark_in, fake_cuda, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("memory")
+    return cclmark_in(
+        directory,
+        *("memory", "all_reduce", *ON_CUDA, "-b", "1M", "-e", "2M", "--journal", "a.jsonl"),
+        env=fake_cuda.env(**TAKES),
+    )
+
+
+def test_the_journal_is_printed_again(cclmark_in, measured):
+    again = cclmark_in(measured.directory, "export", "a.jsonl", "--format", "table")
+    assert again.out == measured.out
+
+
+def test_csv_has_a_row_for_each_stage_and_buffer(cclmark_in, measured):
+    run = cclmark_in(measured.directory, "export", "a.jsonl", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(run.out)))
+    results = measured.journal.results
+    assert len(rows) == sum(len(one.stages) + len(one.buffers) for one in results)
+    created = [row for row in rows if row["name"] == "communicator created"]
+    assert {row["device_bytes"] for row in created} == {str(CREATION)}
+    assert {row["stated_bytes"] for row in created} == {str(CREATION)}
+    inputs = [row for row in rows if row["entry"] == "buffer" and row["name"] == "input"]
+    assert sorted(int(row["used_bytes"]) for row in inputs) == [MIB, MIB, 2 * MIB, 2 * MIB]
+    assert all(row["address"].startswith("0x") for row in inputs)
+
+
+def test_json_is_imported_unchanged(cclmark_in, measured):
+    run = cclmark_in(measured.directory, "export", "a.jsonl", "--format", "json")
+    (measured.directory / "a.json").write_text(run.out)
+    cclmark_in(measured.directory, "import", "a.json", "--journal", "b.jsonl")
+    imported = read_journal(measured.directory / "b.jsonl")
+    assert imported.results == measured.journal.results
+    assert len(imported.results) == 4
+
+
+def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
+    directory = measured.directory
+    markdown = cclmark_in(directory, "export", "a.jsonl", "--format", "markdown").out
+    assert "| communicator created | library | +100 MiB |" in markdown
+    assert "| 0-1 | input | cclmark | device |" in markdown
+    gauges = cclmark_in(directory, "export", "a.jsonl", "--format", "prometheus").out
+    line = next(one for one in gauges.splitlines() if 'stage="communicator created"' in one)
+    assert line.startswith("cclmark_memory_device_taken_bytes{")
+    assert line.endswith(f"}} {CREATION}")
+    cclmark_in(directory, "report", "a.jsonl", "-O", "a.html")
+    page = (directory / "a.html").read_text()
+    assert "memory of 2 cases of all_reduce" in page
+    assert "nccl takes 120 MiB of device memory per rank" in page
+    assert "library_device_bytes" in page
+    cclmark_in(directory, "history", "add", "a.jsonl", "--db", "h.sqlite")
+    listed = cclmark_in(directory, "history", "list", "--db", "h.sqlite", "--format", "json").out
+    assert measured.journal.header.run_id in listed
+    refused = cclmark_in(directory, "compare", "a.jsonl", "a.jsonl", code=2)
+    assert "a.jsonl holds memory" in refused.err
+
+
+def test_the_command_is_repeated_with_its_operation(cclmark):
+    cclmark("memory", "reduce", *ON_HOST, "-r", "1", "--journal", "a.jsonl")
+    again = cclmark("rerun", "a.jsonl", "--", "-b", "2M", "--journal", "b.jsonl")
+    assert re.search("cclmark memory --minbytes=2M .*reduce$", again.err, re.MULTILINE)
+    cases = {result.memory.case for result in again.journal.results}
+    assert [(case.operation, case.root, case.size_bytes) for case in cases] == [
+        ("reduce", 1, 2 * MIB)
+    ]
+
+
+def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
+    cclmark("memory", "reduce", *ON_HOST, "--journal", "a.jsonl")
+    text = (tmp_path / "a.jsonl").read_text()
+    assert text.count('"reduce","--devices"') == 1
+    header, rest = text.split("\n", 1)
+    foreign = {**json.loads(header), "command": ["cclmark", "memory", "--", "--ccl-path=/x.so"]}
+    del foreign["crc32"]
+    (tmp_path / "b.jsonl").write_text(f"{json.dumps(foreign)}\n{rest}")
+    run = cclmark("rerun", "b.jsonl", "--", *ON_HOST, code=2)
+    assert "unknown operation '--ccl-path=/x.so'" in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "unknown operation ''"),
+        (("allreduce",), 2, "unknown operation 'allreduce'"),
+        (("all_reduce", *ON_HOST, "-R", "2"), 2, "require no registration"),
+        (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "-b must not be above -e"),
+        (("all_reduce", *ON_HOST, "--ccl", "shm,torch:gloo"), 2, "memory is read for one library"),
+        (("all_reduce", *ON_HOST, "--explain"), 2, "No such option"),
+        (("all_reduce", "--ccl", "hccl"), 3, "ascendcl"),
+    ],
+)
+def test_invalid_options(cclmark, torch, arguments, code, words):
+    run = cclmark("memory", *arguments, code=code)
+    assert words in run.err
+
+
+def test_a_barrier_has_buffers_too(cclmark):
+    run = cclmark("memory", "barrier", *ON_HOST)
+    assert {result.status for result in run.journal.results} == {"ok"}
+    assert "barrier · shm, 2 ranks" in run.out

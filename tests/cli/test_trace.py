@@ -1,0 +1,215 @@
+"""``cclmark trace``: timelines of real ranks, on the host and on fakes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+FAKE = ("-g", "2", "-b", "1M", "-n", "4")
+AHEAD_NS = "7000000000000"  # far from any time of the host
+
+
+def fake_env(fake_cuda, **variables):
+    return fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS, **variables)
+
+
+def chrome(path):
+    """The slices by process and track, in order of their begin, and all events."""
+    document = json.loads(path.read_text())
+    events = document["traceEvents"]
+    threads = {
+        (one["pid"], one["tid"]): one["args"]["name"]
+        for one in events
+        if one["name"] == "thread_name"
+    }
+    slices = {}
+    for one in events:
+        if one["ph"] == "X":
+            place = (one["pid"] - 1, threads[one["pid"], one["tid"]])
+            slices.setdefault(place, []).append(one)
+    return slices, events, document["metadata"]
+
+
+def perfetto(path):
+    """Read back by the classes of the package: slices by track, checked for their nesting."""
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    names, tracks, slices, open_slices = {}, {}, {}, {}
+    for packet in trace.packet:
+        for entry in packet.interned_data.event_names:
+            names[entry.iid] = entry.name
+        if packet.HasField("track_descriptor"):
+            described = packet.track_descriptor
+            tracks[described.uuid] = (described.parent_uuid, described.name)
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        assert event.track_uuid in tracks
+        stack = open_slices.setdefault(event.track_uuid, [])
+        if event.type == event.TYPE_SLICE_BEGIN:
+            stack.append((names[event.name_iid], packet.timestamp))
+        elif event.type == event.TYPE_SLICE_END:
+            name, begin_ns = stack.pop()
+            assert packet.timestamp >= begin_ns
+            found = slices.setdefault(tracks[event.track_uuid][1], [])
+            found.append((name, begin_ns, packet.timestamp))
+    assert not any(open_slices.values())
+    return slices
+
+
+def test_the_host(cclmark, tmp_path):
+    path = tmp_path / "t.json"
+    run = cclmark(
+        *("trace", "all_reduce", "--devices", "host:2", "-b", "64K", "-n", "3"),
+        *("--format", "chrome", "-O", path),
+    )
+    slices, events, facts = chrome(path)
+    assert facts["operations"] == 3
+    for rank in (0, 1):
+        stages = [one["name"] for one in slices[rank, "stages"]]
+        assert stages[0] == "start-up"
+        assert stages[-1] == "shutdown"
+        assert {"communicator creation", "allocating buffers", "tracing"} <= set(stages)
+        calls = slices[rank, "calls"]
+        assert len(calls) == 3
+        (tracing,) = [one for one in slices[rank, "stages"] if one["name"] == "tracing"]
+        for call in calls:
+            assert tracing["ts"] <= call["ts"]
+            assert call["ts"] + call["dur"] <= tracing["ts"] + tracing["dur"]
+    sizes = {
+        one["name"]: one["args"].get("bytes")
+        for one in slices[0, "stages"]
+        if "bytes" in one["args"]
+    }
+    assert sizes["filling inputs"] == 65536
+    assert sizes["tracing"] == 3 * 65536
+    counters = [one for one in events if one["ph"] == "C" and one["pid"] == 1]
+    assert [one["args"]["bytes"] for one in counters] == [0, 65536, 131072, 196608]
+    assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
+    assert re.search(r"in batches of 3, [\d.]+ µs each while traced; untraced [\d.]+ µs", run.out)
+    assert "outputs checked: 0 wrong elements" in run.out
+
+
+def test_kernels_are_on_the_common_clock(cclmark, fake_cuda, tmp_path):
+    """The fake devices' clocks are hours ahead of the host's."""
+    path = tmp_path / "t.json"
+    run = cclmark(
+        "trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path, env=fake_env(fake_cuda)
+    )
+    slices, _, facts = chrome(path)
+    for rank in (0, 1):
+        (tracing,) = [one for one in slices[rank, "stages"] if one["name"] == "tracing"]
+        channels = [place for place in slices if place[0] == rank and "channel" in place[1]]
+        kernels = [place for place in channels if place[1].startswith("channel")]
+        assert len(kernels) == 17  # as many as the fake chooses for 1 MiB
+        error_us = facts["clocks agree within ns"] / 1e3
+        for place in kernels:
+            assert len(slices[place]) == 4
+            for kernel in slices[place]:
+                assert kernel["name"] == "AllReduce 262144 float32"
+                assert kernel["args"]["protocol"] in ("LL", "LL128", "SIMPLE")
+                assert kernel["ts"] >= tracing["ts"] - error_us
+                assert kernel["ts"] + kernel["dur"] <= tracing["ts"] + tracing["dur"] + error_us
+        steps = [place for place in slices if place[0] == rank and "network" in place[1]]
+        assert steps
+        names = {one["name"] for place in steps for one in slices[place]}
+        assert names == {"Send step 7", "wait: the network sends"}
+        assert all(one["args"].get("bytes", 512) == 512 for p in steps for one in slices[p])
+    assert "the begin and end of kernels by the devices' clocks" in run.out
+    assert "136 channels of kernels" in run.out
+    assert ", 0 lost" in run.out
+    assert "longest wait of a network step" in run.out
+
+
+def test_messages_are_connected(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.json"
+    cclmark(
+        *("trace", "alltoall", "-g", "3", "-b", "64K", "-n", "2", "--format", "chrome", "-O", path),
+        env=fake_env(fake_cuda),
+    )
+    _, events, _ = chrome(path)
+    begins = {one["id"]: one["pid"] - 1 for one in events if one["ph"] == "s"}
+    ends = {one["id"]: one["pid"] - 1 for one in events if one["ph"] == "f"}
+    # Each of 3 ranks sends to each, itself too, in each of 2 operations.
+    assert len(begins) == 18
+    assert begins.keys() == ends.keys()
+    pairs = sorted((begins[number], ends[number]) for number in begins)
+    assert pairs == sorted([(a, b) for a in range(3) for b in range(3)] * 2)
+
+
+def test_perfetto(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.pftrace"
+    cclmark("trace", "all_reduce", *FAKE, "-O", path, env=fake_env(fake_cuda))
+    slices = perfetto(path)
+    assert len(slices["channel 00"]) == 2 * 4
+    assert len(slices["calls"]) == 2 * 4
+    assert {name for name, _, _ in slices["stages"]} >= {"warm-up", "tracing", "verification"}
+
+
+def test_a_library_without_kernels_has_events(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.json"
+    env = fake_env(fake_cuda, CCLMARK_FAKE_SYMMETRIC="1")
+    run = cclmark("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path, env=env)
+    slices, _, _ = chrome(path)
+    assert len(slices[0, "operations on the device"]) == 4
+    assert "events on the devices' clocks" in run.out
+
+
+def test_kernels_without_times_of_the_device_have_events(cclmark, fake_cuda, tmp_path):
+    """Before NCCL 2.27, and without NVRTC, kernels cannot be put on the common clock."""
+    path = tmp_path / "t.json"
+    old = fake_env(fake_cuda, CCLMARK_FAKE_NCCL_VERSION="22600")
+    run = cclmark("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path, env=old)
+    slices, _, _ = chrome(path)
+    assert len(slices[1, "operations on the device"]) == 4
+    assert "events on the devices' clocks" in run.out
+    assert "the kernels have no times: NCCL reports those of the device since 2.27" in run.out
+    path.unlink()
+    no_kernels = fake_env(fake_cuda) | {"CCLMARK_NVRTC_LIBRARY": "/nowhere/libnvrtc.so"}
+    run = cclmark("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path, env=no_kernels)
+    slices, _, _ = chrome(path)
+    assert len(slices[1, "operations on the device"]) == 4
+    assert "the kernels have no times: " in run.out
+
+
+def test_the_default_file_is_new(cclmark):
+    run = cclmark("trace", "all_reduce", "--devices", "host:2", "-b", "1K", "-n", "1")
+    named = re.search(r"cclmark: trace (cclmark-runs/\S+\.pftrace) ", run.err)
+    assert (run.directory / named[1]).stat().st_size > 0
+
+
+def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.pftrace"
+    env = fake_env(fake_cuda, CCLMARK_FAKE_SILENT_PROFILER="1")
+    run = cclmark("trace", "all_reduce", *FAKE, "-O", path, env=env, code=3)
+    assert "rank 1: the library loaded the plug-in and reported no event" in run.err
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing",), "unknown operation 'nothing'"),
+        (("all_reduce", "-o", "sum,max"), "these options describe 2 cases"),
+        (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),
+        (("all_reduce", "-O", "/dev/null"), "/dev/null exists already"),
+        (("all_reduce", "-e", "2M"), "No such option '-e'"),
+        (("all_reduce", "-n", "0"), "0 is not in the range"),
+    ],
+)
+def test_invalid_requests(cclmark, arguments, message):
+    run = cclmark("trace", *arguments, "--devices", "host:2", code=2)
+    assert message in run.err
+
+
+def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.pftrace"
+    env = fake_env(fake_cuda, CCLMARK_FAKE_DIES_PROFILED="1")
+    run = cclmark("trace", "all_reduce", *FAKE, "-O", path, env=env, code=4)
+    assert "rank 1" in run.err
+    assert "during" in run.err
+    assert not path.exists()

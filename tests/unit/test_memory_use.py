@@ -1,0 +1,379 @@
+"""What is taken of memory, what explains it, and how ranks that are alike become one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cclmark.analysis.memory_use import (
+    alike,
+    changed_meanwhile,
+    expected_of,
+    listed_bytes,
+    same_buffers,
+    sharing_devices,
+    taken_by_library,
+    taken_in,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.outline import differences, outline_of
+from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.report.formats.csv_format import CsvExporter
+from cclmark.report.kinds.memory_columns import MEMORY_LAYOUT
+from cclmark.report.kinds.memory_table import MemoryMarkdown, MemoryTable
+from cclmark.report.wording.memory_words import memory_sentences, signed_size
+from cclmark.results.kinds import MemoryResult
+from cclmark.results.schema import (
+    DeviceDescription,
+    Finding,
+    Footer,
+    Header,
+    LibraryChannels,
+    LibraryDescription,
+    Machine,
+    MemoryBuffer,
+    MemoryReading,
+    MemoryStage,
+    Verification,
+)
+from cclmark.run.channel_log import channels_in
+from cclmark.run.process_memory import memory_in, process_memory
+from samples import usual_settings
+
+MIB = 1 << 20
+CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")
+FREE = 1024 * MIB
+
+
+def reading(taken_mib, rss_mib=50, pss_mib=20, **stated):
+    return MemoryReading(FREE - taken_mib * MIB, rss_mib * MIB, 0, pss_mib * MIB, stated)
+
+
+def stage(name, owner, before, after, **stated):
+    """A stage; ``before`` and ``after``: the MiB of device memory in use."""
+    return MemoryStage(name, owner, reading(before), reading(after, **stated))
+
+
+def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
+    stages = [
+        stage("library loaded", "library", 0, 1),
+        stage("communicator created", "library", 1, 1 + created),
+        stage("buffers allocated", "cclmark", 1 + created + drift, 9 + created + drift),
+        stage("first operations", "library", 9 + created + drift, 19 + created + drift),
+        stage("buffers released", "cclmark", 19 + created + drift, 11 + created + drift),
+    ]
+    if end:
+        stages.append(stage("communicator destroyed", "library", 11 + created + drift, 5 + drift))
+    own = [
+        MemoryBuffer("cclmark", "input", "device", 4 * MIB, MIB, "1 2", f"{0x1000 + rank:#x}"),
+        MemoryBuffer("cclmark", "output", "device", 4 * MIB, MIB, f"{rank}", "0x9000"),
+        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x1", mapped=True),
+        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x2", mapped=True),
+    ]
+    return msgspec.structs.replace(
+        MemoryResult(rank, RankMemory(case, rank), "ok", stages=stages, buffers=own), **changes
+    )
+
+
+def header_of(devices=4, runtime="cuda", **environment):
+    return Header(
+        schema_version=4,
+        cclmark_version="0.1.0",
+        started_at="2026-01-01T00:00:00+00:00",
+        command=["cclmark"],
+        machine=Machine("here", "Linux", "6", "x", 8, 1 << 36),
+        devices=[
+            DeviceDescription(rank, "here", runtime, rank, "GPU", FREE) for rank in range(devices)
+        ],
+        links=[],
+        libraries=[LibraryDescription("nccl", "2.30.3", "/libnccl.so.2")],
+        environment=environment,
+        settings=usual_settings(),
+        planned_cases=4,
+    )
+
+
+STATUS = "Name:\tpython\nVmHWM:\t  900 kB\nVmRSS:\t  800 kB\nRssAnon:\t 500 kB\nRssShmem:\t 64 kB\n"
+ROLLUP = "5555-7fff ---p 00000000 00:00 0 [rollup]\nRss:  801 kB\nPss:   400 kB\nPss_Anon: 3 kB\n"
+
+
+def test_the_kernels_texts_are_read():
+    assert memory_in(STATUS, ROLLUP) == (800 * 1024, 64 * 1024, 400 * 1024)
+    assert memory_in(STATUS, "") == (800 * 1024, 64 * 1024, None)
+    assert memory_in("", ROLLUP) == (0, 0, 400 * 1024)
+
+
+def test_memory_that_is_allocated_is_resident():
+    before = process_memory()
+    kept = b"x" * (64 * MIB)
+    after = process_memory()
+    assert after.rss_bytes - before.rss_bytes > len(kept) // 2
+
+
+@pytest.mark.parametrize(
+    ("line", "channels"),
+    [
+        (
+            "h:1:1 [0] NCCL INFO 24 coll channels, 16 collnet channels, 4 nvls channels, "
+            "32 p2p channels, 8 p2p channels per peer",
+            (24, 32, 8),
+        ),
+        (
+            "h:1:1 [0] NCCL INFO 2 coll channels, 0 nvls channels, 4 p2p channels, "
+            "1 p2p channels per peer",
+            (2, 4, 1),
+        ),
+        ("h:1:1 [0] NCCL INFO Channel 00/24 : 0 1", None),
+        ("", None),
+    ],
+)
+def test_channels_are_found_in_the_log(line, channels):
+    found = channels_in(f"h:1:1 [0] NCCL INFO Using network Socket\n{line}\n")
+    assert found == (None if channels is None else LibraryChannels(*channels))
+
+
+def test_a_decrease_of_free_memory_is_taken():
+    one = MemoryStage("x", "library", MemoryReading(100, 10, 4, None), MemoryReading(70, 15, 1, 8))
+    taken = taken_in(one)
+    assert (taken.device_bytes, taken.rss_bytes, taken.shared_bytes) == (30, 5, -3)
+    assert taken.pss_bytes is None
+
+
+def test_the_library_takes_what_its_own_stages_take():
+    found = {name: one.device_bytes // MIB for name, one in taken_by_library(result_of(0)).items()}
+    assert found == {"library loaded": 1, "communicator created": 100, "first operations": 10}
+
+
+def test_changes_between_stages_are_of_other_processes():
+    assert changed_meanwhile(result_of(0)) == {}
+    assert changed_meanwhile(result_of(0, drift=3)) == {"buffers allocated": 3 * MIB}
+    assert changed_meanwhile(result_of(0, drift=-3)) == {"buffers allocated": -3 * MIB}
+
+
+def test_mapped_memory_is_not_counted():
+    own = result_of(0).buffers
+    assert listed_bytes(own, "device") == 8 * MIB
+    assert listed_bytes(own, "host") == 0
+
+
+def test_ranks_with_equal_stages_are_one_group():
+    results = [result_of(0), result_of(1), result_of(2, created=96), result_of(3)]
+    groups = alike(results, header_of().devices)
+    assert [[one.memory.rank for one in group] for group in groups] == [[0, 1, 3], [2]]
+    stated = result_of(1)
+    stated.stages[3].after.stated["GpuMemTotal"] = 7
+    assert len(alike([result_of(0), stated], header_of().devices)) == 2
+
+
+def test_free_memory_of_the_host_does_not_separate_ranks():
+    results = [result_of(0), result_of(1, created=96)]
+    assert len(alike(results, header_of(runtime="host").devices)) == 1
+    skipped = msgspec.structs.replace(results[1], status="skipped", reason="no room")
+    assert len(alike([results[0], skipped], header_of(runtime="host").devices)) == 2
+
+
+def test_equal_buffers_of_ranks_are_one_row():
+    rows = same_buffers([result_of(rank) for rank in range(3)])
+    assert {tuple(one.ranks) for one in rows} == {(0, 1, 2)}
+    assert [(one.buffer.purpose, one.number, one.first_values, one.address) for one in rows] == [
+        ("input", 1, "1 2", None),
+        ("output", 1, None, "0x9000"),
+        ("slots of another rank", 2, "", None),
+    ]
+    larger = result_of(1)
+    larger.buffers[0] = msgspec.structs.replace(larger.buffers[0], size_bytes=5 * MIB)
+    rows = same_buffers([result_of(0), larger])
+    assert [(one.buffer.purpose, one.ranks) for one in rows[:2]] == [("input", [0]), ("input", [1])]
+    assert [one.first_values for one in rows[:2]] == ["1 2", "1 2"]
+
+
+CHANNELS = LibraryChannels(24, 32, 8)
+
+
+@pytest.mark.parametrize(
+    ("ccl", "environment", "channels", "expected"),
+    [
+        ("nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
+        ("torch:nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
+        ("nccl", {"NCCL_BUFFSIZE": "1048576"}, CHANNELS, ("NCCL_BUFFSIZE", MIB, True, 24 * MIB)),
+        ("nccl", {"NCCL_BUFFSIZE": "lots"}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
+        ("nccl", {"NCCL_BUFFSIZE": "9" * 40}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
+        ("hccl", {}, None, ("HCCL_BUFFSIZE", 200 * MIB, False, 400 * MIB)),
+        ("hccl", {"HCCL_BUFFSIZE": "50"}, None, ("HCCL_BUFFSIZE", 50 * MIB, True, 100 * MIB)),
+    ],
+)
+def test_documented_buffers(ccl, environment, channels, expected):
+    case = msgspec.structs.replace(CASE, ccl=ccl)
+    found = expected_of(result_of(0, case=case, channels=channels), environment)
+    assert (found.variable, found.value_bytes, found.is_set, found.unit_bytes) == expected
+
+
+def test_nothing_is_claimed_of_other_libraries():
+    for ccl in ("shm", "rccl", "bridge", "torch:gloo", "mpi"):
+        case = msgspec.structs.replace(CASE, ccl=ccl)
+        assert expected_of(result_of(0, case=case), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, "0 B"), (3 * MIB, "+3 MiB"), (-512, "-512 B")]
+)
+def test_changes_have_a_sign(size_bytes, text):
+    assert signed_size(size_bytes) == text
+
+
+def test_sentences_separate_measured_from_computed():
+    results = [result_of(rank, channels=CHANNELS, not_stated="it is old") for rank in range(4)]
+    text = "\n".join(memory_sentences(results, header_of()))
+    assert "nccl takes 111 MiB of device memory per rank (measured: library loaded +1 MiB, " in text
+    assert "computed: 96 MiB for a connection of all 24 channels" in text
+    assert "is 1.2 times that" in text
+    assert "gives 106 MiB back; 5 MiB remain until the process exits" in text
+    assert "8 MiB of device memory for buffers and checks (more than one operation uses" in text
+    assert "as much as the free memory decreases" in text
+    assert "The library itself reports nothing: it is old." in text
+    assert "while no rank worked" not in text
+
+
+def test_the_last_report_of_the_library_counts():
+    result = result_of(0)
+    result.stages[1].after.stated.update(GpuMemTotal=100 * MIB)
+    later = {"GpuMemTotal": 120 * MIB, "GpuMemPersist": 90 * MIB, "GpuMemSuspend": 30 * MIB}
+    result.stages[4].after.stated.update(later)
+    assert (
+        "The library itself reports 120 MiB that it tracks (90 MiB persistent, 30 MiB that "
+        "ncclCommSuspend releases)."
+    ) in memory_sentences([result], header_of())
+
+
+def test_sentences_give_the_range_of_ranks():
+    results = [result_of(0), result_of(1, created=50)]
+    before, first = memory_sentences(results, header_of())[:2]
+    assert before.startswith("Before the library is loaded, 1 GiB of 1 GiB of device memory")
+    assert first.startswith("nccl takes 61 MiB to 111 MiB of device memory per rank")
+    assert "communicator created +50 MiB to +100 MiB" in first
+
+
+def test_ranks_of_different_runs_may_have_different_stages():
+    """With --resume, only the missing ranks of a case are measured again."""
+    first = result_of(0)
+    first.stages.insert(2, stage("earlier sizes", "library", 101, 108))
+    sentence = memory_sentences([result_of(1), first], header_of())[1]
+    assert sentence.startswith("nccl takes 111 MiB to 118 MiB of device memory per rank")
+    assert "earlier sizes +7 MiB, first operations +10 MiB" in sentence
+    printed(MemoryTable(), header_of(), [first, result_of(1), result_of(2), result_of(3)])
+
+
+def test_results_without_stages_are_printed():
+    bare = [result_of(rank, stages=[], buffers=[]) for rank in range(4)]
+    header = header_of()
+    assert "nccl takes 0 B of device memory per rank (measured)." in printed(
+        MemoryTable(), header, bare
+    )
+    header.devices.clear()
+    printed(MemoryMarkdown(), header, bare)
+
+
+def test_what_cannot_be_separated_is_said():
+    results = [result_of(0), result_of(1, drift=3)]
+    text = "\n".join(memory_sentences(results, header_of()))
+    assert "of the device of rank 1 changed by 3 MiB while no rank worked" in text
+    header = header_of()
+    header.devices[1].index = 0
+    assert sharing_devices(header.devices) == [[0, 1]]
+    assert "Ranks 0-1 share a device" in "\n".join(memory_sentences(results, header))
+    assert sharing_devices(header_of(runtime="host").devices) == []
+
+
+def test_a_run_without_an_end_claims_nothing_about_it():
+    text = "\n".join(memory_sentences([result_of(0, end=False)], header_of()))
+    assert "back" not in text
+    assert memory_sentences([result_of(0, status="skipped")], header_of()) == []
+
+
+def printed(table, header, results, footer=None):
+    return (
+        table.begin(header)
+        + "".join(map(table.add, results))
+        + table.end(footer or Footer("", 0, 1.0))
+    )
+
+
+def test_a_case_is_printed_when_its_last_rank_has_reported():
+    table = MemoryTable()
+    table.begin(header_of())
+    assert [table.add(result_of(rank)) for rank in (2, 0, 3)] == ["", "", ""]
+    text = table.add(result_of(1))
+    assert "all_reduce 1 MiB float32 sum out-of-place · nccl, 4 ranks" in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "ranks 0-3 memory of device RSS shared PSS" in lines
+    assert "communicator created library +100 MiB 0 B 0 B 0 B" in lines
+    assert "buffers released cclmark -8 MiB 0 B 0 B 0 B" in lines
+    assert "0-3 input cclmark device 4 MiB 1 MiB 262,144 float32 1 2 differs" in lines
+    assert "0-3 output cclmark device 4 MiB 1 MiB 262,144 float32 differs 0x9000" in lines
+    assert "0-3 slots of another rank (mapped) library device 2 × 1 MiB differs" in lines
+    assert "all_reduce" not in table.end(Footer("", 0, 1.0))
+
+
+def test_ranks_of_two_cases_may_arrive_mixed():
+    larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
+    table = MemoryTable()
+    table.begin(header_of())
+    texts = [
+        table.add(result_of(rank, case=case))
+        for case, rank in [(CASE, 0), (CASE, 1), (larger, 0), (CASE, 2), (CASE, 3)]
+    ]
+    assert [bool(text) for text in texts] == [False] * 4 + [True]
+    rest = table.end(Footer("", 4, 1.0, "rank 1 died\nand more"))
+    assert "all_reduce 2 MiB" in rest
+    assert "ranks 1-3 reported nothing" in rest
+    assert "ended early: rank 1 died" in rest
+
+
+def test_a_table_of_many_different_ranks_ends():
+    case = msgspec.structs.replace(CASE, ranks=40)
+    results = [result_of(rank, case=case, created=rank) for rank in range(40)]
+    text = printed(MemoryTable(), header_of(devices=40), results)
+    assert text.count("communicator destroyed") == 8
+    assert "32 more ranks, each different: see the journal" in text
+
+
+def test_skipped_and_wrong_ranks_are_listed():
+    wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+    results = [
+        result_of(0, status="skipped", reason="no \x1b room", buffers=[]),
+        result_of(1, status="wrong", verification=wrong),
+        result_of(2),
+        result_of(3, status="skipped", reason="no \x1b room", buffers=[]),
+    ]
+    text = printed(MemoryTable(), header_of(), results)
+    assert "ranks 0,3: skipped: no \\x1b room" in text
+    assert "rank 1: 3 wrong elements in the output" in text
+
+
+def test_markdown_has_the_same_rows():
+    text = printed(MemoryMarkdown(), header_of(), [result_of(rank) for rank in range(4)])
+    assert "| ranks 0-3 | memory of | device | RSS | shared | PSS |\n|---|---|---:" in text
+    assert "| communicator created | library | +100 MiB | 0 B | 0 B | 0 B |" in text
+    assert "- nccl takes 111 MiB of device memory per rank" in text
+
+
+def test_csv_has_a_row_for_each_stage_and_buffer():
+    text = printed(CsvExporter(MEMORY_LAYOUT), header_of(), [result_of(0)])
+    rows = text.splitlines()
+    assert len(rows) == 1 + 6 + 4
+    names = rows[0].split(",")
+    created = dict(zip(names, rows[2].split(","), strict=True))
+    assert created["name"] == "communicator created"
+    assert created["device_bytes"] == str(100 * MIB)
+    assert created["allocated_bytes"] == ""
+    first = dict(zip(names, rows[7].split(","), strict=True))
+    assert (first["entry"], first["name"], first["address"]) == ("buffer", "input", "0x1000")
+    assert first["device_bytes"] == ""
+
+
+def test_plans_of_other_sizes_differ():
+    larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
+    one = outline_of(RankMemories([CASE], 4), 4, 4)
+    other = outline_of(RankMemories([larger], 4), 4, 4)
+    assert differences(one, one) == []
+    assert differences(one, other) == ["sizes (-b, -e, -f, -i): only there 1MiB, only here 2MiB"]

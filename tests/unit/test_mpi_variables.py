@@ -1,0 +1,79 @@
+"""Which algorithm the variables of an MPI select."""
+
+import pytest
+
+from cclmark.run.mpi_variables import selected_for
+from cclmark.run.open_mpi_log import components_in
+
+TUNED = "coll_tuned_allreduce_algorithm"
+DYNAMIC = "coll_tuned_use_dynamic_rules"
+MPICH = {
+    "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "auto",
+    "MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE": "1",
+}
+
+
+def selected(variables, operation="all_reduce"):
+    return selected_for(operation, variables.get)
+
+
+def test_open_mpis_own_rules():
+    found = selected({DYNAMIC: "false", TUNED: "ignore"})
+    assert found.algorithm == ""
+    assert found.reason.startswith("Open MPI does not report which algorithm ran; ")
+    served = selected_for("all_reduce", {DYNAMIC: "false"}.get, ["tuned", "basic"])
+    assert "ran (components by priority: tuned, basic); " in served.reason
+    assert found.reason.endswith(f"{DYNAMIC}=true and {TUNED} select one")
+
+
+def test_an_algorithm_selected_in_open_mpi_is_a_setting():
+    found = selected({DYNAMIC: "true", TUNED: "ring"})
+    assert found.algorithm == "ring"
+    assert found.reason.startswith(f"selected by {TUNED}=ring")
+    assert "does not report what ran" in found.reason
+
+
+def test_a_selection_without_effect_is_reported():
+    found = selected({DYNAMIC: "false", TUNED: "ring"})
+    assert found.algorithm == ""
+    assert f"{TUNED}=ring has no effect without {DYNAMIC}=true" in found.reason
+
+
+def test_a_file_of_rules():
+    file = {"coll_tuned_dynamic_rules_filename": "/etc/rules"}
+    found = selected({DYNAMIC: "true", TUNED: "ignore", **file})
+    assert (found.algorithm, "the rules in /etc/rules" in found.reason) == ("", True)
+
+
+def test_mpichs_choices():
+    assert selected(MPICH).algorithm == ""
+    assert "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=auto" in selected(MPICH).reason
+    forced = selected(MPICH | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "tree"})
+    assert forced.algorithm == "tree"
+    assert "its device may run an algorithm of its own" in forced.reason
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ("all_reduce", "this MPI has no known variable for the algorithm of all_reduce"),
+        ("sendrecv", "MPI has no algorithm for sendrecv: it consists of messages"),
+    ],
+)
+def test_nothing_known(operation, reason):
+    found = selected({}, operation)
+    assert (found.algorithm, found.reason) == ("", reason)
+
+
+def test_open_mpis_components_of_all_ranks():
+    lines = """\
+[vm:10364] coll:find_available: querying coll component tuned
+[vm:10364] coll:base:comm_select: new communicator: MPI_COMM_WORLD (cid 0)
+[vm:10364] coll:base:comm_select: selecting       adapt, priority   0, Disabled
+[vm:10364] coll:base:comm_select: selecting       basic, priority  10, Enabled
+[vm:10364] coll:base:comm_select: selecting       tuned, priority  30, Enabled
+[vm:10364] coll:base:comm_select: new communicator: MPI_COMM_SELF (cid 1)
+[vm:10364] coll:base:comm_select: selecting        self, priority  75, Enabled
+"""
+    assert components_in(lines) == ["tuned", "basic"]
+    assert components_in("another MPI's text\n") == []

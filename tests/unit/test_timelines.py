@@ -1,0 +1,399 @@
+"""Timelines: clocks, events of a log, damaged parts, and both formats."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.errors import RankError
+from cclmark.plan.cases import Case
+from cclmark.report.lists.trace_summary import trace_summary
+from cclmark.trace.assembly import (
+    alignment_error_ns,
+    assemble,
+    batch_time_s,
+    operation_time_s,
+    skew_of,
+    slowest_channel,
+)
+from cclmark.trace.chrome_file import write_chrome
+from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
+from cclmark.trace.perfetto_file import write_perfetto
+from cclmark.trace.rank_trace import (
+    ClockAhead,
+    ClockPair,
+    RankTrace,
+    Stage,
+    TracedBatch,
+    pieces_of,
+    trace_of,
+)
+from cclmark.trace.timeline import Group, Slice, Timeline, Track
+
+MIB = 1 << 20
+CASE = Case(
+    operation="all_reduce",
+    ccl="nccl",
+    ranks=2,
+    dtype="float32",
+    reduction="sum",
+    size_bytes=MIB,
+    count=MIB // 4,
+    in_place=False,
+)
+COLLECTIVE, MESSAGE, CALL, CHANNEL, PROXY, STEP, STOP, STATE = 2, 3, 4, 8, 9, 10, 11, 12
+
+
+def record(
+    kind,
+    *,
+    time_ns=0,
+    parent=0,
+    sequence=0,
+    count=0,
+    device_ns=0,
+    root=0,
+    channels=0,
+    texts=("", "", "", ""),
+):
+    names = [text.encode() for text in texts]
+    return struct.pack(
+        "<Ii6QiHH20s16s12s16s",
+        *(kind, 0, 7, time_ns, parent, sequence, count, device_ns, root, channels, 16, *names),
+    )
+
+
+def log(*records, dropped=0, capacity=1 << 20):
+    head = struct.pack(
+        "<8sII6qI64s",
+        *(b"CCLMLOG1", 128, 5, capacity, len(records) + dropped, dropped, 42, 5, 6, 22809, b"n"),
+    )
+    return head.ljust(4096, b"\0") + b"".join(records)
+
+
+def kernel(number, begin_ns, end_ns, channel=0, task=COLLECTIVE, function="AllReduce", peer=0):
+    """A task that is record ``number``, with one channel."""
+    return [
+        record(task, count=1024, root=peer, channels=1,
+               texts=(function, "RING", "LL", "ncclFloat32")),
+        record(CHANNEL, parent=number, device_ns=begin_ns, channels=channel),
+        record(STATE, parent=number + 1, sequence=22, device_ns=end_ns),
+    ]  # fmt: skip
+
+
+def pairs(begin_ns, ahead_ns, half_ns=500, rate=1.0):
+    """Readings of a device's clock, one of which took the least time."""
+    found = []
+    for number, extra_ns in enumerate((4000, 0, 9000)):
+        at_ns = begin_ns + number * 100_000
+        device_ns = int((at_ns) * rate) + ahead_ns
+        found.append(ClockPair(at_ns - half_ns - extra_ns, device_ns, at_ns + half_ns))
+    return found
+
+
+def a_trace(rank=0, *, ahead_ns=10**12, rate=1.0, events=(), **more):
+    values = {
+        "clock_begin": pairs(1_000_000, ahead_ns, rate=rate),
+        "clock_end": pairs(9_000_000, ahead_ns, rate=rate),
+        "stages": [Stage("start-up", 0, 900_000), Stage("tracing", 2_000_000, 8_000_000, MIB)],
+        "call_begin_ns": [2_000_000, 3_000_000],
+        "call_end_ns": [2_001_000, 3_001_000],
+        "batches": [TracedBatch(2_000_000, 4_000_000, 2)],
+        "log": log(*events) if events else b"",
+        "log_reason": "" if events else "no plug-in",
+    }
+    return RankTrace(rank, "node", "GPU", "cuda", **{**values, **more})
+
+
+def both_kernels(rank_late_ns=0, ahead_ns=10**12, rate=1.0):
+    """Two operations on a device whose clock is ``ahead_ns`` ahead and runs at ``rate``."""
+
+    def of_device(time_ns):
+        return int(time_ns * rate) + ahead_ns
+
+    events = []
+    for number, at_ns in ((1, 2_100_000), (4, 3_100_000)):
+        begin_ns = at_ns + rank_late_ns
+        events += kernel(number, of_device(begin_ns), of_device(begin_ns + 50_000))
+    return events
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.0001, 0.9999])
+@pytest.mark.parametrize("ahead_ns", [0, 10**15])
+def test_a_device_clock_with_an_offset_and_a_rate(rate, ahead_ns):
+    trace = a_trace(ahead_ns=ahead_ns, rate=rate)
+    clock = device_clock(trace)
+    for time_ns in (2_000_000, 5_000_000, 8_000_000):
+        found_ns = clock.to_common_ns(int(time_ns * rate) + ahead_ns)
+        assert abs(found_ns - time_ns) <= clock.error_ns
+    assert 500 <= clock.error_ns <= 500 + resolution_ns(trace)
+
+
+def test_the_error_of_another_host_is_added():
+    trace = a_trace(ahead_ns=0)
+    moved = a_trace(ahead_ns=0)
+    # The other host's clock gains 1 µs in 10 ms.
+    moved.ahead = [ClockAhead(0, 7_000_000, 30_000), ClockAhead(10_000_000, 6_999_000, 20_000)]
+    assert host_clock(moved).to_common_ns(0) == 7_000_000
+    assert host_clock(moved).to_common_ns(5_000_000) == 5_000_000 + 6_999_500
+    here, there = device_clock(trace), device_clock(moved)
+    moved_ns = there.to_common_ns(5_000_000) - here.to_common_ns(5_000_000)
+    assert moved_ns == pytest.approx(6_999_500, abs=1)
+    assert there.error_ns - here.error_ns == 30_000
+
+
+def test_clocks_that_cannot_be_used():
+    assert device_clock(a_trace(clock_begin=[])) is None
+    # A clock that does not advance, or goes back.
+    assert device_clock(a_trace(clock_end=pairs(1_000_000, 10**12))) is None
+    assert event_clock(a_trace()) is None
+
+
+def test_the_resolution_is_what_all_steps_are_multiples_of():
+    trace = a_trace(clock_begin=[ClockPair(0, 32, 1), ClockPair(5, 64, 6)],
+                    clock_end=[ClockPair(9, 1120, 10)])  # fmt: skip
+    assert resolution_ns(trace) == 32
+
+
+def test_kernels_of_two_devices_are_on_one_clock():
+    late_ns = 20_000
+    traces = [
+        a_trace(0, ahead_ns=10**12, events=both_kernels(0, 10**12)),
+        a_trace(1, ahead_ns=5 * 10**9, events=both_kernels(late_ns, 5 * 10**9)),
+    ]
+    found = assemble("a case", MIB, traces)
+    assert found.source == "kernels"
+    skew = skew_of(found)
+    assert skew.late_rank == 1
+    assert skew.late_times == skew.operations == 2
+    assert abs(skew.median_ns - late_ns) <= alignment_error_ns(found)
+    assert operation_time_s(found) == pytest.approx(50e-6, rel=0.01)
+    assert batch_time_s(found.ranks) == pytest.approx(1e-3)
+    counter = found.timeline.groups[1].counters[0]
+    assert [value for _, value in counter.values] == [0, MIB, 2 * MIB]
+
+
+def test_the_slowest_channel():
+    events = [*kernel(1, 10**12 + 2_100_000, 10**12 + 2_150_000, 0),
+              *kernel(4, 10**12 + 2_100_000, 10**12 + 2_190_000, 1)]  # fmt: skip
+    found = assemble("a case", MIB, [a_trace(events=events)])
+    slow = slowest_channel(found.ranks)
+    assert (slow.rank, slow.channel) == (0, 1)
+    assert slow.median_ns == pytest.approx(90_000, abs=2)
+
+
+def test_messages_are_matched_in_their_order():
+    def messages(function, peer):
+        return [
+            event
+            for number in (1, 4)
+            for event in kernel(
+                *(number, 10**12 + 2_000_000 * number, 10**12 + 2_000_000 * number + 10, 0),
+                *(MESSAGE, function, peer),
+            )
+        ]
+
+    sent, received = messages("Send", 1), messages("Recv", 0)
+    found = assemble("a case", MIB, [a_trace(0, events=sent), a_trace(1, events=received)])
+    by_name = {
+        track.name: track.slices for group in found.timeline.groups for track in group.tracks
+    }
+    begins = [one.flow_from for one in by_name["messages sent, peer 1"]]
+    ends = [one.flow_to for one in by_name["messages received, peer 0"]]
+    assert begins == ends == [1, 2]
+
+
+def test_waits_of_network_steps_have_their_cause():
+    events = [
+        record(COLLECTIVE, texts=("AllReduce", "RING", "LL", "ncclFloat32")),
+        record(PROXY, parent=1, root=1, channels=3, texts=("Send", "", "", "")),
+        record(STEP, time_ns=2_000_000, parent=2, sequence=9),
+        record(STATE, time_ns=2_000_100, parent=3, sequence=20),
+        record(STATE, time_ns=2_005_100, parent=3, sequence=8),
+        record(STATE, time_ns=2_005_200, parent=3, sequence=9, count=4096),
+        record(STOP, time_ns=2_010_000, parent=3),
+        record(STEP, time_ns=2_020_000, parent=2, sequence=10),
+    ]
+    found = assemble("a case", MIB, [a_trace(events=events)])
+    (track,) = [one for one in found.timeline.groups[0].tracks if one.name.startswith("network")]
+    assert track.name == "network channel 03 to 1 slot 1"
+    assert [(one.name, one.end_ns - one.begin_ns) for one in track.slices] == [
+        ("Send step 9", 10_000),
+        ("wait: no credit from the receiver", 5_000),
+        ("wait: the local GPU has not produced the data", 100),
+        ("wait: the network sends", 4_800),
+    ]
+    assert track.slices[0].arguments["bytes"] == 4096
+    assert found.ranks[0].events.unfinished == 1  # the step without an end
+    text = "\n".join(trace_summary(found, CASE, 2, None))
+    assert "longest wait of a network step: 5.00 µs on rank 0 (wait: no credit from" in text
+    assert "rank 0: 1 event without an end, not in the trace" in text
+
+
+def test_ranks_are_compared_by_one_source():
+    """A kernel without an end on one rank: the kernels of the other are not compared with calls."""
+    incomplete = both_kernels()[:-1]
+    found = assemble(
+        "a case", MIB, [a_trace(0, events=both_kernels()), a_trace(1, events=incomplete)]
+    )
+    assert found.source == "calls"
+    assert skew_of(found).largest_ns == 0
+    assert found.ranks[1].events.unfinished == 1
+
+
+def test_kernels_with_the_times_of_later_ones_are_counted():
+    events = both_kernels()
+    again = [*events, *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]
+    found = assemble("a case", MIB, [a_trace(events=again)])
+    assert found.ranks[0].events.overwritten == 1
+    text = "\n".join(trace_summary(found, CASE, 3, None))
+    assert "rank 0: 1 kernel with the times of a later one" in text
+
+
+@pytest.mark.parametrize("end_ns", [0, 10**12])
+def test_a_kernel_that_ends_before_it_begins_has_no_end(end_ns):
+    events = kernel(1, 10**12 + 2_100_000, end_ns)
+    found = assemble("a case", MIB, [a_trace(events=events)])
+    assert found.ranks[0].events.unfinished == 1
+    file = io.BytesIO()
+    write_perfetto(found.timeline, file)
+    assert file.getvalue()
+
+
+def test_a_lost_message_shifts_no_arrow():
+    def messages(function, peer, complete):
+        events = []
+        for place, has_kernel in enumerate(complete):
+            number = len(events) + 1
+            begin_ns = 10**12 + 2_000_000 * (place + 1)
+            task = kernel(number, begin_ns, begin_ns + 10, 0, MESSAGE, function, peer)
+            events += task if has_kernel else task[:1]
+        return events
+
+    sent = messages("Send", 1, [True, False, True])
+    received = messages("Recv", 0, [True, True, True])
+    found = assemble("a case", MIB, [a_trace(0, events=sent), a_trace(1, events=received)])
+    by_name = {
+        track.name: track.slices for group in found.timeline.groups for track in group.tracks
+    }
+    assert [one.flow_from for one in by_name["messages sent, peer 1"]] == [1, 2]
+    assert [one.flow_to for one in by_name["messages received, peer 0"]] == [1, 0, 2]
+
+
+def test_events_have_the_rate_of_the_device():
+    rate = 1.001
+    trace = a_trace(
+        rate=rate,
+        device_begin_s=[0.0, 0.5 * rate],
+        device_end_s=[0.1 * rate, 1.0 * rate],
+        reference_before_ns=1_000_000,
+        reference_after_ns=1_010_000,
+    )
+    clock = event_clock(trace)
+    assert abs(clock.to_common_ns(1.0 * rate * 1e9) - (1_005_000 + 1e9)) <= clock.error_ns
+    assert 5_500 <= clock.error_ns <= 5_700
+    unknown = event_clock(a_trace(clock_begin=[], device_begin_s=[0.0], device_end_s=[1.0]))
+    assert unknown.error_ns >= 100_000  # rates may differ
+
+
+def test_slices_that_overlap_are_in_lanes():
+    slices = [Slice(name, begin, end) for name, begin, end in
+              (("a", 0, 10), ("b", 5, 15), ("c", 12, 20), ("d", 1, 4))]  # fmt: skip
+    lanes = Track("t", slices).lanes()
+    assert [(lane.name, [one.name for one in lane.slices]) for lane in lanes] == [
+        ("t", ["a", "d", "c"]),
+        ("t (2)", ["b"]),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=30))
+def test_lanes_hold_every_slice_once_and_are_nested(parts):
+    slices = [
+        Slice(str(place), begin, begin + length) for place, (begin, length) in enumerate(parts)
+    ]
+    lanes = Track("t", slices).lanes()
+    found = [one for lane in lanes for one in lane.slices]
+    assert sorted(one.name for one in found) == sorted(one.name for one in slices)
+    for lane in lanes:
+        for place, one in enumerate(lane.slices):
+            for other in lane.slices[place + 1 :]:
+                apart = other.begin_ns >= one.end_ns
+                assert apart or other.end_ns <= one.end_ns
+
+
+def test_lost_events_are_counted():
+    content = log(*both_kernels(), dropped=5, capacity=6)
+    found = assemble("a case", MIB, [a_trace(log=content, log_reason="")])
+    assert ", 5 lost" in "\n".join(trace_summary(found, CASE, 2, 1e-3))
+
+
+@given(st.integers(0, 4096 + 128 * 6))
+def test_a_log_that_is_cut_anywhere_leaves_the_rest(end):
+    content = log(*both_kernels())[:end]
+    found = assemble("a case", MIB, [a_trace(log=content, log_reason="")])
+    assert found.timeline.groups[0].tracks[0].name == "stages"
+    assert len(found.ranks[0].by_source[found.source].of_each) == 2  # of kernels, or of calls
+    write_chrome(found.timeline, io.BytesIO())
+
+
+@given(st.data())
+def test_a_damaged_log_does_not_end_the_trace(data):
+    content = bytearray(log(*both_kernels()))
+    for _ in range(data.draw(st.integers(1, 20))):
+        place = data.draw(st.integers(4096, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    found = assemble("a case", MIB, [a_trace(log=bytes(content), log_reason="")])
+    trace_summary(found, CASE, 2, 1e-3)
+    write_chrome(found.timeline, io.BytesIO())
+
+
+def test_a_trace_travels_in_pieces():
+    trace = a_trace(events=both_kernels())
+    assert trace_of(list(pieces_of(trace))) == trace
+    whole = b"".join(pieces_of(trace))
+    for damaged in (whole[:-1], b"\0" + whole[1:], b"", whole[:20]):
+        with pytest.raises(RankError, match="trace of a rank"):
+            trace_of([damaged])
+
+
+SLICES = st.lists(
+    st.tuples(st.integers(0, 1000), st.integers(0, 100), st.text(max_size=5)), max_size=20
+)
+
+
+@given(SLICES)
+def test_both_formats_contain_every_slice(parts):
+    # Nested slices: each within all before it.
+    slices, begin_ns, end_ns = [], 0, 10**9
+    for after_ns, before_ns, name in parts:
+        begin_ns, end_ns = begin_ns + after_ns, end_ns - before_ns
+        slices.append(Slice(name, begin_ns, end_ns, "c", {"a": 1, "b": "x", "c": 0.5}))
+    timeline = Timeline([Group("rank 0", 0, [Track("t", slices)])], {"case": "é"})
+    chrome = io.BytesIO()
+    write_chrome(timeline, chrome)
+    events = json.loads(chrome.getvalue())["traceEvents"]
+    assert [one["name"] for one in events if one["ph"] == "X"] == [one.name for one in slices]
+
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
+    file = io.BytesIO()
+    write_perfetto(timeline, file)
+    trace = Trace()
+    trace.ParseFromString(file.getvalue())
+    names, found, stack = {}, [], []
+    for packet in trace.packet:
+        names.update({entry.iid: entry.name for entry in packet.interned_data.event_names})
+        event = packet.track_event
+        if not packet.HasField("track_event"):
+            continue
+        if event.type == event.TYPE_SLICE_BEGIN:
+            stack.append((names[event.name_iid], packet.timestamp))
+        elif event.type == event.TYPE_SLICE_END:
+            found.append((*stack.pop(), packet.timestamp))
+    assert not stack
+    assert sorted(found) == sorted((one.name, one.begin_ns, one.end_ns) for one in slices)
