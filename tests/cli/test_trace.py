@@ -169,7 +169,10 @@ def test_kernels_without_times_of_the_device_have_events(cclmark, fake_cuda, tmp
     assert "events on the devices' clocks" in run.out
     assert "the kernels have no times: NCCL reports those of the device since 2.27" in run.out
     path.unlink()
-    no_kernels = fake_env(fake_cuda) | {"CCLMARK_NVRTC_LIBRARY": "/nowhere/libnvrtc.so"}
+    no_kernels = fake_env(fake_cuda) | {
+        "CCLMARK_NVRTC_LIBRARY": "/nowhere/libnvrtc.so",
+        "CCLMARK_CACHE_DIR": str(tmp_path / "empty"),
+    }
     run = cclmark("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path, env=no_kernels)
     slices, _, _ = chrome(path)
     assert len(slices[1, "operations on the device"]) == 4

@@ -367,16 +367,18 @@ void report_proxy(void* context, void* task) {
   }
 }
 
-/// The kernel of a task, on so many channels.
+/// The kernel of a task, on so many channels: since version 3, with times since version 4.
+template <typename Type>
 void report_kernel(void* context, void* task, uint8_t channels) {
   const Loaded& all = loaded();
-  if ((all.mask & kKernelCh) == 0) return;
+  if ((all.mask & kKernelCh) == 0 || all.profiler_version < 3) return;
+  bool timed = all.profiler_version >= 4;
   for (uint8_t channel = 0; channel < channels; ++channel) {
-    Descr<uint64_t> event{};
+    Descr<Type> event{};
     event.type = kKernelCh;
-    event.kernel = {channel, device_now_ns(1000)};
+    event.kernel = {channel, timed ? device_now_ns(1000) : 0};
     Event kernel(context, event, task);
-    if (kernel.handle() == nullptr) continue;
+    if (kernel.handle() == nullptr || !timed) continue;
     StateArgs stop{};
     stop.pTimer = device_now_ns(5000);
     all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
@@ -541,6 +543,7 @@ void Plugins::report_collective(const Operation& operation) {
     if (symmetric) return;
     if (group.handle() == nullptr) {
       report_proxy<uint8_t>(profiler_context_, nullptr);
+      report_kernel<uint8_t>(profiler_context_, nullptr, channels);
       return;
     }
     event.type = kColl;
@@ -586,6 +589,7 @@ void Plugins::report_collective(const Operation& operation) {
     }
     Event collective(profiler_context_, event, group.handle());
     report_proxy<uint8_t>(profiler_context_, collective.handle());
+    report_kernel<uint8_t>(profiler_context_, collective.handle(), channels);
     return;
   }
   Descr<uint64_t> event{};
@@ -604,7 +608,7 @@ void Plugins::report_collective(const Operation& operation) {
   event.v4.parentGroup = group.handle();
   Event collective(profiler_context_, event, call.handle());
   report_proxy<uint64_t>(profiler_context_, collective.handle());
-  report_kernel(profiler_context_, collective.handle(), channels);
+  report_kernel<uint64_t>(profiler_context_, collective.handle(), channels);
 }
 
 void Plugins::report_messages(const Operation& operation) {
@@ -645,7 +649,7 @@ void Plugins::report_messages(const Operation& operation) {
   event.p2p4 = newest;
   event.p2p4.parentGroup = group.handle();
   Event message(profiler_context_, event);
-  if (message.handle() != nullptr) report_kernel(profiler_context_, message.handle(), 2);
+  if (message.handle() != nullptr) report_kernel<uint64_t>(profiler_context_, message.handle(), 2);
 }
 
 void Plugins::report(const std::vector<Operation>& batch) {
